@@ -33,7 +33,7 @@ from statewright.runtime.core.run import Run
 
 
 class StepCommit(Commit):
-    """What a superstep, an input or an update from outside saves."""
+    """The commit of a superstep, of an input, or of an update from outside a run."""
 
     # Not the run itself: a saver in memory keeps commits, and would keep all that their runs were given.
     __slots__ = (
@@ -72,9 +72,9 @@ class StepCommit(Commit):
         self._more: Mapping[str, Any] | None = None
         self._noted = run.take_noted() if run.log_buffer else ()
         self.spans_supersteps = False
-        """Whether several supersteps are saved as one, so that results alone do not tell what has changed."""
+        """True if several supersteps are saved as one, so that the changes do not follow from results alone."""
         self.rewritten: Iterable[str] = ()
-        """The fields that these supersteps wrote, but for lists that only grew."""
+        """The fields that these supersteps wrote, except lists that only grew."""
         self.line = run.line
         self.parent_id = self.expected = CheckpointId(before.id) if before is not None else None
         self.checkpoint = after if not run.program.untracked else saved_form(run.program, after)
@@ -113,13 +113,13 @@ class StepCommit(Commit):
         return {"nodes": nodes, **self._run_metadata, **memories, **(self._more or {})}
 
     def put_beside(self, line: BranchKey, checkpoint: Checkpoint, expected: CheckpointId | None) -> None:
-        """Make it a commit of another line, which goes with that of the run: it neither claims nor logs anything."""
+        """Make it a commit of another branch that accompanies that of the run: it neither claims nor logs anything."""
         self.line, self.expected, self.checkpoint = line, expected, checkpoint
         self.hold = self._memories = None
         self._start = ()
 
     def note(self, more: Mapping[str, Any] | None) -> None:
-        """Keep more with the commit."""
+        """Add metadata to the commit."""
         self._more = more
 
     @property
@@ -128,7 +128,7 @@ class StepCommit(Commit):
 
     @property
     def finished(self) -> Sequence[TaskId]:
-        """The tasks whose results it applies."""
+        """Return the tasks whose results it applies."""
         return [result.task.id for result in self._results]
 
     @property
@@ -143,7 +143,7 @@ class StepCommit(Commit):
 
 
 def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
-    """The checkpoint without untracked values, in the state and in the arguments of Sends."""
+    """Return the checkpoint without untracked values, in the state and in the arguments of Sends."""
     unsaved = program.untracked
     if not unsaved:
         return checkpoint
@@ -161,7 +161,7 @@ def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
 
 
 def saved_form_of_result(program: Program, result: TaskResult) -> TaskResult:
-    """A result without what only the present superstep needs, and without what its channels do not want kept."""
+    """Return a result without data that only this superstep needs, and without untracked values."""
     unsaved = program.untracked
     writes = result.writes
     if not unsaved:
@@ -189,7 +189,7 @@ def _stripped(task: Task, unsaved: frozenset[str]) -> Task:
 
 
 def _kept(arg: Any, unsaved: frozenset[str]) -> Any:
-    """The argument of a Send, or a list of gathered ones, without untracked values."""
+    """Return the argument of a Send, or the list of gathered arguments, without untracked values."""
     if isinstance(arg, Mapping):
         return {name: value for name, value in cast(Mapping[str, Any], arg).items() if name not in unsaved}
     if type(arg) is list:
@@ -205,19 +205,19 @@ Entries = tuple[Entry, ...]
 
 
 def started_entries(run: Run) -> Entries:
-    """The first entry of a run; none for a subgraph, which is part of its caller's run."""
+    """Return the first entry of a run; none for a subgraph, which is part of its caller's run."""
     return () if run.nested else (("run_started", 0, None, None, {"graph": run.program.graph.name}),)
 
 
 def stepped(results: Sequence[TaskResult], step: int) -> Entries:
-    """The entries of a superstep: its tasks in their order, and that it is over."""
+    """Return the entries of a superstep: its tasks in their order, and its end."""
     tasks = [result.task for result in results if result.task.node != START]
     over: Entry = ("superstep_finished", step, None, None, None)
     return (*(("task_finished", step, task.node, task.id, None) for task in tasks), over)
 
 
 def finished_entries(run: Run, status: RestStatus, error: BaseException | None = None) -> Entries:
-    """The last entry of a run."""
+    """Return the last entry of a run."""
     if run.nested:
         return ()
     data: dict[str, Any] = {"status": status}
@@ -231,13 +231,13 @@ def finished_entries(run: Run, status: RestStatus, error: BaseException | None =
 
 
 def interrupted_entries(run: Run, questions: Sequence[Interrupt]) -> Entries:
-    """That tasks wait for something from outside."""
+    """Return the entry for tasks that wait for input from outside."""
     told = [{"id": one.id, "kind": one.kind} for one in questions]
     return (("interrupted", 0, None, None, told),) if questions and not run.nested else ()
 
 
 def error_text(error: BaseException) -> str:
-    """An error as one line of text: its class, and what it says."""
+    """Return an error as one line: its class and its message."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:  # it is the user's own class

@@ -23,24 +23,24 @@ Listener = Callable[[Event], None]
 
 
 class EventEmitter:
-    """Hands each event to those who want its kind."""
+    """Sends each event to the receivers of its kind."""
 
     def __init__(self, listeners: Iterable[tuple[EventKind, Listener]] = ()) -> None:
         self._by_kind: dict[str, list[Listener]] = {}
         for kind, listener in listeners:
             self.add(kind, listener)
         self.buffer: StreamBuffer | None = None
-        """What the reader of the stream has not taken yet; None where nobody reads."""
+        """Stream parts that the reader has not taken yet; None without a reader."""
 
     def add(self, kind: EventKind, listener: Listener) -> None:
         self._by_kind.setdefault(kind, []).append(listener)
 
     def listeners(self) -> list[tuple[Any, Listener]]:
-        """Everything that was added, by kind."""
+        """The receivers by kind of event."""
         return [(kind, one) for kind, known in self._by_kind.items() for one in known]
 
     def joined(self, listeners: Iterable[tuple[EventKind, Listener]]) -> EventEmitter:
-        """A watch that tells these listeners too: those of a subgraph."""
+        """Return an emitter that also sends to these listeners: those of a subgraph."""
         joined = EventEmitter([*self.listeners(), *listeners])
         joined.buffer = self.buffer
         return joined
@@ -111,14 +111,14 @@ class StreamBuffer:
 
     def __init__(self, *, live: bool, prompt: bool = False) -> None:
         self.live = live
-        """Whether parts should reach the reader while tasks still run, a task that runs alone included."""
+        """True if parts should reach the reader while tasks run, even a task that runs alone."""
         self.prompt = live or prompt
-        """Whether they should while tasks run beside each other."""
+        """True if they should while several tasks run concurrently."""
         self.parts: list[Any] = []
         self.dropped = 0
-        """How many live parts came too fast for the reader."""
+        """The number of live parts that were dropped because the reader was too slow."""
         self.wake: Callable[[], object] | None = None
-        """Called after each part that is added, to wake whoever waits for one."""
+        """Called after each added part, to wake a waiting reader."""
         self._waiters: list[Callable[[], object]] = []
 
     def add(self, part: Any, *, may_drop: bool = False) -> None:
@@ -132,7 +132,7 @@ class StreamBuffer:
             wake()
 
     def take(self) -> list[Any]:
-        """All parts that wait."""
+        """Remove and return all waiting parts."""
         taken, self.parts = self.parts, []
         for waiter in self._waiters:
             waiter()
@@ -140,7 +140,7 @@ class StreamBuffer:
         return taken
 
     async def room(self) -> None:
-        """Wait until the reader has taken what waits."""
+        """Wait until the reader has taken the waiting parts."""
         import asyncio
 
         taken = asyncio.get_running_loop().create_future()
@@ -150,7 +150,7 @@ class StreamBuffer:
 
 
 class Printed(StreamBuffer):
-    """Prints parts, where others keep them for a reader."""
+    """Prints parts instead of keeping them for a reader."""
 
     def __init__(self) -> None:
         super().__init__(live=False)
@@ -161,7 +161,7 @@ class Printed(StreamBuffer):
 
 
 def instrument_listeners(instruments: Sequence[Instrument]) -> list[tuple[Any, Listener]]:
-    """The methods that instruments really override, by the kind of event that they are for."""
+    """Return the methods that instruments override, by kind of event."""
     return [
         (kind, _harmless(instrument, method))
         for instrument in instruments
@@ -171,7 +171,7 @@ def instrument_listeners(instruments: Sequence[Instrument]) -> list[tuple[Any, L
 
 
 def _harmless(instrument: Instrument, method: str) -> Listener:
-    """A method of an instrument that never alters a run: what it raises is logged."""
+    """Wrap a method of an instrument so that it cannot affect the run: its exceptions are logged."""
     call: Listener = getattr(instrument, method)
 
     def listen(event: Event) -> None:
@@ -202,13 +202,13 @@ def _log_failure(instrument: Instrument, method: str, event: Event | None) -> No
 
 
 def tell_broken_off(run: Run, error: BaseException) -> None:
-    """Tell those who watch that a run ended without coming to rest."""
+    """Emit the event of a run that was aborted."""
     if run.rest is None and run.watch is not None and run.watch.wants("run_broken_off"):
         run.watch.emit(run_event("run_broken_off", run, error))
 
 
 def run_event(kind: EventKind, run: Run, data: Any, step: int = 0) -> Event:
-    """An event that concerns a run as a whole."""
+    """Make an event that concerns a run as a whole."""
     return Event(
         kind,
         data,
@@ -234,20 +234,20 @@ def _of_task(kind: EventKind, scope: Scope, data: Any) -> Event:
 # nothing.
 
 _unresumable: Final[WeakSet[Program]] = WeakSet()
-"""The graphs of which a warning has said that their questions cannot be answered."""
+"""The graphs whose warning about questions that cannot be answered was already raised."""
 _unknown_fields: Final[WeakKeyDictionary[Program, set[str]]] = WeakKeyDictionary()
-"""Fields of saved states of which a warning has said that a graph does not have them."""
+"""The saved fields whose warning about being unknown to a graph was already raised."""
 
 
 def describe_unfinished(join: JoinEdge, arrived: Iterable[str]) -> str:
-    """Say which join edge was not completed, who arrived and who did not."""
+    """Describe an incomplete join edge: the sources that have run, and those that have not."""
     came = [start for start in join.starts if start in set(arrived)]
     missing = [start for start in join.starts if start not in came]
     return f"{list(join.starts)} -> {join.end!r}: {_named(came)} arrived, {_named(missing)} did not"
 
 
 def warn_unfinished(program: Program, joins: Iterable[str]) -> None:
-    """Warn of joins that a run left half reached, in the log too."""
+    """Warn of joins that a run left incomplete, in the log too."""
     import logging  # few runs need it
 
     graph = program.graph.name

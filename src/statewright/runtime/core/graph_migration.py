@@ -40,11 +40,11 @@ from statewright.runtime.core.run import Run
 from statewright.runtime.tasks.scope import Scope
 
 PLACES = frozenset((START, END, STOP))
-"""Where targets may lead besides nodes."""
+"""Valid targets that are not nodes."""
 
 
 def fitted(program: Program, saved: SavedCheckpoint) -> SavedCheckpoint:
-    """What was saved, as this version of the graph would have saved it. Raises GraphVersionMismatch if that fails."""
+    """Return the saved thread as this version of the graph would have saved it. Raises GraphVersionMismatch."""
     graph = program.graph
     checkpoint = saved.checkpoint
     same_version = saved.graph_version == graph.version
@@ -118,7 +118,7 @@ def _is_sender(program: Program, held: DeferredTask) -> bool:
 
 
 def _led_to(result: TaskResult) -> Iterator[str]:
-    """The names of the nodes where a result leads; a Command for the parent graph names nodes of that one."""
+    """Return the target nodes of a result, without those that a Command for the parent graph names."""
     for target in result.targets:
         if type(target) is Send:
             yield target.node
@@ -127,7 +127,7 @@ def _led_to(result: TaskResult) -> Iterator[str]:
 
 
 def _migrated(graph: Graph, saved: SavedCheckpoint) -> dict[str, Any]:
-    """The state after every migration from its version to that of the graph."""
+    """Return the state after all migrations from its version to that of the graph."""
     values, version, seen = copy_fields(saved.checkpoint.values), saved.graph_version, set[str | None]()
     while version != graph.version and version in graph.migrations:
         if version in seen:
@@ -142,7 +142,7 @@ def _migrated(graph: Graph, saved: SavedCheckpoint) -> dict[str, Any]:
 
 
 def _problems(program: Program, checkpoint: Checkpoint, pending: Pending) -> Iterable[str]:
-    """What does not fit the graph."""
+    """Return the parts of a checkpoint that do not fit the graph."""
     channels, held = program.channels, checkpoint.held
     for name in _unknown(program, (task.node for task in (*checkpoint.frontier, *(one.task for one in held)))):
         yield f"Node {name!r} is due, and there is none. {_suggested(program, name)}"
@@ -173,7 +173,7 @@ def _suggested(program: Program, name: str) -> str:
 
 
 class _Renaming:
-    """Gives what a former version of a graph has saved the names of this one; collects the joins that are gone."""
+    """Renames nodes in data saved by a former version of the graph, and collects the joins that are gone."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -223,7 +223,7 @@ class _Renaming:
 
 
 def renamed_target(program: Program, target: Any) -> Any:
-    """A target that was saved, with the present name of its node."""
+    """Return a saved target with the present name of its node."""
     if type(target) is Send:
         name = program.current_name(target.node)
         return target if name == target.node else Send(name, target.arg, gather=target.gather, timeout=target.timeout)
@@ -231,13 +231,13 @@ def renamed_target(program: Program, target: Any) -> Any:
 
 
 def leads_to_nodes(program: Program, targets: Iterable[Any]) -> bool:
-    """True if every target that was saved, some of which may be renamed since, is a node of this graph."""
+    """True if every saved target, renamed if necessary, is a node of this graph."""
     names = (target.node if type(target) is Send else target for target in targets)
     return not _unknown(program, (program.current_name(name) for name in names if type(name) is str))
 
 
 def _lost_join(program: Program, edge: JoinEdge, arrived: Iterable[str]) -> str:
-    """The problem with a half-reached join that this graph does not have."""
+    """Describe an incomplete join that this graph does not have."""
     gone = _unknown(program, map(program.current_name, (*edge.starts, edge.end)))
     who = ", ".join(map(repr, sorted(arrived)))
     lost = f"The join edge {list(edge.starts)} -> {edge.end!r} was reached by {who}, and there is none. "
@@ -259,11 +259,11 @@ def _lost_join(program: Program, edge: JoinEdge, arrived: Iterable[str]) -> str:
 # called it: both may use the same words.
 
 _CALLS_BETWEEN = 5
-"""From the warning to the line of the node that called `interrupt()`: warn, note, check, wait_for, interrupt."""
+"""Stack levels from the warning to the line of the node that called `interrupt()`."""
 
 
 def check_answered(scope: Scope, before: Interrupt, now: Interrupt) -> None:
-    """Compare the question of a task with the one that was answered at its place.
+    """Compare the question of a task with the one that was answered at its position.
 
     Raises QuestionMismatch if the answer belongs to another question; warns of QuestionChanged if only the value
     differs.
@@ -284,7 +284,7 @@ def check_answered(scope: Scope, before: Interrupt, now: Interrupt) -> None:
 
 
 def check_new(scope: Scope, now: Interrupt) -> None:
-    """Raise QuestionMismatch if a question at a new place is one whose answer is kept for another place.
+    """Raise QuestionMismatch if a question at a new position equals one whose answer belongs to another position.
 
     A task that has failed since may ask the same once more under another key, to be answered anew.
     """
@@ -297,12 +297,12 @@ def check_new(scope: Scope, now: Interrupt) -> None:
 
 
 def is_unchanged(before: Interrupt, now: Interrupt) -> bool:
-    """Whether a question that is still open is asked again as it was."""
+    """True if an open question is asked again unchanged."""
     return _is_same(before, now) and before.schema_form == now.schema_form
 
 
 def is_equal(one: Any, other: Any) -> bool | None:
-    """Whether two values are equal; None where nothing tells. Never raises, whatever the values do."""
+    """Return whether two values are equal, or None if that cannot be determined. Never raises, whatever `__eq__` does."""
     try:
         if one is other or bool(one == other):
             return True
@@ -315,7 +315,7 @@ def is_equal(one: Any, other: Any) -> bool | None:
 
 
 def _others(scope: Scope, question: Interrupt) -> Iterator[Interrupt]:
-    """The other questions that the task itself has asked: those of its calls, in whatever words, are not its own."""
+    """Return the other questions of the task itself, without those of its calls."""
     task, run = scope.task, scope.run
     if task is None:
         return

@@ -18,11 +18,11 @@ from statewright.errors import CircuitOpen, RateLimited
 from statewright.graph import Budget, CircuitBreaker, RateLimit
 
 Waiter = Callable[[], bool]
-"""Called when a slot is free for whoever waits; False if nobody waits there any more."""
+"""Called when a slot is free for a waiter; returns False if it does not wait any more."""
 
 
 class Slots:
-    """So many may be at work at once; the others wait in the order in which they came."""
+    """A semaphore with a first-in, first-out queue."""
 
     __slots__ = ("_free", "_lock", "_waiters")
 
@@ -41,12 +41,12 @@ class Slots:
             return False
 
     def overdraw(self) -> None:
-        """Take a slot though none may be free, where nothing may wait: the next that is given back pays for it."""
+        """Take a slot even if none is free, for callers that must not wait; the next released slot makes up for it."""
         with self._lock:
             self._free -= 1
 
     def release(self) -> None:
-        """Give a slot back: to the first that still waits, or to whoever comes."""
+        """Return a slot: to the first caller that still waits, or to the pool."""
         while True:
             with self._lock:
                 if self._free < 0 or not self._waiters:
@@ -58,7 +58,7 @@ class Slots:
 
 
 class Rate:
-    """A token bucket: `limit` tokens flow in every `per` seconds, and at most `burst` lie ready."""
+    """A token bucket: `limit` tokens are added every `per` seconds, up to `burst`."""
 
     __slots__ = ("_lock", "_policy", "_seen", "_tokens", "_who")
 
@@ -70,7 +70,7 @@ class Rate:
         self._lock = threading.Lock()
 
     def reserve(self, now: float) -> float:
-        """Take a token; how many seconds until it is there. Raises RateLimited if the policy refuses to wait.
+        """Take a token and return the seconds until it is available. Raises RateLimited if the policy does not wait.
 
         `now` is in seconds of a clock that never goes back.
         """
@@ -94,7 +94,7 @@ class Rate:
 
 
 class Circuit:
-    """Counts failures in a row; open after too many, then let one through to see whether things are better."""
+    """A circuit breaker: opens after too many consecutive failures, and lets one attempt through after a while."""
 
     __slots__ = ("_failures", "_lock", "_opened_at", "_policy", "_probing", "_who")
 
@@ -107,7 +107,7 @@ class Circuit:
         self._lock = threading.Lock()
 
     def enter(self, now: float) -> None:
-        """Ask to make an attempt. Raises CircuitOpen."""
+        """Begin an attempt. Raises CircuitOpen."""
         with self._lock:
             if self._opened_at is None:
                 return
@@ -117,7 +117,7 @@ class Circuit:
             self._probing = True
 
     def record(self, error: BaseException | None, now: float) -> None:
-        """Say how an attempt ended; None for well, or for no fault of what was called."""
+        """Record the end of an attempt; None for a success, or for an error that does not count."""
         with self._lock:
             self._probing = False
             if error is None or not self._policy.counted(error):
@@ -128,7 +128,7 @@ class Circuit:
                 self._opened_at = now
 
     def let_go(self) -> None:
-        """Forget an attempt of which nobody can say how it ended: the next one is let through."""
+        """Forget an attempt with an unknown end: the next one is let through."""
         with self._lock:
             self._probing = False
 
@@ -164,7 +164,7 @@ class Spending:
         """Tokens of models whose price is unknown."""
         self.has_warned = False
         self.is_over = False
-        """Whether the budget was used up, and the run is on its way out."""
+        """True once the budget is exhausted and the run is ending through `on_budget`."""
 
     @property
     def seconds(self) -> float:
@@ -191,11 +191,11 @@ def warn_unpriced(limit: str, tokens: int) -> None:
 
 
 Overrun = tuple[str, Any, Any]
-"""What is used up, its limit, and what was spent."""
+"""The exhausted amount, its limit, and the amount spent."""
 
 
 def overrun(budget: Budget, spending: Spending, due: Iterable[Task]) -> Overrun | None:
-    """What does not allow another superstep with these tasks; None if everything does."""
+    """Return the limit that does not allow another superstep with these tasks, or None."""
     if budget.max_cost is not None and spending.unpriced_tokens and not spending.has_warned:
         spending.has_warned = True
         warn_unpriced(f"The budget's max_cost of {budget.max_cost:g}", spending.unpriced_tokens)

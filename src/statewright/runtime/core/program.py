@@ -63,16 +63,16 @@ from statewright.state import (
 
 Validate = Literal["input", "all", "off"]
 Lane = Literal["loop", "thread", "inline"]
-"""Where a node runs: on an event loop, on a worker thread, or where the driver is."""
+"""The place where a node runs: an event loop, a worker thread, or the thread of the driver."""
 
 _REPLACING = AnyValue
-"""The channel that keeps the last of several updates: its value says what was written."""
+"""The channel without a reducer: its value is the last update."""
 HANDLER_SUFFIX = ":error_handler"
-"""Names the hidden node of an error handler; users' names hold no colon."""
+"""Suffix of the hidden node of an error handler; node names of users contain no colon."""
 
 
 class Route:
-    """A conditional edge, ready to be asked."""
+    """A conditional edge, resolved."""
 
     __slots__ = ("asks", "branch", "is_coroutine", "meanings", "path", "read", "targets")
 
@@ -81,14 +81,14 @@ class Route:
         self.path = branch.path
         self.targets = branch.targets
         self.meanings: Mapping[Any, str] = anywhere if branch.targets is None else branch.targets
-        """What each text that the path may answer means."""
+        """The targets by the names that the path function may return."""
         self.read = read
         self.asks = parameters.asked or None
         self.is_coroutine = is_coroutine_function(branch.path)
 
 
 class NodeProgram:
-    """A node, ready to run."""
+    """A node, resolved."""
 
     __slots__ = (
         "acall",
@@ -123,46 +123,46 @@ class NodeProgram:
         self.name = name
         self.node: Node | None = None
         self.reach_as = name
-        """The node of the graph whose ways out it has; an error handler has those of its node."""
+        """The node of the graph whose outgoing edges it has; an error handler has those of its node."""
         plain = getattr(action, "plainly", None)  # its other form, of a node that has one for each driver
         self.call: Any = plain or action
         self.acall: Any = action if is_coroutine_function(action) else None
-        """Calls the node where it has to be awaited."""
+        """Calls the node if it must be awaited."""
         self.read = read
-        """Makes the node's input from the state, or from the argument of a Send."""
+        """Reads the input of the node from the state, or from the argument of a Send."""
         self.reads_all = type(read) is WholeReader
-        """Whether its input is a dict of the whole state, whose fields are known."""
+        """True if its input is a dict of the whole state, and the fields are known."""
         self.containers: tuple[str, ...] = read.containers if type(read) is WholeReader else ()
-        """The fields of a whole input that may be a list, dict or set, which it gets a copy of."""
+        """The fields of such an input that may hold a list, dict or set, and are copied for the node."""
         self.kept_updates: frozenset[str] = frozenset()
-        """The fields whose value may be the very container that the node writes, which is copied."""
+        """The fields whose value may become the container that the node returned, which is copied."""
         self.updates = updates
         self.known_plain = updates.known_plain
         self.takes_state = parameters.takes_state
         self.asks = parameters.asked or None
         self.state_only = self.takes_state and self.asks is None
-        """Whether it is called with the state and nothing else."""
+        """True if it is called with the state and nothing else."""
         self.sync_lane: Lane = "thread" if self.acall is None or plain is not None else "loop"
-        """Where it runs when the driver is the sync one."""
+        """Where it runs under the sync driver."""
         self.async_lane: Lane = "thread" if self.acall is None else "loop"
         self.beside_lane: Lane = self.sync_lane
-        """Where it runs under the sync driver when others run beside it."""
+        """Where it runs under the sync driver if several tasks run concurrently."""
         self.guards: Guards | None = None
-        """Its policies; None if it has none."""
+        """Its policies, or None."""
         self.successors: tuple[str, ...] = ()
-        """The nodes at the ends of its plain edges."""
+        """The targets of its plain edges."""
         self.joins: tuple[JoinEdge, ...] = ()
         self.routes: tuple[Route, ...] = ()
         self.single_route: Route | None = None
-        """Its conditional edge, if that is its only way on, is a plain function, and reads the whole state."""
+        """Its conditional edge, if that is its only outgoing edge, is a plain function, and reads the whole state."""
         self.routes_await = False
-        """Whether a conditional edge is a coroutine function."""
+        """True if a conditional edge is a coroutine function."""
         self.writes: frozenset[str] | None = None
-        """The fields that it may write, if it declares that."""
+        """The fields that it declares to write, if any."""
         self.allowed: frozenset[str] | None = None
-        """Where its Commands and Sends may go, if it declares that."""
+        """The declared targets of its Commands and Sends, if any."""
         self.handler: str | None = None
-        """The hidden node that takes over when it fails."""
+        """The hidden node that handles its errors."""
 
     def joined_to(self, target: str) -> tuple[JoinEdge, ...]:
         """The join edges at which a goto to `target` counts as an arrival."""
@@ -175,9 +175,9 @@ class Program:
     """A compiled graph."""
 
     calls_tasks: ClassVar[bool] = False
-    """Whether its one node is a function that calls `@task` functions: it is their results that readers wait for."""
+    """True for an entrypoint: its one node calls `@task` functions, and readers of a stream want their results."""
     passes_state_on: ClassVar[bool] = True
-    """Whether a result is the state that was given, with changes: what a caller finds unchanged was not written."""
+    """True if a result is the given state with changes, so that unchanged fields were not written."""
     begins_with_state: ClassVar[bool] = True
     """Return whether the input holds values of the fields, rather than being kept as a whole in a field of its own."""
 
@@ -195,9 +195,9 @@ class Program:
         self.order = graph.order
         self.channels: Mapping[str, Channel] = graph.channels
         self.merging = {name: channel for name, channel in self.channels.items() if type(channel) is not LastValue}
-        """Channels whose new value is not simply what was written."""
+        """Channels whose new value is not simply the last write."""
         self.containers = container_fields(graph)
-        """The fields whose values may be a list, dict or set; None if the state is open, so that any may."""
+        """The fields that may hold a list, dict or set; None if the state is open, so that every field may."""
         self._kept_updates = frozenset(name for name in self.containers or () if self.channels[name].keeps_update)
         self.transient = tuple(name for name, channel in self.channels.items() if channel.transient)
         self.step_only = frozenset(
@@ -211,18 +211,18 @@ class Program:
         self.subscribers = _subscribers(graph)
         self.waiting_nodes = frozenset(node.name for node in graph.nodes.values() if node.join != "any")
         self.uncounted = frozenset(node.name for node in graph.nodes.values() if node.metadata.get("hidden"))
-        """Nodes that are no part of what an author wrote: their supersteps do not count against the recursion limit."""
+        """Nodes that the library has added: their supersteps do not count against the recursion limit."""
         self.subgraphs = frozenset(node.name for node in graph.nodes.values() if node.is_subgraph)
         self.targets = frozenset((*graph.nodes, END, STOP))
-        """Where a node that declares nothing may go."""
+        """The possible targets of a node that declares none."""
         self.lean = not (debug or self.managed or any(node.error_handler for node in graph.nodes.values()))
-        """Whether reading its input is all that a task has to do before its node is called."""
+        """True if a task only has to read its input before its node is called."""
         self.join_keys = frozenset(join.key for join in graph.joins)
         self._current_names = _current_names(graph)
         self.former_names = _former_names(self._current_names)
-        """The names that older checkpoints may know nodes by; of those that have any."""
+        """The former names of renamed nodes, as older checkpoints may use them."""
         self.simple = not (graph.joins or self.subscribers or self.waiting_nodes)
-        """Whether the next frontier follows from targets alone."""
+        """True if the next frontier depends on targets alone."""
         self.validate: Validate = validate
         self._checks = SchemaChecks(graph.fields, constrained_annotations(graph.schema))
         self.unknown_keys: UnknownKeys = unknown_keys
@@ -235,13 +235,13 @@ class Program:
         self.nodes[START] = self.start
         self.output_keys = self._output_keys()
         self.derived = graph.output_schema.derived
-        """Fields of results that are worked out when somebody looks."""
+        """Fields of results that are computed when they are read."""
         self.reported = (
             frozenset(name for name, channel in self.merging.items() if not isinstance(channel, _REPLACING))
             .difference(self.hidden)
             .intersection(self.output_keys or self.channels)
         )
-        """Fields that merge and that a result shows: a caller that merges them too is told what was written to them."""
+        """Fields with a reducer that results contain: a caller that merges them too needs their updates."""
         self._starts = [(name, start) for name, one in graph.fields.items() if (start := _start_of(one)) is not None]
 
     @cached_property
@@ -257,12 +257,12 @@ class Program:
         return self._current_names.get(name, name)
 
     def start_values(self) -> dict[str, Any]:
-        """The state before the first update: the defaults of fields, and the start values of reducers."""
+        """Return the state before the first update: the defaults of fields, and the initial values of reducers."""
         values = {name: copy_container(start()) for name, start in self._starts}  # a factory may hand out one object
         return {name: value for name, value in values.items() if value is not MISSING} if values else values
 
     def output(self, values: Mapping[str, Any], *, typed: bool = False, plain: bool = False) -> Any:
-        """Return what a caller sees of the state, its containers copied.
+        """Return the part of the state that a caller sees, its containers copied.
 
         An instance of the output schema if `typed`, or if all is validated, unless it has to be `plain`.
         """
@@ -281,18 +281,18 @@ class Program:
         return self._typed_output(shown) if (typed or self.validate == "all") and not plain else shown
 
     def shows(self, name: str) -> bool:
-        """Return whether results show a field of the state."""
+        """Return whether results contain a field of the state."""
         return name not in self.hidden and (self.output_keys is None or name in self.output_keys)
 
     def shown(self, result: TaskResult) -> Any:
-        """What a reader of updates sees of a result: its writes, pair by pair where a field was written twice."""
+        """Return the writes of a result for a reader of updates: as pairs if a field was written twice."""
         writes = result.writes
         if isinstance(writes, dict):
             return {name: readable(value) for name, value in writes.items()} or None
         return [{name: readable(value)} for name, value in writes] or None
 
     def _typed_output(self, shown: dict[str, Any]) -> Any:
-        """The result as an instance of the output schema, if that is a class that can be made."""
+        """Return the result as an instance of the output schema, if that is a class that can be instantiated."""
         schema = self.graph.output_schema
         if schema.kind.name not in ("DATACLASS", "PYDANTIC"):
             return shown
@@ -301,7 +301,7 @@ class Program:
         return schema.instance(shown)
 
     def _output_keys(self) -> tuple[str, ...] | None:
-        """The keys of results; None if they are all keys of an open state."""
+        """Return the keys of results; None for all keys of an open state."""
         schema = self.graph.output_schema
         if not schema.closed:
             return None
@@ -349,14 +349,14 @@ class Program:
         return program
 
     def _reader(self, schema: StateSchema) -> Reader:
-        """The reader of a schema, shared by its nodes: what one has seen checked, the next need not check again."""
+        """Return the reader of a schema. Its nodes share it, so that a value is validated once for all of them."""
         reader = self._readers.get(id(schema))
         if reader is None:
             reader = self._readers[id(schema)] = reader_for(self.graph, schema, self.validate)
         return reader
 
     def _connect(self, program: NodeProgram, source: str) -> None:
-        """Say what follows `program`: what follows `source` in the graph."""
+        """Set the successors of `program`: those of `source` in the graph."""
         program.reach_as = source
         program.successors = tuple(name for name in self.graph.edges.get(source, ()) if name != END)
         program.joins = self.graph.joins_by_start.get(source, ())
@@ -379,7 +379,7 @@ class Program:
         return Route(branch, self._reader(schema), parameters, self._anywhere)
 
     def _handlers(self) -> dict[str, NodeProgram]:
-        """The hidden nodes of error handlers; what follows them is what follows the node they stand in for."""
+        """Make the hidden nodes of error handlers; their successors are those of the node that they replace."""
         handlers: dict[str, NodeProgram] = {}
         for node in self.graph.nodes.values():
             if node.error_handler is None:
@@ -402,7 +402,7 @@ class Program:
         return handlers
 
     def _start(self) -> NodeProgram:
-        """START as a node whose answer is the input, so that input takes the way of every answer."""
+        """Make START a node that returns the input, so that input is applied like every other result."""
         schema = self.graph.input_schema
         channels = {name: self.channels[name] for name in schema.fields} if schema.closed else self.channels
         updates = self._update_reader(channels, closed=schema.closed, check=self.validate != "off")
@@ -414,7 +414,7 @@ class Program:
 
 
 def _start_of(field: Field) -> Callable[[], Any] | None:
-    """What makes the value that a field has before the first update; None if it has none."""
+    """Return the factory of a field's value before the first update; None if it has none."""
     start, channel = field.start, field.channel
     if start is None:
         return None if type(channel).start is Channel.start else channel.start
@@ -424,7 +424,7 @@ def _start_of(field: Field) -> Callable[[], Any] | None:
 
 
 def _read_failed_input(values: Mapping[str, Any], arg: Any) -> Any:
-    """An error handler gets what the failed node got."""
+    """An error handler receives the input of the failed node."""
     return copy_argument(arg.input)
 
 
@@ -442,7 +442,7 @@ def _parameters(action: Any) -> Parameters:
 
 
 def _current_names(graph: Graph) -> Mapping[str, str]:
-    """The names of nodes by the former ones, which are not names of other nodes now."""
+    """Return the present names of nodes by their former names, unless another node has the former name now."""
     names = {alias: node.name for node in graph.nodes.values() for alias in node.aliases if alias not in graph.nodes}
     return {**names, **{alias + HANDLER_SUFFIX: name + HANDLER_SUFFIX for alias, name in names.items()}}
 
@@ -465,15 +465,15 @@ def readable(update: Any) -> Any:
 
 
 def shown_name(task: Task) -> str:
-    """The name under which users know a task: an error handler's is that of its node."""
+    """Return the name of a task's node for users: for an error handler, that of the node it belongs to."""
     return task.node.removesuffix(HANDLER_SUFFIX)
 
 
 def is_handed_over(result: TaskResult) -> bool:
-    """Whether the node failed, and its error handler will answer."""
+    """True if the node failed and its error handler runs next."""
     return result.goto and any(type(one) is Send and one.node.endswith(HANDLER_SUFFIX) for one in result.targets)
 
 
 def is_hidden(task: Task) -> bool:
-    """Whether a task belongs to a node that users did not add."""
+    """True if a task belongs to a node that the library has added."""
     return task.node.endswith(HANDLER_SUFFIX)

@@ -1,4 +1,4 @@
-"""Results of a long superstep saved while others of its tasks still run, in groups.
+"""Save results of a long superstep in groups while other tasks of it still run.
 
 A crash then costs the tasks that ran, and not those that had ended. A superstep that is over before the first group
 is due writes none: its commit has everything. Of those that landed while one group was written the next is made.
@@ -19,11 +19,11 @@ from statewright.runtime.core.commit import saved_form_of_result
 from statewright.runtime.core.run import Run
 
 GROUP_EVERY: Final = 0.05
-"""Seconds after which a result is written that nobody else takes along."""
+"""Seconds after which a result is written if no other write includes it."""
 
 
 class ResultFlusher:
-    """Writes the results of one superstep as they land."""
+    """Writes the results of one superstep as tasks end."""
 
     def __init__(self, run: Run, checkpoint: Checkpoint) -> None:
         self._run = run
@@ -32,12 +32,12 @@ class ResultFlusher:
         self._waiting: list[TaskResult] = []
         self._timer: Timer | None = None
         self._timed = False
-        """Whether a group is due."""
+        """True if a group is due."""
         self._writing = False
         self._closed = False
 
     def add(self, result: TaskResult) -> None:
-        """Take a result that has landed. Called from any thread."""
+        """Add the result of a task that has ended. Called from any thread."""
         with self._lock:
             self._waiting.append(result)
             if self._timed or self._writing or self._closed:
@@ -51,7 +51,7 @@ class ResultFlusher:
             timer.cancel()
 
     def close(self) -> None:
-        """The superstep is over: what waits is saved with its end."""
+        """End with the superstep: waiting results are saved with its commit."""
         with self._lock:
             self._closed, timer = True, self._timer
         if timer is not None:
@@ -70,7 +70,7 @@ class ResultFlusher:
         workers.submit(self._write)  # whoever rings must not wait for a disk
 
     def _write(self) -> None:
-        """Write group after group, until nothing has landed meanwhile."""
+        """Write one group after the other until no new result has arrived."""
         while (group := self._next_group()) is not None:
             with suppress(Exception):  # the end of the superstep is refused for the same reason, and says so
                 self._save(group)
@@ -92,7 +92,7 @@ class ResultFlusher:
 
 
 def landing_of(run: Run, checkpoint: Checkpoint) -> ResultFlusher | None:
-    """What writes the results of a superstep; None where nothing is saved before it is over."""
+    """Return the writer of a superstep's results; None if nothing is saved before the superstep ends."""
     if run.saver is None or run.line is None or run.saves_at_rest:
         return None
     return ResultFlusher(run, checkpoint)

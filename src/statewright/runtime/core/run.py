@@ -1,4 +1,4 @@
-"""One invocation: everything that stays the same while a run advances."""
+"""One invocation of a graph: its settings, its ports, and the state that survives from one superstep to the next."""
 
 from __future__ import annotations
 
@@ -43,12 +43,11 @@ if TYPE_CHECKING:
     from statewright.runtime.tasks.superstep import Superstep
 
 LEASE: Final = timedelta(seconds=60)
-"""How long a run holds its thread after each write; renewed at a third of it while nodes run."""
+"""Default lease duration: how long a run holds its thread after a write. Renewed every third of it while nodes run."""
 SIBLING_GRACE: Final = 30.0
-"""Seconds for which plain functions are waited for that run beside a task which failed, unless the caller says
-otherwise."""
+"""Default grace period: seconds to wait for running plain functions after a sibling has failed."""
 NONE_CLOSED: Final = -2
-"""As the step of the last superstep that is over: lower than every step."""
+"""Stands for the last closed superstep before the first one: lower than every step."""
 ALL_CLOSED: Final = sys.maxsize
 NOT_ASKED: Mapping[str, Interrupt] = {}
 NO_ATTEMPTS: Mapping[TaskId, int] = {}
@@ -57,12 +56,12 @@ _noting: Final = threading.Lock()
 
 
 class Asked(NamedTuple):
-    """What the tasks that are due had asked before a call."""
+    """The questions that the due tasks had asked before a call."""
 
     last: Mapping[TaskId, tuple[Interrupt, ...]]
-    """By task, what it had asked when it paused last."""
+    """By task, the questions of its last pause."""
     by_task: Mapping[TaskId, tuple[Interrupt, ...]]
-    """By task, all that it had asked, what was answered included."""
+    """By task, all of its questions, answered ones included."""
     by_id: Mapping[str, Interrupt]
     """The same by id."""
 
@@ -71,7 +70,7 @@ NOTHING_ASKED: Final = Asked({}, {}, {})
 
 
 class Run:
-    """One attempt to advance a thread, or a state without a thread, to rest."""
+    """One attempt to advance a thread, or a state without a thread, until nothing is due."""
 
     __slots__ = (
         "answers",
@@ -186,53 +185,52 @@ class Run:
         self.clock = clock
         self.saver = saver
         self.line = line
-        """What the run advances; None where nothing is saved."""
+        """The branch that the run advances; None if nothing is saved."""
         self.context = context
         self.store = store
         self.cache = cache
         self.watch = watch
-        """Tells those who watch; None where nobody does."""
+        """Emits events; None if nothing receives them."""
         self.reader: StreamBuffer | None = watch.buffer if watch is not None and not nested else None
-        """What the reader of this run's stream has not taken yet; None where nobody reads."""
+        """Stream parts that the reader has not taken yet; None without a reader."""
         self.control = control
         self.breaks_before = breaks_before
         self.breaks_after = breaks_after
         self.on_unfinished: OnUnfinished | None = on_unfinished
         self.on_busy: OnBusy = on_busy
         self.owner = owner
-        """Under which name the run holds its thread; None where there is nothing to hold."""
+        """The name under which the run holds its thread; None if nothing is saved."""
         self.claim = claim
-        """What is known of its right to the thread; None where there is nothing to hold."""
+        """The claim of the run on its thread; None if nothing is saved."""
         self.claimed = False
-        """Whether it holds it."""
+        """True while it holds the thread."""
         self.known_interrupts: Mapping[str, Interrupt] = NOT_ASKED
-        """What its tasks had asked before this call, by id."""
+        """The open questions of its tasks from before this call, by id."""
         self.questions = NOTHING_ASKED
-        """The same with what was answered then, which a question that is asked again is compared with."""
+        """The same, with the questions answered then. A question that is asked again is compared with these."""
         self.delivered: set[str] = set()
-        """The questions of this call that were asked as before, and have got their answers."""
+        """The questions of this call that match an earlier one and have received its answer."""
         self.refuses_changed = refuses_changed
-        """Whether a question that is worded anew is an error, and not a warning."""
+        """True if an answered question in other words is an error instead of a warning."""
         self.answers: dict[str, Any] = {} if answers is None else answers
-        """What was answered to the questions of tasks that are still due, by interrupt id."""
+        """The answers to questions of tasks that are still due, by interrupt id."""
         self.attempts: Mapping[TaskId, int] = NO_ATTEMPTS
-        """How often tasks had failed before this call."""
+        """By task, the number of failures before this call."""
         self.retries: Mapping[TaskId, datetime] = NO_RETRIES
-        """When tasks that had failed before this call are to be tried again."""
+        """By task, the time of the next attempt after a failure before this call."""
         self.journal: dict[JournalKey, JournalEntry] = {}
-        """The steps that tasks of the present superstep have done."""
+        """The results of `runtime.step` and `@task` calls of the current superstep."""
         self.calls: Calls | None = None
-        """The calls of `@task` functions that its tasks have under way; None while there was none."""
+        """The running calls of `@task` functions; None until the first one."""
         self.budget = budget
         self.spent = spent
-        """What was counted against the budget; None where nothing was."""
+        """The amounts counted against the budget; None if nothing was counted."""
         self.starter = starter
-        """What starts runs beside this one; None where nobody does."""
+        """Starts child runs; None if not supported here."""
         self.slots = slots
-        """The limits on what is at work at once in the whole tree of calls."""
+        """The limits on concurrency in the whole tree of calls."""
         self.guards_all = bool(slots)
-        """Whether tasks are performed with guards even if their nodes have no policies: limits of the run, or Sends
-        with a timeout."""
+        """True if tasks need guards even if their nodes have no policies: limits of the run, or Sends with a timeout."""
         self.max_concurrency = settings.max_concurrency
         self.run_id = run_id or settings.run_id or draw_run_id()
         self.stop = 0
@@ -243,67 +241,66 @@ class Run:
         self.namespace = namespace
         """Empty for a run's own graph; the path of tasks that leads to a subgraph."""
         self.former_namespaces: tuple[str, ...] = ()
-        """Where a call may have been saved before the node that calls was renamed."""
+        """Namespaces in which the call may have been saved before the calling node was renamed."""
         self.overlaps = overlaps
-        """Whether a superstep may begin before the last one is saved: durability `async`."""
+        """True if a superstep may begin before the last one is saved: durability `async`."""
         self.unpublished_events: dict[TaskId, Event] = {}
-        """That tasks have ended, where that counts only once it is saved, and is told only then."""
+        """Events of tasks that have ended, held back until their results are saved."""
         self.migrated: Mapping[str, Any] | None = None
-        """The state as it was saved, if it was migrated since and that is not saved yet."""
+        """The state before a migration whose result is not saved yet."""
         self.unfinished_joins: tuple[str, ...] = ()
-        """The join edges that it left half reached, and who did not arrive, once it has ended."""
+        """The incomplete join edges with their missing sources, once the run has ended."""
         self.in_flight_commit: AnyFuture[Any] | None = None
-        """The commit that is under way while the run goes on."""
+        """The commit that is being saved while the run continues."""
         self.saves_at_rest = saves_at_rest
-        """Whether supersteps are saved only when the run comes to rest: durability `exit`."""
+        """True if supersteps are saved only when the run stops: durability `exit`."""
         self.uncommitted_from: Checkpoint | None = None
-        """The last checkpoint that was saved, if the run has moved since."""
+        """The last saved checkpoint, if the run has advanced since."""
         self.ended_calls: dict[str, Scope] = {}
-        """By namespace where those calls of the present superstep have ended that have not saved it: they do so only if
-        their tasks do not land."""
+        """By namespace, the ended calls of this superstep that are not saved: needed if their tasks get no result."""
         self.rewritten: set[str] = set()
-        """The fields that were written since then, but for lists that only grew."""
+        """The fields written since then, except lists that only grew."""
         self.live: dict[str, Scope] = {} if live is None else live
-        """The namespaces with a memory of their own in which something runs, in the whole tree of calls."""
+        """The namespaces with their own memory in which a call is running, in the whole tree of calls."""
         self.keeps_calls = keeps_calls
-        """Whether the checkpoints of subgraph calls stay when their tasks are consumed."""
+        """True if checkpoints of subgraph calls are kept after their tasks are consumed."""
         self.log_buffer: tuple[Entry, ...] = ()
-        """What tasks of the present superstep want in the log: it goes with the next write."""
+        """Log entries of tasks of this superstep, written with the next save."""
         self.nested = nested
-        """Whether a task of another run has called it."""
+        """True if a task of another run has called it."""
         self.caller = caller
-        """The task that has called it, if both save."""
+        """The task that called it, if both save."""
         self.parent = parent
-        """The task that has called it, of a subgraph."""
+        """The task that called it, for a subgraph."""
         self.sibling_grace = sibling_grace
-        """For how many seconds plain functions are waited for when a task beside them fails; None for ever."""
+        """Seconds to wait for running plain functions after a sibling has failed; None waits for ever."""
         self.superstep: Superstep | None = None
-        """The tasks that run beside each other now; None while at most one runs."""
+        """The tasks that run concurrently now; None while at most one runs."""
         self.closed_step = NONE_CLOSED
-        """The step of the last checkpoint whose tasks are over: what they still do has no effect."""
+        """The step of the last checkpoint whose tasks are over: their later effects are ignored."""
         self.held_until: datetime | None = None
-        """Until when it holds its thread, as far as it knows."""
+        """The end of its lease on the thread, as far as it knows."""
         self.hold_lost = False
-        """Whether it is known that another run has taken over its thread."""
+        """True once it is known that another run has taken over the thread."""
         self.refusals: dict[TaskId, RunError] = {}
-        """By planned task, the error that it got because the run is over: see `standing.note_refusal`."""
+        """By planned task, the error that it received because the run is over: see `standing.note_refusal`."""
         self.steps_under_way: dict[JournalKey, Attempt] = {}
-        """The attempt that last started each running step, for tasks with retry or timeout policies."""
+        """By running step, the attempt that started it last, for tasks with retry or timeout policies."""
         self.memories: dict[str, str] = {}
-        """Which checkpoint of each memory inside its namespace is known to it."""
+        """By namespace of a memory inside this run, the checkpoint that the run knows."""
         self.given_state = False
-        """Whether it is a node of the graph around it: what it is given is state then, and no input."""
+        """True if it is a node of the graph around it: its argument is then a state, not an input."""
         self.remembers = False
-        """Whether it is a call with memory="thread"."""
+        """True for a call with memory="thread"."""
         self.call: SubgraphCall | None = None
         """The subgraph call that this run executes; None at the root."""
         self.step_before = -1
-        """The step number before the first step. A retried call counts on, so that its task ids are new."""
+        """The step number before the first step. A retried call continues the count, so that its task ids are new."""
         self.metadata = metadata or {}
-        """Kept with each commit."""
+        """Metadata saved with each commit."""
 
     def recall_questions(self, pending: Pending) -> None:
-        """Take up what the tasks that are due have asked before."""
+        """Restore the questions that the due tasks have asked before."""
         by_task = pending.questions()
         by_id = {one.id: one for asked in by_task.values() for one in asked}
         self.questions = Asked(pending.interrupts, by_task, {**self.questions.by_id, **by_id})
@@ -313,13 +310,13 @@ class Run:
         }
 
     def inherit_questions(self, caller: Run, task: Task) -> None:
-        """Take up what the calls of a task had asked: one that saves nothing does not know it itself."""
+        """Restore the questions of a task's calls: a call that saves nothing cannot restore them itself."""
         asked = caller.questions_of(task)
         self.known_interrupts = {question.id: question for question in asked if question.id in caller.known_interrupts}
         self.questions = Asked({}, {}, {question.id: question for question in asked})
 
     def questions_of(self, task: Task) -> Iterable[Interrupt]:
-        """Return what a task, and the calls that it made, had asked before."""
+        """Return the questions that a task and its calls have asked before."""
         if self.line is None and self.nested:
             return self.questions.by_id.values()
         return self.questions.by_task.get(task.planned_id, ())
@@ -332,7 +329,7 @@ class Run:
 
     @property
     def root(self) -> Run:
-        """The run that was not called by a task of another one."""
+        """The outermost run of the tree of calls."""
         return self if self.parent is None else self.parent.run.root
 
     @property
@@ -342,23 +339,23 @@ class Run:
 
     @property
     def emits_after_commit(self) -> bool:
-        """Whether those who watch hear of results only when these are saved: durability `sync`."""
+        """True if results are published only after they are saved: durability `sync`."""
         return self.saver is not None and not self.overlaps and not self.saves_at_rest
 
     def count_as_finished(self, tasks: Iterable[TaskId]) -> None:
-        """Tell those who watch that tasks have ended."""
+        """Emit the events of tasks that have ended."""
         for task in tasks:
             event = self.unpublished_events.pop(task, None)
             if event is not None and self.watch is not None:
                 self.watch.emit(event)
 
     def note(self, entry: Entry) -> None:
-        """Note something for the log; tasks that run beside each other may."""
+        """Add an entry to the log buffer. Concurrent tasks may call this."""
         with _noting:
             self.log_buffer = (*self.log_buffer, entry)
 
     def take_noted(self, task: TaskId | None = None) -> tuple[Entry, ...]:
-        """What tasks have noted for the log, or one of them has, to be written now."""
+        """Remove and return the buffered log entries, of all tasks or of one."""
         with _noting:
             if task is None:
                 noted, self.log_buffer = self.log_buffer, ()
@@ -368,7 +365,7 @@ class Run:
         return noted
 
     def put_back_noted(self, log: Log | None) -> None:
-        """Keep entries for the log that were taken, and that were not written as their write was refused."""
+        """Put log entries back whose write was refused."""
         if log is not None:
             with _noting:
                 self.log_buffer = (*log.entries, *self.log_buffer)
@@ -383,7 +380,7 @@ class Run:
     def hold(
         self, *, release: bool = False, may_claim: bool = False, now: datetime | None = None
     ) -> LeaseRequest | None:
-        """The hold on the thread that goes with the next write; `release` lets go, unless a caller goes on.
+        """Return the lease request for the next write. `release` ends the lease, unless a caller continues.
 
         Only the core may claim the thread: what a node or a timer still writes when the run has ended is refused.
         """
@@ -400,12 +397,12 @@ class Run:
 
     @property
     def lease_duration(self) -> timedelta:
-        """How long the run holds its thread after each write."""
+        """The lease duration after each write."""
         own = self.claim.lease_duration if self.claim is not None else None
         return LEASE if own is None else own
 
     def move_to(self, namespace: str) -> None:
-        """Go on in the namespace in which the call was saved under a former name of its node."""
+        """Continue in the namespace in which the call was saved under a former name of its node."""
         assert self.line is not None
         caller = self.caller
         if self.parent is not None and self.live.get(self.namespace) is self.parent:
@@ -416,7 +413,7 @@ class Run:
         self.namespace, self.line = namespace, self.line._replace(namespace=namespace)
 
     def holds(self, hold: LeaseRequest | None) -> None:
-        """Note that a write with that hold has happened."""
+        """Record that a write with this lease request was done."""
         if hold is not None:
             self.claimed = hold.until is not None
             if self.claim is not None:
@@ -424,22 +421,22 @@ class Run:
             self.held_until = hold.until
 
     def commit_failed(self) -> None:
-        """Note that a commit failed after the run had gone on: if it was to let go of the thread, it did not."""
+        """Record that a commit failed after the run had continued: if it was to release the thread, it did not."""
         self.claimed = self.owner is not None
 
     def lose_hold(self) -> None:
-        """Note that another run has taken over the thread: nobody waits any more for what could not be saved."""
+        """Record that another run has taken over the thread: unsaved events are dropped."""
         self.hold_lost = True
         step = self.superstep
         if step is not None and step.ending:
             step.close_and_tell()
 
     def commit_id(self, step: int) -> str:
-        """An id for the commit of a step: drawn where it is saved, else its number within the run."""
+        """Return an id for the commit of a step: drawn if it is saved, else its number within the run."""
         return draw_checkpoint_id() if self.saver is not None else f"{self.run_id}.{step}"
 
     def origin(self, commit_id: str, step: int) -> str:
-        """What the ids of tasks are derived from that a commit makes due.
+        """Return the value from which ids of the tasks are derived that a commit makes due.
 
         A subgraph that is called again for the same task must ask the same questions, though it commits anew. What it
         saves keeps its ids; one that saves nothing has only its caller's task to go by, since the thread may be a copy
@@ -453,9 +450,9 @@ class Run:
         return f"{caller}|{self.namespace.rpartition(f':{caller}')[2]}#{step}"
 
     def now(self) -> datetime | None:
-        """The present instant, where a commit will need it."""
+        """Return the current time if a commit will need it."""
         return self.clock.now() if self.saver is not None else None
 
     def node_config(self) -> Mapping[str, Any]:
-        """What a node that asks for `config` gets."""
+        """Return the `config` argument of nodes."""
         return self.settings.as_config(self.namespace, self.run_id)

@@ -1,4 +1,4 @@
-"""Storage effects performed: what the core wants of a saver, asked of it."""
+"""Perform the storage effects of the core by calling the saver."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def perform_effect(run: Run, effect: Effect) -> Any:
 
 
 def handed_over(run: Run, answer: Any) -> AnyFuture[Any] | None:
-    """Note that a commit is under way; the one before, if it is too: a run is never ahead by more than that."""
+    """Record a commit in flight, and return the previous one if it is still in flight: a run is never further ahead."""
     before, run.in_flight_commit = run.in_flight_commit, answer if is_future(answer) else None
     return before
 
 
 def save_callers(caller: Scope) -> None:
-    """Save what a task's run keeps back until it rests, and what those keep back that called it."""
+    """Save the postponed commits of a task's run, and those of the runs that called it."""
     with _saving_callers:  # tasks that run beside each other have one caller
         perform_all(caller.run, save_uncommitted(caller.run, cast(Checkpoint, caller.checkpoint)))
 
@@ -57,7 +57,7 @@ _saving_callers = threading.RLock()
 
 
 def are_callers_saved() -> bool:
-    """Whether no call has its callers saved at this moment, on another thread than this one."""
+    """True if no other thread is saving the callers of a call at this moment."""
     if not _saving_callers.acquire(blocking=False):
         return False
     _saving_callers.release()
@@ -65,7 +65,7 @@ def are_callers_saved() -> bool:
 
 
 def wait_for_callers() -> None:
-    """Wait until whoever has its callers saved is through.
+    """Wait until another call has finished saving its callers.
 
     A run that was cancelled meanwhile, or in which another task failed, comes to rest on what is being saved there.
     """
@@ -81,7 +81,7 @@ def flush(run: Run) -> None:
 
 
 def check_saved(run: Run, unsaved: AnyFuture[Any]) -> None:
-    """Wait for a commit that was under way while the run went on. Raises what it failed with."""
+    """Wait for a commit that was in flight while the run continued. Raises its error."""
     try:
         resolve(unsaved)
     except BaseException:
@@ -90,7 +90,7 @@ def check_saved(run: Run, unsaved: AnyFuture[Any]) -> None:
 
 
 def perform_all(run: Run, effects: Generator[Effect, Any, T]) -> T:
-    """Perform storage effects until the generator returns; what it returns."""
+    """Perform storage effects until the generator returns, and return its result."""
     answer: Any = None
     failed: Exception | None = None
     while True:
@@ -109,7 +109,7 @@ def perform_all(run: Run, effects: Generator[Effect, Any, T]) -> T:
 
 
 def ask_saver(run: Run, effect: Effect) -> Any:
-    """The saver's answer to a storage effect, which may come later."""
+    """Call the saver for a storage effect, and return its result or a future of it."""
     saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.line)
     if type(effect) is Save:
         check_wanted(run)
