@@ -302,7 +302,7 @@ def is_unchanged(before: Interrupt, now: Interrupt) -> bool:
 
 
 def is_equal(one: Any, other: Any) -> bool | None:
-    """Return whether two values are equal, or None if that cannot be determined. Never raises, whatever `__eq__` does."""
+    """Return whether two values are equal; None if that cannot be determined. Never raises, whatever `__eq__` does."""
     try:
         if one is other or bool(one == other):
             return True

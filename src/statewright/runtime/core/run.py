@@ -230,7 +230,7 @@ class Run:
         self.slots = slots
         """The limits on concurrency in the whole tree of calls."""
         self.guards_all = bool(slots)
-        """True if tasks need guards even if their nodes have no policies: limits of the run, or Sends with a timeout."""
+        """True if all tasks need guards: the run has limits, or Sends with a timeout."""
         self.max_concurrency = settings.max_concurrency
         self.run_id = run_id or settings.run_id or draw_run_id()
         self.stop = 0
