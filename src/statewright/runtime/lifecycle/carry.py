@@ -86,7 +86,7 @@ def _copies(run: Run, branch: str, line: BranchKey, namespaces: list[str]) -> Ge
 
 
 def _remembered(run: Run, line: BranchKey, memories: Mapping[str, str]) -> Generator[Effect, Any, list[StepCommit]]:
-    """Memories as they were at a checkpoint, and the memories in them."""
+    """Return memories as they were at a checkpoint, nested memories included."""
     commits: list[StepCommit] = []
     for namespace, checkpoint_id in memories.items():
         saved: SavedCheckpoint | None = yield Load(line.branch, checkpoint_id, namespace)
@@ -103,7 +103,7 @@ def _remembered(run: Run, line: BranchKey, memories: Mapping[str, str]) -> Gener
 def _begun_anew(
     run: Run, line: BranchKey, inside: list[str], taken: set[str], prefix: str, due: set[str], anew: bool
 ) -> Generator[Effect, Any, list[StepCommit]]:
-    """Commits that let calls, and memories that did not exist yet, begin anew on a branch that has them."""
+    """Return commits that reset calls, and memories that did not exist yet, on a branch that has them."""
     commits: list[StepCommit] = []
     for name in inside:
         if name in taken:
@@ -236,13 +236,13 @@ def find_callers(line: BranchKey) -> Generator[Effect, Any, list[Caller] | None]
 
 
 def _is_of_another_call(saved: SavedCheckpoint, task: Task) -> bool:
-    """Whether a checkpoint stands in the middle of a former call of a memory, which nothing could go on with."""
+    """True if a checkpoint is in the middle of an earlier call of a memory, which nothing could resume."""
     caller = str(saved.metadata.get("parent_task", "")).partition(":")[0]
     return caller != task.id and not saved.checkpoint.at_rest
 
 
 def has_ended(line: BranchKey) -> str:
-    """Say why a checkpoint of a call cannot be gone back to, and what can."""
+    """Explain why a checkpoint of a call cannot be forked, and which one can."""
     return (
         f"The call of a subgraph in namespace {line.namespace!r} has ended, so nothing would go on from there. "
         f"Fork a checkpoint of thread {line.thread_id!r} itself from before the call: its history has them."
@@ -250,7 +250,7 @@ def has_ended(line: BranchKey) -> str:
 
 
 def _without(caller: Caller, forgotten: set[str]) -> Pending:
-    """What is known of the other tasks of a checkpoint; the caller is due as if it had not run."""
+    """Return the saved data of the other tasks of a checkpoint; the caller is due as if it had not run."""
     known, own = caller.head.pending, caller.task.id
     return Pending(
         completed={task: result for task, result in known.completed.items() if task != own},

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Claim:
-    """What a run knows of its right to a thread. Runs nested in it share it."""
+    """The claim of a run on its thread. Nested runs share it."""
 
     __slots__ = (
         "expected_epoch",
@@ -40,28 +40,28 @@ class Claim:
 
     def __init__(self, lease_duration: timedelta | None = None) -> None:
         self.lease_duration = lease_duration
-        """How long the run holds the thread after each write; the default of the library if None."""
+        """The lease duration after each write; None for the default."""
         self.loaded_at: datetime | None = None
         """The instant before the thread was loaded last."""
         self.loaded_key: tuple[str, int | None] | None = None
         """The head and the epoch that were loaded last."""
         self.refused_key: tuple[str, int | None] | None = None
-        """What was loaded when a claim was refused last."""
+        """The loaded head and epoch when a claim was refused last."""
         self.expected_epoch: int | None = None
         """The epoch that the thread must still have when it is claimed; None if the saver counts none."""
         self.in_doubt = False
-        """Whether a claim was sent whose outcome is not known: an interrupted write may have happened."""
+        """True if the outcome of a claim is unknown: an interrupted write may have happened."""
         self.is_made = False
-        """Whether the thread was claimed: the run has begun, and what it raises from then on is its own."""
+        """True once the thread was claimed: the run has begun, and later errors are its own."""
         self.is_given_up = False
-        """Whether the run was cancelled while its reader had a part, and has let go of its thread."""
+        """True if the run was cancelled while its reader held a part, and has released its thread."""
         self.release: LightFuture[None] | None = None
-        """That another thread releases the thread of a run that was dropped."""
+        """Done when another thread has released the thread of a dropped run."""
         self.ticket: Ticket | None = None
-        """Its place in the queue for the thread, once it has met a holder."""
+        """Its position in the queue for the thread, once it has met a holder."""
 
     def note_loaded(self, saved: SavedCheckpoint | None, owner: str) -> None:
-        """Note what the next claim must find unchanged. Raises ThreadBusy if another run held the thread."""
+        """Record what must be unchanged at the next claim. Raises ThreadBusy if another run held the thread."""
         self.expected_epoch = saved.epoch if saved is not None else None
         self.loaded_key = (saved.id, saved.epoch) if saved is not None else ("", None)
         lease = saved.lease if saved is not None else None

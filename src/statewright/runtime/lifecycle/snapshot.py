@@ -32,12 +32,12 @@ class TaskSnapshot:
     id: str
     name: str
     result: Mapping[str, Any] | None
-    """What it wrote, if it had landed while others had not."""
+    """Its writes, if it had a result while other tasks had none."""
     error: str | None
     interrupts: tuple[Interrupt, ...]
     """Its questions that are still open."""
     state: StateSnapshot | None = None
-    """Where its subgraph stands, if it is one, has begun, and was asked for."""
+    """The state of its subgraph, if it is one, has begun, and was requested."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +59,7 @@ class StateSnapshot(Generic[ValuesT]):
 
 
 def snapshot_of(program: Program, saved: SavedCheckpoint) -> StateSnapshot:
-    """What a user sees of a saved checkpoint."""
+    """Return the snapshot of a saved checkpoint for users."""
     checkpoint, pending = saved.checkpoint, saved.pending
     due = [*checkpoint.frontier, *(held.task for held in checkpoint.held)]
     return StateSnapshot(
@@ -81,7 +81,7 @@ def snapshot_of(program: Program, saved: SavedCheckpoint) -> StateSnapshot:
 
 
 def empty_snapshot(program: Program, config: Mapping[str, Any]) -> StateSnapshot:
-    """What a user sees of a thread that has no checkpoint."""
+    """Return the snapshot of a thread without a checkpoint."""
     return StateSnapshot(
         values=program.output({}),
         next=(),
@@ -167,7 +167,7 @@ def _current_name(graph: Graph, name: str) -> str:
 
 
 def renew_questions_around(run: Run, before: SavedCheckpoint | None) -> None:
-    """Let the tasks around a subgraph that was changed from outside wait for what it asks now.
+    """Update the questions of the tasks around a subgraph that was changed from outside.
 
     Where it asks nothing any more they run again. `before` is its head before the change.
     """

@@ -1,4 +1,4 @@
-"""Where a run begins: with fresh input, with answers, or where another run stopped."""
+"""Begin a run: with new input, with answers, or where another run stopped."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
 from statewright.state import check_value
 
 Starting = Generator[Effect, Any, tuple[Checkpoint, Pending | None]]
-"""Gives the checkpoint to go on from, and what is known of its frontier."""
+"""Returns the checkpoint to continue from, and the saved data of its frontier."""
 Beginning = Generator[Effect, Any, "tuple[Checkpoint, Pending | None] | RunOutcome"]
-"""Gives the same, or the rest at which unfinished work of the thread has stopped."""
+"""Returns the same, or the outcome with which unfinished work of the thread has stopped."""
 Loaded = tuple[SavedCheckpoint | None, CheckpointId | None]
-"""What the run starts from, and the head of its line, which is another one where the run forks."""
+"""The checkpoint to start from, and the head of the branch, which differs if the run forks."""
 
 
 def begin_run(run: Run, given: Any) -> Beginning:
-    """Load the thread, work out where to begin, and claim the thread. Nothing of the run itself has run yet.
+    """Load the thread, determine where to begin, and claim the thread. No node has run yet.
 
     Raises ThreadBusy or CheckpointConflict if the claim is refused; then nothing was written.
     """
@@ -88,7 +88,7 @@ def _sends_timed(checkpoint: Checkpoint) -> bool:
 
 
 def _recall(run: Run, pending: Pending) -> None:
-    """Take up what earlier runs knew of the tasks that are due."""
+    """Restore the saved data of the due tasks from earlier runs."""
     run.attempts, run.retries = pending.attempts, pending.retries
     if not run.shares_journal:
         run.journal = dict(pending.journal)
@@ -163,7 +163,7 @@ def load_head(run: Run, branch: str | None = None) -> Generator[Effect, Any, Sav
 
 
 def _load_under_former_name(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
-    """Load the head of a call that was saved before the node that makes it was renamed; the call goes on there."""
+    """Load the head of a call that was saved under a former name of its node, and continue there."""
     own = run.namespace
     for namespace in run.former_namespaces:
         run.move_to(namespace)
@@ -175,7 +175,7 @@ def _load_under_former_name(run: Run) -> Generator[Effect, Any, SavedCheckpoint 
 
 
 def fit(run: Run, saved: SavedCheckpoint | None) -> SavedCheckpoint | None:
-    """What was saved, made to fit the graph."""
+    """Return the saved thread, migrated to this graph."""
     if saved is None:
         return None
     fitting = fitted(run.program, saved)
@@ -306,7 +306,7 @@ def _check_call_is_over(run: Run, saved: SavedCheckpoint) -> None:
 
 
 def _finish(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> Generator[Effect, Any, RunOutcome]:
-    """Finish what the thread was doing, and return how that ended."""
+    """Finish the unfinished work of the thread, and return its outcome."""
     checkpoint, pending = yield from _going_on(run, saved, head, replay=False)
     run.answers.update((str(key), value) for key, value in pending.answers.items())
     run.stop = checkpoint.step + run.settings.recursion_limit
@@ -359,7 +359,7 @@ def _commits_beside(run: Run, saved: SavedCheckpoint, *, anew: bool) -> Generato
 
 
 def _is_head(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> bool:
-    """Whether a checkpoint is the head of the branch that the run writes to."""
+    """True if a checkpoint is the head of the branch that the run writes to."""
     return saved.id == head and saved.line.branch == run.settings.branch
 
 
@@ -454,7 +454,7 @@ def read_answers(resume: Any, open_questions: Sequence[Interrupt]) -> dict[Any, 
 
 
 TIMED_OUT: Final[Any] = object()
-"""As an answer: the time to wait for one is over."""
+"""Stands for an answer: the time limit for it is over."""
 
 
 def _fitting(question: Interrupt, answer: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Runs that want one thread at the same time: who holds it, who waits, and how the holder is asked to stop.
+"""The lease of a run on its thread, the queue of runs that wait for it, and requests to the holder to stop.
 
 A run marks its thread with its first write, and lets go with its last. Meanwhile another run is refused, waits its
 turn, or has the holder stopped. Within one process those who wait keep their order, and a holder hears at once; in
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 FIRST_LOOK: Final = 0.005
 LONGEST_LOOK: Final = 0.5
-"""Seconds between two looks at a thread that is held: they double from the first to the longest."""
+"""Seconds between two checks of a thread that is held: they double from the first to the longest."""
 READER_PATIENCE: Final = 1.0
-"""Seconds for which the reader of a run may keep a part when another run wants the thread."""
+"""Seconds for which the reader of a run may hold a part while another run wants the thread."""
 
 _holders: WeakValueDictionary[str, LeaseRenewer] = WeakValueDictionary()
 """The runs of this process that hold a thread, by owner."""
 _queues: dict[tuple[Hashable, str], deque[Ticket]] = {}
-"""Those of this process who wait for a thread, in the order in which they came."""
+"""The waiting runs of this process by thread, in the order of arrival."""
 _lock = threading.Lock()
 
 
@@ -52,7 +52,7 @@ class Ticket:
         self.called = SafeEvent()
         """Set when it is worth a look: the one before has left the line, or the holder has let go."""
         self.on_call: Callable[[], object] | None = None
-        """Called then, too; from any thread."""
+        """Called at the same time, from any thread."""
 
     def call(self) -> None:
         self.called.set()
@@ -98,7 +98,7 @@ class Holding:
                 raise signal
 
     def end(self) -> MaybeFuture[object]:
-        """Release the thread, unless the last write of the run has done so; the saver's answer.
+        """Release the thread, unless the last write of the run has done so. Return the saver's answer, or a future.
 
         If that is interrupted, as by a second Ctrl-C, another thread does it: others must not wait for the lease.
         """
@@ -150,22 +150,22 @@ class LeaseRenewer(Holding):
         super().__init__(run)
         self.control = cast(RunControl, run.control)
         self.loop = loop
-        """Where it is driven; None if by plain calls."""
+        """The event loop that drives it; None for plain calls."""
         self.is_closing = False
-        """Whether nobody reads it any more, so that it will end soon."""
+        """True once its stream has no reader any more, so that it will end soon."""
         self._ended = False
         self._is_wanted = False
         self._part = 0
-        """How many parts the reader was given."""
+        """The number of parts passed to the reader."""
         self._reader_has_part = False
         self._is_watched = False
         self._resting = threading.Lock()
-        """Held while the reader asks for the next part, and while the thread is let go since it does not."""
+        """Held while the reader requests the next part, and while the thread is released because it does not."""
         _holders[cast(str, run.owner)] = self
         self._set_timer()
 
     def hand_out(self, parts: Generator[Any, None, None]) -> Generator[Any, None, None]:
-        """Hand the parts of a run to its reader."""
+        """Pass the parts of a run to its reader."""
         with closing(parts):
             for part in parts:
                 self._part += 1
@@ -184,7 +184,7 @@ class LeaseRenewer(Holding):
             self._watch_reader()
 
     def _watch_reader(self) -> None:
-        """Let go of the thread if the reader does not go on for a while: a run that goes on keeps what it has done."""
+        """Release the thread if the reader does not continue for a while; a run that continues keeps its results."""
         if self._is_watched:
             return
         self._is_watched = True
@@ -263,7 +263,7 @@ def _off_the_clock(clock: Clock, job: Callable[[], None]) -> Callable[[], None]:
 
 
 def _forget_others() -> None:
-    """In a forked process there is nobody who waits, nor anybody who lets go."""
+    """Reset the queues in a forked process, which has neither waiting runs nor holders."""
     global _lock
     _lock = threading.Lock()
     _queues.clear()
@@ -285,7 +285,7 @@ def _thread(run: Run) -> str:
 
 
 def request_thread(run: Run, holder: str) -> MaybeFuture[object]:
-    """Ask the holder of a thread to stop, if the run says so (`on_busy`); the saver's answer."""
+    """Ask the holder of a thread to stop, if `on_busy` says so. Return the saver's answer or a future of it."""
     if run.on_busy not in STOPS_HOLDER:
         return None
     known = _holders.get(holder)
@@ -295,7 +295,7 @@ def request_thread(run: Run, holder: str) -> MaybeFuture[object]:
 
 
 def note_closing(owners: Iterable[str]) -> None:
-    """Note that nobody reads some runs any more, and that they are about to be cancelled. Finalisers may call it."""
+    """Record that some runs have no reader any more and are about to be cancelled. Finalisers may call this."""
     for owner in owners:
         known = _holders.get(owner)
         if known is not None:
@@ -303,8 +303,7 @@ def note_closing(owners: Iterable[str]) -> None:
 
 
 def is_closing(holder: str) -> bool:
-    """Whether the holder of a thread is a run that nobody reads any more: others wait for its end, whatever they say
-    of busy threads."""
+    """True if the holder of a thread is a run without a reader: others wait for its end, whatever their `on_busy`."""
     known = _holders.get(holder)
     return known is not None and known.is_closing
 
@@ -332,7 +331,7 @@ def enter_queue(run: Run) -> Ticket:
 
 
 def leave_queue(run: Run) -> None:
-    """Give up the place of a run, if it has one, and let the next one look at the thread."""
+    """Remove a run from the queue, if it is in it, and let the next one check the thread."""
     claim = cast(Claim, run.claim)
     if claim.ticket is None:
         return
@@ -347,7 +346,7 @@ def leave_queue(run: Run) -> None:
 
 
 def wake_next(run: Run) -> None:
-    """Let the run that is first in the queue for the thread look at it now."""
+    """Let the first run in the queue for the thread check it now."""
     with _lock:
         queue = _queues.get(_queue_key(run))
         ticket = queue[0] if queue else None
@@ -361,7 +360,7 @@ def _queue_key(run: Run) -> tuple[Hashable, str]:
 
 
 def is_first(run: Run, ticket: Ticket) -> bool:
-    """Whether it is the turn of the one with the ticket; who waits only for a run to close takes no turns."""
+    """True if it is the turn of the run with this ticket. A run that only waits for a closing run takes no turn."""
     if run.on_busy == "reject":
         return True
     with _lock:
@@ -369,12 +368,12 @@ def is_first(run: Run, ticket: Ticket) -> bool:
 
 
 def lease_of(run: Run) -> MaybeFuture[Lease | None]:
-    """Who holds the thread now."""
+    """Return the current lease on the thread, or a future of it."""
     return _saver(run).lease(_thread(run))
 
 
 def is_over(run: Run, lease: Lease | None, holder: str) -> bool:
-    """Whether a lease does not keep the run from its thread, or it need not wait any longer for the holder it met."""
+    """True if a lease does not block the run, or the run need not wait any longer for the holder that it met."""
     if lease is None or lease.has_lapsed(run.clock.now()):
         return True
     return run.on_busy == "reject" and lease.owner != holder
@@ -408,5 +407,5 @@ def await_turn(run: Run, holder: str) -> bool:
 
 
 def next_look(seconds: float, *, first: bool) -> float:
-    """How long to wait before the next look, after a wait; who is not first is called when that changes."""
+    """Return the delay before the next check; a run that is not first is called when that changes."""
     return min(seconds * 2, LONGEST_LOOK) if first else FIRST_LOOK

@@ -1,4 +1,4 @@
-"""Looking at threads, and changing them from outside a run.
+"""Inspect threads, and change them from outside a run.
 
 Each function is a generator of storage effects, like the core of a run, so both colours of `CompiledGraph` share it.
 """
@@ -78,7 +78,7 @@ def saved_history(run: Run, checkpoint_id: str | None, page: int, *, includes_it
 def updated(
     run: Run, updates: Sequence[Update], *, cancel_pending: bool
 ) -> Generator[Effect, Any, tuple[BranchKey, CheckpointId]]:
-    """Commit updates as if nodes had answered them; the new head.
+    """Commit updates as if nodes had returned them, and return the new head.
 
     Each update completes a task of its node, if one is due, and its successors become due. Other tasks stay due, unless
     `cancel_pending`. Raises InvalidUpdateError if more tasks of a node are due than there
@@ -218,7 +218,7 @@ def _check_answered(base: Checkpoint, pending: Pending, results: Sequence[TaskRe
 
 
 def _in_task_order(base: Checkpoint, pending: Pending, updates: Sequence[TaskResult]) -> Sequence[TaskResult]:
-    """Landed results and updates in the order of their tasks; updates of nodes that were not due come last."""
+    """Return saved results and updates in the order of their tasks; updates of nodes that were not due come last."""
     left = list(updates)
     ordered: list[TaskResult] = []
     for task in base.frontier:
@@ -265,7 +265,7 @@ def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[BranchK
 
 
 def _is_unused_memory(saved: SavedCheckpoint, line: BranchKey) -> Generator[Effect, Any, bool]:
-    """Whether a checkpoint is one of a memory that no task uses now: then the memory alone goes back."""
+    """True if a checkpoint belongs to a memory that no task uses now: then only the memory is rolled back."""
     if not saved.metadata.get("remembers") or line.branch != saved.line.branch:
         return False
     return (yield from find_callers(line)) is None
@@ -279,14 +279,14 @@ class Met(NamedTuple):
     """The head at that time: still that of the run before if it has gone on from there and saved no superstep."""
 
     def is_left_at(self, head: SavedCheckpoint) -> bool:
-        """Whether the thread stands where that run has left it before it had completed."""
+        """True if the thread is where that run left it before it was completed."""
         return not head.checkpoint.at_rest and (head.run_id == self.run_id or head.id == self.head)
 
 
 def rolled_back(
     run: Run, *, only: Met | None = None, expected: str | None = None, releases: bool = False
 ) -> Generator[Effect, Any, None]:
-    """Put the branch back to where it was before its last input, as if that run had not been.
+    """Roll the branch back to the checkpoint before its last input.
 
     With `only` nothing is done if that run has completed, or if another one has gone on from it, and what was done
     before it began stays. Raises CheckpointConflict if a head is expected and the branch has another one,
@@ -359,11 +359,11 @@ def _find_beginning(
 
 
 def _begins_thread(saved: SavedCheckpoint) -> bool:
-    """Whether nothing came before a checkpoint; one whose ancestors were pruned has a later step, and no parent."""
+    """True for the first checkpoint of a thread; one whose ancestors were pruned has a later step, and no parent."""
     return saved.parent_id is None and (saved.checkpoint.step == 0 or "rolled_back" in saved.metadata)
 
 
 def diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """For each key that differs, its value in both; None where it is absent."""
+    """Return both values for each key that differs; None for an absent one."""
     keys = [*before, *(key for key in after if key not in before)]
     return {key: (before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)}

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def run_until_idle(run: Run, given: Any) -> RunGenerator:
-    """Take a run from its input to rest. The core of every driver."""
+    """Advance a run from its input until it is idle. Every driver drives this generator."""
     if run.watch is not None and run.watch.wants("run_started"):
         yield Emit(run_event("run_started", run, given))
     try:
@@ -68,12 +68,12 @@ def run_until_idle(run: Run, given: Any) -> RunGenerator:
 
 
 def _is_dropped(run: Run) -> bool:
-    """Whether what a call saves goes with the task that called it."""
+    """True if the checkpoints of a call are deleted with the task that made it."""
     return run.caller is not None and run.namespace in run.caller.run.open_namespaces
 
 
 def _note_end(run: Run, checkpoint: Checkpoint) -> None:
-    """Let the caller know where a call has ended: it is saved there if its task runs again."""
+    """Report the end of a call to the caller, which saves it if its task will run again."""
     caller = run.caller
     if caller is not None and not caller.abandoned:
         caller.run.ended_calls[run.namespace] = Scope(run, checkpoint=checkpoint)
@@ -131,7 +131,7 @@ def _can_start_over(run: Run) -> bool:
 
 
 def _forget_beginning(run: Run) -> None:
-    """Put back what a beginning that came to nothing has noted."""
+    """Undo what a failed beginning has recorded."""
     if run.claimed:
         return
     run.open_namespaces, run.uncommitted_from = set(), None

@@ -1,4 +1,4 @@
-"""What calls of subgraphs have saved whose tasks have not ended.
+"""The saved checkpoints of subgraph calls whose tasks have not ended.
 
 A node that calls graphs inside its function may have done something in there that counts though its task never ends:
 with `metadata={"discarded": function}` it says what the state keeps of its calls where fresh input discards the task.

@@ -1,4 +1,4 @@
-"""Approvals in Python graphs, in the form in which steps in JSON ask for theirs: a service lists both together."""
+"""Approvals in Python graphs, in the same form as those of JSON steps, so that a service lists both together."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _VERDICTS: Final = ("approved", "rejected", "edited")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What somebody decided, or that nobody did in time."""
+    """A decision, or the end of the time limit without one."""
 
     verdict: Verdict
     content: Any
-    """What was asked about, as it is to be from now on."""
+    """The content to use from now on, edited if the decision changed it."""
     decided_by: str | None = None
 
     @property
     def is_approved(self) -> bool:
-        """Whether the content may be used, as it was or edited."""
+        """True if the content may be used, unchanged or edited."""
         return self.verdict in ("approved", "edited")
 
 
@@ -38,7 +38,7 @@ def request_approval(
     key: str = "approval",
     timeout: Duration | None = None,
 ) -> Decision:
-    """What somebody decides on a content. Stops the node and the run until then, like `interrupt()`.
+    """Ask for a decision on some content, and return it. Stops the node and the run until then, like `interrupt()`.
 
     A service shows it among its approval requests. `content_key` is the field of the state that holds the content.
     Several approvals in one node are told apart by `key`. If nobody decides within `timeout`, the verdict is `expired`.

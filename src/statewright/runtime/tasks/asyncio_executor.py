@@ -23,7 +23,7 @@ from statewright.runtime.tasks.scope import Scope
 from statewright.runtime.tasks.superstep import Superstep
 
 DEFAULT_IN_FLIGHT: Final = 1000
-"""How many coroutines of one superstep run at once unless the caller says otherwise."""
+"""The default limit of concurrent coroutines in one superstep."""
 
 
 def _leave(step: Superstep, place: int, _ended: object) -> None:
@@ -38,12 +38,12 @@ class LoopExecutor:
         self._running: dict[asyncio.Task[None], int] = {}
         """The tasks in flight, with their places."""
         self.is_stopping = False
-        """Whether coroutines are being cancelled by those who run them, rather than by somebody else."""
+        """True while this executor cancels its coroutines, as opposed to a cancellation from elsewhere."""
         self.threads = Slots(DEFAULT_THREADS)
         self._slots: Slots | None = None
         """The limit on the whole tree of calls, if there is one; several are the business of each task."""
         self._held = 0
-        """How many places in the limits of the run are taken for tasks that run."""
+        """The number of slots in the run's limits that running tasks occupy."""
         self._context = contextvars.copy_context()
 
     @property
@@ -65,7 +65,7 @@ class LoopExecutor:
             self._start_when_free()
 
     def wind_down(self) -> None:
-        """Cancel the coroutines under way, since a task has failed; plain functions go on. Called on the loop."""
+        """Cancel the running coroutines, since a task has failed; plain functions continue. Called on the loop."""
         self.is_stopping = True
         for task, place in tuple(self._running.items()):
             step = self._step
@@ -76,7 +76,7 @@ class LoopExecutor:
                 task.cancel()
 
     async def cancel(self) -> asyncio.CancelledError | None:
-        """Cancel what still runs, and wait until it has cleaned up; the cancellation that came meanwhile."""
+        """Cancel running tasks and wait until they have cleaned up. Return a cancellation that arrived meanwhile."""
         self.is_stopping = True
         running = [task for task in self._running if not task.done()]
         for task in running:
@@ -87,7 +87,7 @@ class LoopExecutor:
         return signal
 
     def abandon(self) -> None:
-        """Give back the places of what still runs; its loop will not. May be called in a finaliser."""
+        """Release the slots of tasks that still run, since their loop will not. May be called in a finaliser."""
         for _ in range(self._held):
             workers.hand_over(self._give_back)
 
@@ -99,7 +99,7 @@ class LoopExecutor:
             self._start_in_place()
 
     def _offered(self) -> bool:
-        """Take a place that has become free. Called from any thread."""
+        """Take a slot that has become free. Called from any thread."""
         if self._step.closed or self._loop.is_closed():
             return False
         self._loop.call_soon_threadsafe(self._start_in_place, context=self._context)
@@ -133,7 +133,7 @@ class LoopExecutor:
         self._running[running] = place
 
     def ended(self, scope: Scope, outcome: Outcome) -> None:
-        """Called by a task with its last breath: that costs less than a callback, or a coroutine around it."""
+        """Report the end of a task. Called by the task itself: cheaper than a callback, or a coroutine around it."""
         self._running.pop(cast("asyncio.Task[None]", asyncio.current_task()), None)
         self._step.land(scope.place, outcome)
         if self._held:

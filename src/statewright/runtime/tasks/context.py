@@ -153,7 +153,7 @@ class RuntimeHost:
 
 
 def writer_of(scope: Scope) -> StreamWriter:
-    """What sends values of the task to readers of the stream; `scope` must stay with the task."""
+    """Return a function that sends values of the task to readers of the stream; `scope` must stay with the task."""
     watch = scope.run.watch
     if watch is None:
         return scope.sign_of_life if scope.attempt is not None else _unheard
@@ -167,11 +167,11 @@ def writer_of(scope: Scope) -> StreamWriter:
 
 
 def _unheard(value: Any) -> None:
-    """Takes what nobody reads."""
+    """Discard a value, as nothing reads the stream."""
 
 
 def info_of(scope: Scope) -> ExecutionInfo:
-    """Which execution the scope belongs to."""
+    """Return the execution that the scope belongs to."""
     run, task, checkpoint = scope.run, scope.task, scope.checkpoint
     return ExecutionInfo(
         thread_id=run.settings.thread_id,
@@ -187,7 +187,7 @@ def info_of(scope: Scope) -> ExecutionInfo:
 
 
 def previous_of(scope: Scope) -> Any:
-    """What an entrypoint saved last; None in other graphs."""
+    """Return the value that the entrypoint saved last; None in other graphs."""
     return copy_container(scope.checkpoint.values.get(PREVIOUS)) if scope.checkpoint is not None else None
 
 
@@ -223,7 +223,7 @@ def get_store() -> Store | None:
 
 
 def get_stream_writer() -> StreamWriter:
-    """What sends values of the task that calls to readers of the stream. Raises InvalidUpdateError outside a node."""
+    """Return a function that sends values of this task to the stream. Raises InvalidUpdateError outside a node."""
     return writer_of(_scope("get_stream_writer()").copy())
 
 
@@ -240,7 +240,7 @@ def _scope(what: str) -> Scope:
 # -- child runs: their ids derive from the task, so each is started once
 
 RUN_ENDED = "__run_ended:"
-"""Before the id of a run: the event for which a run waits that has started it."""
+"""Prefix of the event that a parent run waits for, before the id of the child run."""
 
 
 def start_run(
@@ -252,7 +252,7 @@ def start_run(
     key: str | None,
     options: Mapping[str, Any],
 ) -> Any:
-    """See `Runtime.start_run`."""
+    """Start a child run for the current task, as `Runtime.start_run` does."""
     run, task = scope.run, scope.task
     if run.starter is None or task is None:
         raise InvalidConfig(

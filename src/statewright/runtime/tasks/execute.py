@@ -1,4 +1,4 @@
-"""One execution of one task: from the state to a result.
+"""Execute one task once: from the state to a result.
 
 `perform` calls plain functions; `attempt_async` has its twin of a few lines that awaits. Nothing is raised out of
 here but what ends the whole process or run: a task's exception is an outcome.
@@ -47,7 +47,7 @@ from statewright.runtime.tasks.scope import Scope
 from statewright.state import Writes
 
 ENDS_THE_RUN: Final = (RunCancelled, BudgetExceeded, GraphDrained)
-"""What a subgraph raises when the whole run ends: no node has failed, so nothing is tried again or handled."""
+"""Errors by which a subgraph ends the whole run: no node has failed, so no retry and no error handler applies."""
 
 
 def perform(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
@@ -96,7 +96,7 @@ def given(node: NodeProgram, state: Any) -> tuple[Any, ...]:
 
 
 def asked(asks: Sequence[tuple[str, str]] | None, scope: Scope) -> dict[str, Any]:
-    """What a function asked for by parameter."""
+    """Return the keyword arguments to inject, by parameter name."""
     return {parameter: _ASKED[wanted](scope) for parameter, wanted in asks} if asks else {}
 
 
@@ -304,7 +304,7 @@ def checked_targets(run: Run, node: NodeProgram, targets: Sequence[str | Send]) 
 
 
 def _note_timed(run: Run, node: NodeProgram, send: Send) -> None:
-    """Note that the run has tasks with a timeout of their own. Raises InvalidUpdateError where nothing can wait."""
+    """Record that tasks have their own timeout. Raises InvalidUpdateError if timeouts are not possible here."""
     if run.program.nodes[send.node].async_lane == "inline":
         raise InvalidUpdateError(
             f"Node {node.reach_as!r} sent to {send.node!r} with a timeout, but that node is inline=True: "

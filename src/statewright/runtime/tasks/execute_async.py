@@ -1,4 +1,4 @@
-"""One execution of a task that awaits something: the twin of `attempt.perform`."""
+"""Execute one task once on an event loop: the asynchronous version of `execute.perform`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from statewright.runtime.tasks.scope import Scope
 
 
 async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, place: int = 0) -> Any:
-    """Run a task that awaits something. Gives its outcome, or hands it to those who run it beside others."""
+    """Run a task that awaits. Return its outcome, or pass it to the superstep if it runs concurrently with others."""
     outcome: Outcome
     if scope.sibling_group is not None:  # made here, not by the one who starts it: what lives shortly costs little
         scope = scope.enter_apart(task, place)
@@ -82,13 +82,13 @@ async def _answered_by_child(
 
 
 def is_cancelled() -> bool:
-    """Whether somebody cancelled the present asyncio task, rather than the node raising CancelledError itself."""
+    """True if the current asyncio task was cancelled, as opposed to the node raising CancelledError itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def is_cancelled_by_run(scope: Scope) -> bool:
-    """Whether those who run the task cancelled it: a node may also cancel the asyncio task that it runs in."""
+    """True if the executor cancelled the task: a node may also cancel the asyncio task that it runs in."""
     return scope.sibling_group.is_stopping if scope.sibling_group is not None else is_cancelled()
 
 

@@ -23,7 +23,7 @@ class Executor(Protocol):
     """Runs tasks of a superstep."""
 
     def start(self, step: Superstep, places: Sequence[int], limit: int) -> None:
-        """Run the tasks at `places`, at most `limit` at once, and land each outcome on `step`.
+        """Run the tasks at `places`, at most `limit` at once, and pass each outcome to `step`.
 
         The rest wait as data, not as started tasks.
         """
@@ -59,7 +59,7 @@ class ThreadExecutor:
 
 
 class _Pull:
-    """What a worker does: take tasks until none is left.
+    """Take and run tasks until none is left: the body of a worker thread.
 
     The first worker wakes a second, the second a third, and so on while there is work: a superstep of quick tasks
     is over before many threads have woken.

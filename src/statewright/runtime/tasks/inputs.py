@@ -31,7 +31,7 @@ from statewright.state import (
 
 
 class Reader(Protocol):
-    """Makes a node's input from the state, or from the argument of a Send where there is one."""
+    """Makes the input of a node from the state, or from the argument of a Send."""
 
     def __call__(self, values: Mapping[str, Any], arg: Any, /) -> Any: ...
 
@@ -159,7 +159,7 @@ def _unchecked(value: Any) -> Any:
 
 
 def _maker(schema: StateSchema) -> Callable[[dict[str, Any]], Any]:
-    """What makes the instance. A pydantic model without validators of its own need not check its fields again."""
+    """Return the constructor. A pydantic model without its own validators need not check its fields again."""
     source = schema.source
     if schema.kind is SchemaKind.DATACLASS:
         return lambda values: _made(lambda: source(**values), schema)
@@ -199,7 +199,7 @@ MutationSnapshot = dict[str, Any]
 
 
 def take_snapshot(values: Mapping[str, Any]) -> MutationSnapshot:
-    """For each channel, what its value looks like now, in a form that later changes cannot reach."""
+    """Return a description of each channel's value that later changes of the value do not affect."""
     return {name: _look(value, ()) for name, value in values.items()}
 
 

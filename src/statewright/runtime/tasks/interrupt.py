@@ -1,4 +1,4 @@
-"""Pausing from inside a node.
+"""Pause a run from inside a node.
 
 `interrupt()`, `sleep()` and `wait_for_event()` stop their node; when what they wait for comes, the node runs again
 from its first line, and the call returns it. The three are one mechanism and differ in who goes on. The signal is a
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Paused(BaseException):
-    """Leaves a node that waits. Raised by `interrupt()` and by subgraphs; never caught by users."""
+    """Signal that leaves a waiting node. Raised by `interrupt()` and by subgraphs; never caught by users."""
 
     def __init__(self, *interrupts: Interrupt) -> None:
         self.interrupts = interrupts
@@ -39,7 +39,7 @@ class Paused(BaseException):
 
 
 class ChildCommand(BaseException):
-    """Carries the Commands that a subgraph answered for its parent out of the node that called it."""
+    """Signal that carries the Commands of a subgraph for its parent out of the calling node."""
 
     def __init__(self, *commands: Command[Any], nodes: Sequence[str] = ()) -> None:
         self.commands = commands
@@ -71,7 +71,7 @@ def interrupt(value: Any, *, key: str | None = None, schema: type[T], timeout: D
 @overload
 def interrupt(value: Any, *, key: str | None = None, schema: Any = None, timeout: Duration | None = None) -> Any: ...
 def interrupt(value: Any, *, key: str | None = None, schema: Any = None, timeout: Duration | None = None) -> Any:
-    """Ask the world outside, and return its answer.
+    """Ask a question outside the run, and return the answer.
 
     The first call stops the node and the run; `invoke(Command(resume=answer))` on the thread runs the node again,
     and then the call returns. Several calls in one node are told apart by their order, or by `key` where that may
@@ -84,7 +84,7 @@ def interrupt(value: Any, *, key: str | None = None, schema: Any = None, timeout
 
 
 def sleep(delay: Duration | None = None, *, until: datetime | None = None, key: str | None = None) -> None:
-    """Stop the node and the run for a while, or until an instant, holding nothing meanwhile.
+    """Stop the node and the run for a duration, or until an instant, without occupying a worker meanwhile.
 
     When the time has come, `resume_due` runs the node again from its first line, and then the call returns. Raises
     InvalidUpdateError outside a node, and unless exactly one of `delay` and `until` is given.
@@ -105,7 +105,7 @@ def wait_for_event(
     name: str, *, timeout: Duration | None = None, schema: Any = None, key: str | None = None
 ) -> Any: ...
 def wait_for_event(name: str, *, timeout: Duration | None = None, schema: Any = None, key: str | None = None) -> Any:
-    """Stop the node and the run until somebody sends an event of that name to the thread, and return its payload.
+    """Stop the node and the run until an event of this name is sent to the thread, and return its payload.
 
     `app.send_event(name, payload, thread_id=...)` runs the node again from its first line, and then the call returns.
     None if no event comes within `timeout`. `schema` is the type that a payload must have. Raises InvalidUpdateError

@@ -1,4 +1,4 @@
-"""Side effects done once: results of steps, kept with the task that made them.
+"""Perform side effects once: results of steps are recorded with the task that made them.
 
 An entry is known by its task, the name of the step and how often the task has called that name before. It is saved
 before the step returns, whatever the durability of the run, and goes when the task is consumed.
@@ -24,14 +24,13 @@ from statewright.runtime.core.standing import check_hold, check_hold_async, chec
 from statewright.runtime.tasks.scope import Scope
 
 _AWAITED: Final = "~"
-"""After the fingerprint in an entry of a plain function whose result had to be awaited: so it is, whenever it is asked
-for."""
+"""Suffix of the fingerprint for a plain function that returned an awaitable: its result is awaited on replay too."""
 
 
 def journalled(
     scope: Scope, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """What the function gives, from the journal if it is there; to be awaited if the function is a coroutine's."""
+    """Return the result of the function, from the journal if it is there; an awaitable for a coroutine function."""
     found = recall(scope, name, args, kwargs)
     key, given, entry = found
     if entry is not None:
@@ -133,7 +132,7 @@ def check_given(task: Task, key: JournalKey, before: str, given: str) -> None:
 
 
 def record(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
-    """Keep a result, and what was noted for the log until it was there; the saver's answer, which may come later.
+    """Save a result with the buffered log entries; return the saver's answer or a future of it.
 
     The result of an attempt that was given up is kept too, and spares the next one the step, unless that has begun it.
     """
@@ -184,7 +183,7 @@ def _note_saved(run: Run, key: JournalKey, entry: JournalEntry, log: Log | None,
 
 
 def _noted(scope: Scope, hold: LeaseRequest | None) -> Log | None:
-    """What the task has noted: who finds an entry in the journal later does not note again what its work was.
+    """Return the log entries of the task: a later execution that reads the journal does not log this work again.
 
     What others have noted stays for entries of their own: each is written with its work, or not at all.
     """
@@ -219,7 +218,7 @@ async def _awaited(
 
 
 async def _completed(scope: Scope, key: JournalKey, given: str, result: Awaitable[Any], awaited: str = "") -> Any:
-    """What a step that was begun gives, kept in the journal."""
+    """Return the result of a step that has begun, and record it in the journal."""
     with step_events(scope, key, given), scope.calling(key) as own:
         value = await result
         check_not_refused(own)

@@ -37,7 +37,7 @@ class Calls:
         return [call for call in self._under_way.copy() if call.caller_id == task.id]
 
     def are_waited_for(self, tasks: Sequence[Task], outcomes: Sequence[Outcome | None]) -> bool:
-        """Whether plain functions are at work for tasks that will be executed again."""
+        """True if plain functions are running for tasks that will be executed again."""
         at_work = [call for call in self._under_way.copy() if call.is_at_work]
         if not at_work:
             return False
@@ -50,17 +50,17 @@ class Calls:
             call.call_off()
 
     def stop(self) -> Sequence[Call]:
-        """Cancel the coroutines, from any thread; which they are."""
+        """Cancel the coroutines, from any thread, and return them."""
         return [call for call in self._under_way.copy() if call.stop()]
 
     def end(self) -> None:
-        """Cancel the coroutines, and wait until they have cleaned up; but for those of the loop that waits itself."""
+        """Cancel the coroutines and wait until they have cleaned up, except those of the waiting loop itself."""
         for call in self.stop():
             if not call.is_on_this_thread:
                 wait_until_done(call.ended)
 
     async def end_async(self) -> Any:
-        """`end`, on the running event loop; the cancellation that came meanwhile."""
+        """Do the same as `end` on the running event loop. Return a cancellation that arrived meanwhile."""
         signal: Any = None
         if stopped := self.stop():
             from statewright.async_futures import wait_in_any_case  # loads asyncio
@@ -71,5 +71,5 @@ class Calls:
 
 
 def _is_over(outcome: Outcome | None) -> bool:
-    """Whether a task with that outcome is not executed again."""
+    """True if a task with this outcome is not executed again."""
     return type(outcome) is TaskResult or (type(outcome) is Failure and outcome.leaves)

@@ -28,7 +28,7 @@ def time_limit(policy: TimeoutPolicy | None) -> TimeLimit | None:
 
 
 class Guards:
-    """What stands between a task and its node."""
+    """The policies of a node, resolved: retries, timeouts, limits, circuit breakers and the cache."""
 
     __slots__ = ("cache", "circuits", "rates", "retries", "slots", "timeout")
 
@@ -46,13 +46,13 @@ class Guards:
         self.timeout = time_limit(timeout)
         self.cache = cache
         self.slots = slots
-        """Always in one order, the node's own and then those of its tags by name, so that no two tasks that each hold
-        one wait for each other."""
+        """Always in the same order, the node's own first and then those of its tags by name, so that two tasks cannot
+        deadlock."""
         self.rates = rates
         self.circuits = circuits
 
     def delay(self, attempt: int, error: BaseException, chance: float) -> float | None:
-        """How long to wait before the next attempt; None if there is none. The first policy that matches decides."""
+        """Return the delay before the next attempt, or None if there is none. The first matching policy decides."""
         for policy in self.retries:
             if policy.matches(error):
                 return policy.delay(attempt, chance) if attempt < policy.max_attempts else None
@@ -67,11 +67,11 @@ class Guards:
 
 
 LONGEST_ASKED: Final = 3600.0
-"""Seconds: a service that asks to be left alone for longer is asked again then."""
+"""The longest delay in seconds that a service may ask for; a longer one is cut to this."""
 
 
 def asked_for(error: Exception) -> float:
-    """For how many seconds a service asked to be left alone: its `retry_after`, which is Retry-After in HTTP."""
+    """Return the delay in seconds that a service has asked for: `retry_after`, which is Retry-After in HTTP."""
     asked: Any = getattr(error, "retry_after", None)
     return min(max(float(asked), 0.0), LONGEST_ASKED) if isinstance(asked, int | float) else 0.0
 

@@ -39,7 +39,7 @@ from statewright.state import Writes
 
 T = TypeVar("T")
 LONG_WAIT: Final = 10.0
-"""Seconds: a longer wait before the next attempt is logged, so that nobody takes the run for dead."""
+"""Delays before the next attempt that are longer, in seconds, are logged, so that the run does not look dead."""
 
 
 class Try:
@@ -52,7 +52,7 @@ class Try:
 
 
 class Wait:
-    """Let time pass. Sent back: whether it passed, rather than the run being cancelled."""
+    """Wait for some time. Sent back: True; False if the run was cancelled meanwhile."""
 
     __slots__ = ("seconds",)
 
@@ -84,7 +84,7 @@ Tried = TaskResult | BaseException
 
 
 def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Attempts:
-    """Try a task until it succeeds, or its policies say that it is enough."""
+    """Attempt a task until it succeeds, or its policies allow no further attempt."""
     guards = node.guards or NO_GUARDS
     key = cache_key(scope, node, task, checkpoint) if guards.cache is not None and scope.run.cache is not None else None
     for one in former_keys(scope, node, key) if key is not None else ():
@@ -132,7 +132,7 @@ def chosen_delay(guards: Guards, number: int, tried: object) -> float | None:
 
 
 def admitted(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generator[TaskEffect, Any, Tried]:
-    """One try, within the limits: what came of it."""
+    """Make one attempt within the limits, and return its outcome."""
     clock, before = scope.run.clock, scope.holding
     # Whoever runs tasks beside each other may have taken the places in the limits of the run already.
     limits = guards.slots if before or scope.is_inline else (*scope.run.slots, *guards.slots)
@@ -173,7 +173,7 @@ def _wait_for_token(rate: Rate, seconds: float) -> Generator[TaskEffect, Any, bo
 
 
 def _through_circuits(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generator[TaskEffect, Any, Tried]:
-    """Try once, if no circuit breaker refuses. Each counts how the try ended, unless the end of the run ended it."""
+    """Make one attempt, unless a circuit breaker refuses. Breakers count the outcome, unless the run itself ended."""
     clock, entered = scope.run.clock, list[Circuit]()
     tried: Any = None
     try:
@@ -196,7 +196,7 @@ def _give_all(taken: Sequence[Slots]) -> None:
 
 
 def _count_all(entered: Sequence[Circuit], tried: object, clock: Clock) -> None:
-    """Count how an attempt ended; None if that is unknown."""
+    """Count the end of an attempt; None if it is unknown."""
     if entered:
         with ExitStack() as all_count:  # what one raises keeps none of the others from counting
             for circuit in entered:
@@ -215,13 +215,13 @@ def _count(circuit: Circuit, tried: object, clock: Clock) -> None:
 
 
 def left_to_wait(run: Run, task: Task) -> float:
-    """How many seconds are left until the task is to be tried again: it had failed before this call."""
+    """Return the seconds until the next attempt of a task that had failed before this call."""
     due = run.retries.get(task.id)
     return (due - run.clock.now()).total_seconds() if due is not None else 0.0
 
 
 def note_attempt(scope: Scope, task: Task, number: int, delay: float) -> Generator[TaskEffect, Any, None]:
-    """Keep count of failed attempts, and when the next is due, so that a crash does not begin them anew."""
+    """Save the number of failed attempts and the time of the next one, so that a crash does not reset them."""
     run = scope.run
     if run.saver is not None and run.line is not None and scope.checkpoint is not None and not run.saves_at_rest:
         due = run.clock.now() + timedelta(seconds=delay)
@@ -230,7 +230,7 @@ def note_attempt(scope: Scope, task: Task, number: int, delay: float) -> Generat
 
 
 def cache_key(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> CacheKey:
-    """What the result of the task is kept under: the node with the version of its code, and its input."""
+    """Return the cache key of the task: the node with the version of its code, and its input."""
     described = node.node
     assert described is not None
     state = node.read(checkpoint.values, task.arg)
@@ -294,7 +294,7 @@ def from_cache(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoi
 
 
 def cancelled(scope: Scope) -> RunCancelled:
-    """What ends a task that must not wait any longer for what it needs to begin."""
+    """Return the outcome of a task that must not wait any longer before it begins."""
     return RunCancelled(reason_to_wait_no_more(scope) or "cancelled")
 
 
@@ -314,7 +314,7 @@ def failed_around(scope: Scope, node: NodeProgram, task: Task, error: BaseExcept
 
 
 def performer(run: Run) -> Callable[[Scope, NodeProgram, Task, Checkpoint], Outcome]:
-    """What runs plain functions as tasks of a run: those without policies take the short way."""
+    """Return the function that runs plain tasks of a run; a direct one if no task needs guards."""
 
     def perform_any(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
         return (perform if node.guards is None else perform_guarded)(scope, node, task, checkpoint)
@@ -354,7 +354,7 @@ def _performed(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoi
 
 
 def tried(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
-    """What one call of a plain function brings."""
+    """Return the outcome of one call of a plain function."""
     try:
         state = begin(scope, node, task, checkpoint)
         answer = node.call(*given(node, state), **asked(node.asks, scope))
@@ -364,7 +364,7 @@ def tried(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -
 
 
 def wait(scope: Scope, seconds: float) -> bool:
-    """Let time pass, on this thread; False if the task must not wait any longer."""
+    """Wait on this thread. Return False if the task must not wait any longer."""
     woken = SafeEvent()  # a signal handler may cancel the run
     with woken_by_the_end(scope, woken.set):
         scope.run.clock.wait(woken, seconds)
@@ -411,7 +411,7 @@ class _Waiting:
         self._has_left = False
 
     def offered(self) -> bool:
-        """Take the slot, unless the one who waited has left."""
+        """Take the slot, unless the waiter has left."""
         with self._lock:
             if self._has_left:
                 return False
@@ -435,7 +435,7 @@ def _log_wait(node: str, number: int, delay: float, error: object) -> None:
 
 @contextmanager
 def suspended_slots(scope: Scope) -> Generator[None]:
-    """Give back the slots of a task while it waits for its own children: no limit can deadlock."""
+    """Release the slots of a task while it waits for its own children, so that limits cannot deadlock."""
     scope.suspend_slots()
     try:
         yield
@@ -458,7 +458,7 @@ def _take_back(scope: Scope) -> None:
 
 
 def _stops_a_loop() -> bool:
-    """Whether an event loop runs on the present thread: a coroutine has called something that waits."""
+    """True if an event loop runs on this thread: a coroutine has called a function that blocks."""
     if "asyncio" not in sys.modules:
         return False
     from statewright.runtime.concurrency.private_loop import is_on_loop
@@ -467,7 +467,7 @@ def _stops_a_loop() -> bool:
 
 
 def _tried_in_time(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit) -> Tried:
-    """What one call brings, made on another thread so that waiting for it can end."""
+    """Return the outcome of one call, made on another thread so that waiting for it can time out."""
     own = scope.copy_for_thread()
     brought = call_with_timeout(scope, own, node.name, timeout, lambda: tried(own, node, task, checkpoint))
     scope.input = own.input

@@ -1,4 +1,4 @@
-"""Attempts at a task with policies, performed on an event loop: the twin of `attempts.perform_guarded`."""
+"""Perform the attempts at a task on an event loop: the asynchronous version of `retries.perform_guarded`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from statewright.runtime.tasks.scope import Attempt, Scope, enter_scope
 async def perform_guarded_async(
     scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, place: int = 0
 ) -> Any:
-    """Run a task with policies. Gives its outcome, or hands it to those who run it beside others."""
+    """Run a task with policies. Return its outcome, or pass it to the superstep if it runs concurrently with others."""
     if scope.sibling_group is not None:
         scope = scope.enter_apart(task, place)
     core = attempts(scope, node, task, checkpoint)
@@ -80,7 +80,7 @@ async def perform_waiting(scope: Scope, effect: TaskEffect) -> Any:
 
 
 async def tried_value(awaitable: Awaitable[Any], deadline: Deadline | None, wrap: Callable[[Any], Any]) -> Any:
-    """What awaiting brings, wrapped, or what it raises, as a value."""
+    """Return the awaited result, wrapped, or the raised exception as a value."""
     try:
         with deadline if deadline is not None else nullcontext():
             return wrap(await awaitable)
@@ -93,7 +93,7 @@ async def tried_value(awaitable: Awaitable[Any], deadline: Deadline | None, wrap
 async def _tried(
     scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit | None
 ) -> Tried:
-    """What one call of the node brings."""
+    """Return the outcome of one call of the node."""
     try:
         if timeout is None:
             return await _once(scope, node, task, checkpoint)
@@ -150,7 +150,7 @@ def _enter_and_try(scope: Scope, node: NodeProgram, task: Task, checkpoint: Chec
 
 
 class Deadline:
-    """Cancels what an attempt awaits when its time is over, and says so with NodeTimeoutError.
+    """Cancels an attempt at the end of its time limit, and reports that as NodeTimeoutError.
 
     Like `asyncio.timeout`, it runs in the task of the attempt: a coroutine that catches CancelledError and goes on
     goes on, but what it brings is ignored.
@@ -201,7 +201,7 @@ class Deadline:
             self._loop.call_soon(self._check)  # another thread has advanced a FakeClock before the timer was set
 
     def _check(self) -> None:
-        """Strike, unless there was a sign of life meanwhile: then come again."""
+        """Cancel the attempt, unless there was a heartbeat meanwhile: then set the timer again."""
         if self._has_ended or self._expired is not None:
             return
         try:
@@ -230,7 +230,7 @@ def call_later(loop: asyncio.AbstractEventLoop, clock: Clock, seconds: float, ca
 
 
 async def pause(clock: Clock, seconds: float, ticket: Ticket) -> None:
-    """Let time pass by the clock, on the event loop, or wait until somebody calls the one with the ticket."""
+    """Wait on the event loop until the time has passed by the clock, or the ticket is called."""
     loop = asyncio.get_running_loop()
     woken: asyncio.Future[None] = loop.create_future()
 
@@ -250,7 +250,7 @@ async def pause(clock: Clock, seconds: float, ticket: Ticket) -> None:
 
 
 async def wait_async(scope: Scope, seconds: float) -> bool:
-    """Let time pass, on the event loop; False if the task must not wait any longer."""
+    """Wait on the event loop. Return False if the task must not wait any longer."""
     loop = asyncio.get_running_loop()
     woken: asyncio.Future[None] = loop.create_future()
 
@@ -269,7 +269,7 @@ async def wait_async(scope: Scope, seconds: float) -> bool:
 
 @asynccontextmanager
 async def lent_async(scope: Scope) -> AsyncGenerator[None]:
-    """`suspended_slots`, on the event loop."""
+    """Do the same as `suspended_slots` on the event loop."""
     scope.suspend_slots()
     try:
         yield
@@ -318,10 +318,10 @@ class _Offer:
         self._slots = slots
         self._loop = loop
         self.answer: asyncio.Future[bool] = loop.create_future()
-        """Whether the slot is there, rather than that it does not have to come any more."""
+        """True if the slot was granted, False if the task does not need it any more."""
 
     def offered(self) -> bool:
-        """Take the slot, unless the one who waited has left. Called from any thread."""
+        """Take the slot, unless the waiter has left. Called from any thread."""
         if self.answer.done():
             return False
         try:

@@ -26,27 +26,27 @@ if TYPE_CHECKING:
     from statewright.runtime.core.run import Run
 
 _lending = threading.Lock()
-"""Held while slots move between a scope and its record of lent slots. No other code runs meanwhile."""
+"""Held while slots move between a scope and its suspended slots. No other code runs meanwhile."""
 
 
 class Ends(Protocol):
-    """Runs tasks beside each other."""
+    """Runs tasks concurrently."""
 
     @property
     def threads(self) -> Slots:
-        """How many plain functions may be at work at once."""
+        """Return how many plain functions may run at once."""
         ...
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it cancels the coroutines that it has started."""
+        """True while it cancels the coroutines that it has started."""
         ...
 
     def ended(self, scope: Scope, outcome: Outcome) -> None: ...
 
 
 class Attempt:
-    """One try of a task that has a policy: its number, and whether anybody still waits for it."""
+    """One attempt at a task with policies: its number, and whether its outcome is still awaited."""
 
     __slots__ = ("_last_beat", "abandoned", "again", "clock", "failed_task", "heartbeat_only", "number", "outer")
 
@@ -62,9 +62,9 @@ class Attempt:
         self.number = number
         """From 1; 0 if the result comes from a cache."""
         self.again = again
-        """Whether this call has tried before."""
+        """True if this call has made an attempt before."""
         self.abandoned = False
-        """Whether it was given up: what it still does is ignored."""
+        """True once it was abandoned: its later effects are ignored."""
         self.failed_task: Task | None = None
         """The task, once this attempt has failed and will be retried."""
         self.clock = clock
@@ -86,11 +86,11 @@ class Attempt:
         return self.abandoned or (self.failed_task is not None and self.failed_task is task)
 
     def beat(self) -> None:
-        """Note a sign of life."""
+        """Record a heartbeat."""
         self._last_beat = self.clock.monotonic()
 
     def idle_since(self, begin: float) -> float:
-        """When it last gave a sign of life; it began at `begin`."""
+        """Return the time of the last heartbeat; `begin` if there was none."""
         return begin if self._last_beat is None else self._last_beat
 
 
@@ -147,7 +147,7 @@ class Counts:
 
 
 class Scope:
-    """Which task is being executed, in which run."""
+    """The task that is being executed, and its run."""
 
     __slots__ = (
         "_counts",
@@ -171,25 +171,25 @@ class Scope:
     def __init__(self, run: Run, task: Task | None = None, checkpoint: Checkpoint | None = None) -> None:
         self.run = run
         self.sibling_group: Ends | None = None
-        """Who takes the outcome of a task that runs beside others; None for one that runs alone."""
+        """Receives the outcome of a task that runs concurrently with others; None for one that runs alone."""
         self.place = 0
-        """Where the task stands among those that run beside each other."""
+        """The position of the task among those that run concurrently."""
         self.plain = run.program.lean and run.watch is None
-        """Whether a task is reading, calling and writing and no more: nobody watches, nothing has to be computed."""
+        """True if a task only reads, calls and writes: no events are wanted, and nothing has to be computed."""
         self.task = task
         self.checkpoint = checkpoint
         self.input: Any = None
-        """What the node was given; kept for error handlers."""
+        """The input of the node, for error handlers."""
         self.mutation_snapshot: Any = None
         """The state and the node's own copies before it ran, where changes in place are looked for."""
         self.attempt: Attempt | None = None
-        """Which try this is, of a task that has a policy."""
+        """The attempt, for a task with policies."""
         self.is_inline = False
-        """Whether it runs on the thread of the driver while others are under way: there it must not wait for them."""
+        """True if it runs on the thread of the driver while siblings are running: it must not wait for them there."""
         self.shares_slots = False
         """True for a copy that shares its slots with the original, which releases them."""
         self.lending = 0
-        """For how many of its children the task waits."""
+        """The number of children that the task is waiting for."""
         self.holding: Sequence[Slots] = ()
         """The places of limits that the task takes up; it gives them back while it waits for its own children."""
         self.suspended_slots: Sequence[Slots] = ()
@@ -234,7 +234,7 @@ class Scope:
             own.detach()
 
     def suspend_slots(self) -> None:
-        """Give back the slots of the task: it is about to wait for a child."""
+        """Release the slots of the task before it waits for a child."""
         self.lending += 1
         if self.holding:
             with _lending:
@@ -253,7 +253,7 @@ class Scope:
         return slots
 
     def go_without(self, slots: Slots) -> None:
-        """Go on without a slot that was released for a child. The original of a copy will release it once more."""
+        """Continue without a slot that was released for a child. The original of a copy will release it once more."""
         if self.shares_slots:
             slots.overdraw()
 
@@ -265,7 +265,7 @@ class Scope:
             one.overdraw()
 
     def forgo(self) -> None:
-        """Go on without the slots that were given back for a child, where nothing may wait for them."""
+        """Continue without the slots that were released for a child, for callers that must not wait."""
         self.lending -= 1
         if not self.lending:
             if self.shares_slots and self.suspended_slots:
@@ -280,7 +280,7 @@ class Scope:
         enter_scope((self, self.task, self.checkpoint, attempt))
 
     def count_anew(self) -> None:
-        """Tell questions, steps and calls apart from the beginning: the task is executed again."""
+        """Reset the counters of questions, steps and calls, since the task is executed again."""
         self._counts = None
 
     def end_attempts(self) -> None:
@@ -290,7 +290,7 @@ class Scope:
 
     @property
     def abandoned(self) -> bool:
-        """Whether nobody waits for the task any more: its attempt was given up, or that of a task around it."""
+        """True if the outcome of the task is not awaited any more: its attempt, or one around it, was abandoned."""
         inner: Scope | None = self
         while inner is not None:
             if inner.attempt is not None and inner.attempt.is_over_for(inner.task):

@@ -50,7 +50,7 @@ class Superstep:
         self.outcomes: list[Outcome | None] = [None] * len(effect.tasks)
         self.closed = False
         self.ending = False
-        """Whether nothing more is started: a task has failed, or whoever called this graph ends."""
+        """True if no further task is started: a task has failed, or the caller of this graph ends."""
         self.failure: Failure | None = None
         """The first failure."""
         self.under_way: set[int] = set()
@@ -62,7 +62,7 @@ class Superstep:
         self._landing = landing_of(run, effect.checkpoint)
 
     def land(self, place: int, outcome: Outcome) -> None:
-        """Take the outcome of the task at `place`, from any thread."""
+        """Accept the outcome of the task at `place`, from any thread."""
         if type(outcome) is not TaskResult:
             self._call_off(place)
         if self._landing is not None and type(outcome) is TaskResult:
@@ -83,7 +83,7 @@ class Superstep:
             self._tell()
 
     def land_lone(self, outcome: Outcome | None) -> None:
-        """Take what a task has brought that ran alone, and has calls under way: they run beside it, as it were.
+        """Accept the outcome of a task that ran alone while calls that it has made are still running.
 
         None stands for one that was stopped.
         """
@@ -94,7 +94,7 @@ class Superstep:
             self.land(0, outcome)
 
     def call_ended(self) -> None:
-        """Note that a call of a `@task` function has ended."""
+        """Record that a call of a `@task` function has ended."""
         with self.lock:
             if self.closed or not self.ending or self.under_way:
                 return
@@ -109,7 +109,7 @@ class Superstep:
             self.run.calls.call_off(self.tasks[place])
 
     def _close_after_calls(self) -> None:
-        """Close, unless plain functions have to be waited for that tasks have called. The lock is held."""
+        """Close, unless plain functions that tasks have called must be awaited. The lock is held."""
         run = self.run
         if run.calls is None or self.closed or run.sibling_grace == 0 or run.root.hold_lost:
             self._close()
@@ -119,7 +119,7 @@ class Superstep:
             self._close()
 
     def _take_while_ending(self, place: int, outcome: Outcome) -> bool:
-        """Take a failure, or what lands after one; whether that changes anything for those who wait."""
+        """Accept a failure, or an outcome after one. Return whether that changes anything for waiting threads."""
         begins = not self.ending
         if type(outcome) is not Failure or outcome.leaves or begins:
             self.outcomes[place] = outcome
@@ -135,7 +135,7 @@ class Superstep:
         return begins or not self.under_way or not self._left
 
     def _may_wait(self, error: BaseException) -> bool:
-        """Whether those who run beside a task that failed may be waited for."""
+        """True if siblings of a failed task may be awaited."""
         if isinstance(error, RunCancelled) or not isinstance(error, Exception | ParentCommand):
             return False
         return self.run.sibling_grace != 0 and not budget_exit_for(self.run, error)
@@ -150,7 +150,7 @@ class Superstep:
         return result
 
     def begin(self, place: int) -> bool:
-        """Note that the task at `place` begins; False if nothing may begin any more."""
+        """Record that the task at `place` begins. Return False if no task may begin any more."""
         with self.lock:
             if self.ending or self.closed:
                 return False
@@ -158,7 +158,7 @@ class Superstep:
             return True
 
     def leave(self, place: int) -> None:
-        """Note that the task at `place` was stopped, and brings nothing."""
+        """Record that the task at `place` was stopped and has no outcome."""
         self._call_off(place)
         with self.lock:
             self.under_way.discard(place)
@@ -178,7 +178,7 @@ class Superstep:
         self._tell()
 
     def close(self) -> None:
-        """Take nothing any more."""
+        """Accept no further outcomes."""
         with self.lock:
             was_closed = self.closed
             self._close()
@@ -186,7 +186,7 @@ class Superstep:
             self._tell_inside()
 
     def abandon(self) -> None:
-        """Like `close`, from anywhere: it takes no lock, so a result may land meanwhile, which no driver reads."""
+        """Do the same as `close` without a lock, from anywhere. An outcome may arrive meanwhile and is ignored."""
         was_closed, self.closed = self.closed, True
         self.run.closed_step = max(self.run.closed_step, self.checkpoint.step)
         if self._landing is not None:
@@ -195,12 +195,12 @@ class Superstep:
             self._tell_inside()
 
     def close_and_tell(self) -> None:
-        """Take nothing any more, and have the driver go on: it waits for no task. A signal handler may ask for it."""
+        """Accept no further outcomes, and wake the driver, which waits for no task. Signal handlers may call this."""
         self.abandon()
         self._on_change()
 
     def follow(self, above: Superstep) -> None:
-        """End, or close, as the superstep does in which this graph was called."""
+        """End or close together with the superstep in which this graph was called."""
         if above.closed:
             self.close_and_tell()
         elif above.ending:
@@ -208,7 +208,7 @@ class Superstep:
 
     @contextmanager
     def telling(self, callback: Callable[[], object]) -> Generator[None]:
-        """While the block runs, call back when it begins to end and when it closes; at once if it has."""
+        """While the block runs, call back when it begins to end and when it closes; immediately if it already has."""
         key = object()
         self._callbacks[key] = callback  # without the lock: a block may end in a finaliser
         try:
@@ -232,7 +232,7 @@ class Superstep:
             self._on_change()
 
     def _tell_inside(self) -> None:
-        """Tell the tasks that wait for something, and the graphs that tasks have called."""
+        """Notify waiting tasks, and the graphs that tasks have called."""
         for callback in self._callbacks.copy().values() if self._callbacks else ():
             with suppress(RuntimeError):  # the event loop that it would have woken is closed: nobody waits there
                 callback()

@@ -1,4 +1,4 @@
-"""Calls of `@task` functions: started at once, beside each other, each done once.
+"""Calls of `@task` functions: started immediately, running concurrently, each performed once.
 
 A plain function goes to a few worker threads; whoever asks for a result that nobody has begun to work on does the
 work, so that waiting cannot deadlock. A coroutine function becomes an asyncio task of the running loop, or runs on a
@@ -90,7 +90,7 @@ class CalledFunction:
         *,
         shows_result: bool = True,
     ) -> None:
-        """`shows_result`: whether readers of the stream mode `updates` get what a call gives."""
+        """`shows_result`: True if readers of the stream mode `updates` receive the result of a call."""
         self.shows_result = shows_result
         self.function = function
         self.name = name or getattr(function, "__name__", type(function).__name__)
@@ -110,7 +110,7 @@ class TaskFuture(Generic[T]):
         self._future: Future[T] = Future()
         self._future.set_running_or_notify_cancel()  # who waits for it may be cancelled, and it must not
         self._begin: _Work | None = None
-        """Does the work, if nobody has begun to."""
+        """Performs the call, if it has not begun."""
         self._running: Any = None
         """The asyncio task that does the work, if one does."""
         self._ended_in: Run | None = None
@@ -132,7 +132,7 @@ class TaskFuture(Generic[T]):
         return self._value()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What the task raised, waited for; None if it gave a result."""
+        """Wait, and return the exception of the task; None if it has a result."""
         if not self._future.done():
             self._check_loop()
             with suspended_slots(self._caller):
@@ -164,7 +164,7 @@ class TaskFuture(Generic[T]):
                 woken.clear()
 
     def _help(self, timeout: float | None) -> None:
-        """Do the work here, if nobody has begun to and there is time."""
+        """Perform the call here, if it has not begun and there is time."""
         if timeout is None and self._begin is not None and self._begin.claim():
             self._begin.run()
 
@@ -221,7 +221,7 @@ class _Work:
         self._taken = threading.Lock()
 
     def claim(self) -> bool:
-        """Whether the caller is the one to do it."""
+        """Return whether the caller performs it."""
         return self._taken.acquire(blocking=False)
 
     @property
@@ -283,7 +283,7 @@ _pool: Final = _Pool()
 _under_way: Final[dict[tuple[object, JournalKey], Call]] = {}
 """The calls that have not ended, by where they are journalled."""
 _lock = threading.Lock()
-"""Held while it is decided who does a call: not while anything is called or saved."""
+"""Held while it is decided which thread performs a call; never during a call or a save."""
 
 
 def call_task(called: CalledFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskFuture[Any]:
@@ -317,7 +317,7 @@ def call_task(called: CalledFunction, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 def _journal_of(run: Run) -> object:
-    """Where the calls of a run are kept: runs that go on from each other have one journal."""
+    """Return the registry of a run's calls: runs that continue each other share one journal."""
     return (scope_of(run.saver), run.line) if run.saver is not None and run.line is not None else id(run)
 
 
@@ -328,7 +328,7 @@ def _known(run: Run) -> Calls:
 
 
 class Call:
-    """One call of a task function, until it has ended."""
+    """One running call of a task function."""
 
     __slots__ = (
         "_args",
@@ -390,7 +390,7 @@ class Call:
         self._ended_in: Run | None = None
         """The run that owned the call when it ended; None while another run can take it over."""
         self.ended = future.settled
-        """Comes when it has ended, however."""
+        """Done when the call has ended, with or without an error."""
 
     @property
     def planned_id(self) -> TaskId:
@@ -404,7 +404,7 @@ class Call:
 
     @property
     def is_at_work(self) -> bool:
-        """Whether it is a plain function under way, and its attempt was not given up."""
+        """True if it is a running plain function whose attempt was not abandoned."""
         return self._work is not None and self._work.is_claimed and not self._scope.abandoned
 
     # -- who wants it
@@ -415,7 +415,7 @@ class Call:
         return run is own or not (self._recording or self._scope.refusals)
 
     def take(self, caller: Scope, given: str, future: TaskFuture[Any]) -> None:
-        """Go on for another attempt: the one that has made it may have been given up. Locked.
+        """Continue for another attempt: the one that made the call may have been abandoned. The lock is held.
 
         Raises NonDeterminismError if that one gave other arguments.
         """
@@ -426,7 +426,7 @@ class Call:
         self._tell_future(future)
 
     def _move(self, caller: Scope) -> None:
-        """Move to another attempt or run of the caller, with the calls that this one has made. Locked."""
+        """Move to another attempt or run of the caller, with the calls that this one has made. The lock is held."""
         scope, before = self._scope, self._scope.run
         if scope.attempt is self._outer:
             scope.attempt = caller.attempt
@@ -462,7 +462,7 @@ class Call:
             return False
 
     def _forget(self) -> None:
-        """Leave the place to others. Locked."""
+        """Remove the call from the registry. The lock is held."""
         self._ended_in = self._ended_in or self._scope.run
         if _under_way.get(self._place) is self:
             del _under_way[self._place]
@@ -487,7 +487,7 @@ class Call:
                 self._tell_future(future)
 
     def call_off(self) -> None:
-        """Do not begin it, if it is a plain function and nobody has."""
+        """Prevent a plain function that has not begun from being called."""
         if self._work is not None and self._work.claim():
             self._end(None, RunCancelled(f"The task that called {self._called.name!r} ended before it was begun."))
 
@@ -509,7 +509,7 @@ class Call:
     # -- a plain function
 
     def run(self) -> None:
-        """Do the work, on the present thread."""
+        """Perform the call on this thread."""
         enter_scope(self._scope)
         while True:
             times_taken = self._times_taken
@@ -546,7 +546,7 @@ class Call:
             return self._entry
 
     def _called_now(self) -> Any:
-        """What the function gives, if the task that wants it may still act."""
+        """Return the result of the function, if the calling task may still act."""
         check_open(self._scope, self._called.name)
         check_hold(self._scope, self._called.name)
         return self._called.function(*self._args, **self._kwargs)
@@ -580,7 +580,7 @@ class Call:
             return error
 
     def _once_in_time(self, effect: Try) -> Any:
-        """One try on another thread, so that waiting for it can end."""
+        """Make one attempt on another thread, so that waiting for it can time out."""
         assert effect.timeout is not None
         with _lock:
             self._thread_scope = own = self._scope.copy_for_thread()
@@ -589,7 +589,7 @@ class Call:
     # -- a coroutine function
 
     def _start_coroutine(self) -> None:
-        """Do the work on the running loop, or on a private one."""
+        """Perform the call on the running loop, or on a private one."""
         import asyncio
 
         from statewright.runtime.concurrency.private_loop import borrow_loop
@@ -638,7 +638,7 @@ class Call:
 
     @property
     def is_on_this_thread(self) -> bool:
-        """Whether the present thread's loop runs it: waiting here, it would never end."""
+        """True if the loop of this thread runs it: waiting here would deadlock."""
         import asyncio
 
         try:
@@ -677,7 +677,7 @@ class Call:
         return value
 
     async def _awaited_now(self) -> Any:
-        """What the coroutine function gives, if the task that wants it may still act."""
+        """Return the result of the coroutine function, if the calling task may still act."""
         check_open(self._scope, self._called.name)
         await check_hold_async(self._scope, self._called.name)
         return await self._called.function(*self._args, **self._kwargs)
@@ -755,7 +755,7 @@ def _check_is_result(name: str, value: Any) -> None:
 
 
 class _Value:
-    """What a call gave, told from what it raised."""
+    """The result of a call, as opposed to an exception."""
 
     __slots__ = ("value",)
 
