@@ -114,6 +114,7 @@ def as_in_a_process(
     handlers = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
     root = logging.getLogger()
     levels = (list(root.handlers), root.level)
+    temporary, tempfile.tempdir = tempfile.tempdir, None  # it is looked up in the environment again
     os.chdir(cwd or before)
     os.environ.update(env or {})
     folder = Path.cwd()
@@ -132,6 +133,7 @@ def as_in_a_process(
         os.environ.clear()
         os.environ.update(environ)
         root.handlers[:], root.level = levels
+        tempfile.tempdir = temporary
         if in_main_thread:
             for one, handler in handlers.items():
                 signal.signal(one, handler)
