@@ -255,7 +255,7 @@ def test_the_end_of_the_interpreter_ends_the_program_without_a_word(ending: str)
         {ending}
     """
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert not is_alive(int(done.stdout))
     assert done.stderr == "" or ("ValueError: x" in done.stderr and done.stderr.count("Error") == 1)
 
@@ -270,7 +270,7 @@ def test_a_process_that_is_killed_leaves_no_program() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=600, check=False
     )
     assert eventually(lambda: not is_alive(int(done.stdout)))
 
@@ -286,7 +286,7 @@ def test_without_the_sdk_it_says_what_to_install() -> None:
             print(type(error).__name__, error)
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=600, check=False
     )
     assert "ToolError MCP servers need the library 'mcp" in done.stdout
     assert "Run `pip install 'statewright[mcp]'`." in done.stdout, done.stderr

@@ -176,6 +176,6 @@ def test_without_the_library_it_says_what_to_install() -> None:
         "try: read_cron('* * * * *')\n"
         "except Exception as error: print(type(error).__name__, error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=True)
     assert done.stdout.startswith("MissingLibrary")
     assert "pip install 'statewright[server]'" in done.stdout
