@@ -18,8 +18,9 @@ import pytest
 from tests.semantics.nested import FORMS, nest
 from tests.work import FULL
 
+import statewright
 from statewright import CompiledGraph
-from statewright.checkpoint import InMemorySaver
+from statewright.checkpoint import InMemorySaver as SaverInMemory  # so that `_replace` leaves it alone
 from statewright.storage.sqlite import SqliteSaver
 
 ON_SQLITE = "on-sqlite"
@@ -143,13 +144,14 @@ def _on_sqlite(folder: Path) -> Iterator[str]:
             super().__init__(folder / f"{next(numbers)}.db")
             made.append(self)
 
-    _replace(InMemorySaver, SaverOfATest)
+    _replace(SaverInMemory, SaverOfATest)
     try:
         yield ON_SQLITE
     finally:
-        _replace(SaverOfATest, InMemorySaver)
+        _replace(SaverOfATest, SaverInMemory)
         while made:
             made.pop().close()
+        assert statewright.InMemorySaver is SaverInMemory
 
 
 def _replace(one: type, other: type) -> None:
