@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 from tests import programs
@@ -21,7 +23,10 @@ def figures(done: Ended) -> dict[str, int]:
 
 
 def test_the_audit_measures_the_project_itself(tmp_path: Path) -> None:
-    done = audit(ROOT / "src", cwd=tmp_path)
+    # A process of its own: Python 3.11 may mistake the collection of others' garbage for a fault of its parser, which
+    # several threads of the example use (python/cpython#106905).
+    command = [sys.executable, str(ROOT / "examples/audit/audit.py"), str(ROOT / "src")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     shown = figures(done)
     assert shown["files"] == sum(1 for _ in (ROOT / "src").rglob("*.py"))
