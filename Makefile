@@ -23,7 +23,7 @@ demo: ## measure a source tree (make demo path=FOLDER), let two agents repair a 
 	@echo
 	@$(PYTHON) examples/lead_outreach/lead_outreach.py --form json --decide approved
 
-test: ## run all tests, in several processes beside each other
+test: ## run all tests, in two processes beside each other
 	@sh scripts/setup dev
 	@sh scripts/test $(PYTHON)
 

@@ -29,10 +29,15 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
         items[:] = [item for item in items if not item.get_closest_marker("full")]
 
 
+def pytest_collection() -> None:
+    """Make a million objects without looking, again and again, for some that nobody needs."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Let the collector leave what stays to the end alone: a million objects, looked through again and again."""
-    gc.collect()
+    """Let the collector leave alone what stays to the end."""
     gc.freeze()
+    gc.enable()
     gc.set_threshold(10_000, 20, 20)
 
 

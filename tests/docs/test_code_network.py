@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from tests import programs
 from tests.provider_server import Answer, Call, ProviderServer
 
 ROOT = Path(__file__).parents[2]
@@ -33,22 +34,27 @@ runpy.run_path({str(EXAMPLE / "code_network.py")!r}, run_name="__main__")
 """
 
 
-def environment(folder: Path, **more: str) -> dict[str, str]:
-    """The copies of the project are made below the folder of the test, and no key of this machine is seen."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
-    return {**kept, "TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1", **more}
+@pytest.fixture(autouse=True)
+def _without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key of this machine is seen."""
+    for name in [name for name in os.environ if name.startswith("OPENAI_")]:
+        monkeypatch.delenv(name)
 
 
-def example(folder: Path, *args: str, **more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(EXAMPLE / "code_network.py"), "--pace", "0", *args]
-    env = environment(folder, **more)
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env, timeout=120, check=False)
+def environment(folder: Path) -> dict[str, str]:
+    """The copies of the project are made below the folder of the test."""
+    return {"TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def example(folder: Path, *args: str, **more: str) -> programs.Ended:
+    words = ("--pace", "0", *args)
+    return programs.script(EXAMPLE / "code_network.py", *words, cwd=folder, env={**environment(folder), **more})
 
 
 def killable(folder: Path, *args: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", KILLABLE, "--db", "runs.db", "--thread", "t", *args]
-    out = subprocess.PIPE
-    return subprocess.Popen(command, cwd=folder, stdout=out, stderr=out, text=True, env=environment(folder))
+    env, out = {**os.environ, **environment(folder)}, subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, stdout=out, stderr=out, text=True, env=env)
 
 
 def suite(repo: Path) -> int:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import programs
+from tests.programs import Ended
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/lead_outreach"
@@ -33,13 +35,12 @@ def command(folder: Path, *args: str) -> list[str]:
     return [sys.executable, str(EXAMPLE / "lead_outreach.py"), "--folder", str(folder / "out"), *args]
 
 
-def example(folder: Path, *args: str, said: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(folder, *args), input=said, capture_output=True, text=True, cwd=folder, timeout=600, check=False
-    )
+def example(folder: Path, *args: str, said: str = "") -> Ended:
+    words = ("--folder", folder / "out", *args)
+    return programs.script(EXAMPLE / "lead_outreach.py", *words, cwd=folder, said=said)
 
 
-def output_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+def output_of(done: Ended) -> dict[str, Any]:
     found = re.search(r"^Output: (.+)$", done.stdout, re.M)
     assert found is not None, done.stdout + done.stderr
     return json.loads(found[1])
@@ -269,32 +270,28 @@ def test_it_can_be_served_and_approved_on_the_command_line(tmp_path: Path, file:
     with (
         output.open("w", encoding="utf-8") as log,
         subprocess.Popen(
-            cli("dev", str(EXAMPLE / file), *options), cwd=tmp_path, stdout=log, stderr=log, env=told
+            [sys.executable, "-m", "statewright", "dev", str(EXAMPLE / file), *options],
+            cwd=tmp_path,
+            stdout=log,
+            stderr=log,
+            env=told,
         ) as server,
     ):
         try:
             url = address(output)
-            waits = called("runs", "start", name, "--input", json.dumps(given), "--wait", "--url", url)
+            waits = programs.statewright("runs", "start", name, "--input", json.dumps(given), "--wait", "--url", url)
             assert waits.returncode == 3, waits.stdout + waits.stderr
             run = re.search(r"run_\w+", waits.stdout + waits.stderr)
             assert run is not None
-            decided = called("runs", "approve", run[0], "--by", "Ann", "--url", url)
+            decided = programs.statewright("runs", "approve", run[0], "--by", "Ann", "--url", url)
             assert decided.returncode == 0, decided.stdout + decided.stderr
-            assert called("runs", "watch", run[0], "--url", url).returncode == 0
+            assert programs.statewright("runs", "watch", run[0], "--url", url).returncode == 0
         finally:
             server.terminate()
         assert server.wait(PATIENCE) == 0
     [letter] = letters(tmp_path)
     assert (letter["recipient"], letter["requests"]) == ("li@example.org", 1)
     assert letter["text"].startswith("Hi Li, we help teams like Kite Works")
-
-
-def cli(*args: str) -> list[str]:
-    return [sys.executable, "-m", "statewright", *args]
-
-
-def called(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(cli(*args), capture_output=True, text=True, timeout=600, check=False)
 
 
 def address(output: Path) -> str:
@@ -310,6 +307,5 @@ def address(output: Path) -> str:
 
 
 def test_the_readme_shows_the_drawing_of_the_graph(tmp_path: Path) -> None:
-    draw = [sys.executable, "-m", "statewright", "draw", str(EXAMPLE / "graph.py"), "--format", "mermaid"]
-    drawn = subprocess.run(draw, capture_output=True, text=True, cwd=tmp_path, timeout=600, check=True)
+    drawn = programs.statewright("draw", EXAMPLE / "graph.py", "--format", "mermaid", cwd=tmp_path)
     assert f"```mermaid\n{drawn.stdout.strip()}\n```" in (EXAMPLE / "README.md").read_text(encoding="utf-8")

@@ -84,7 +84,7 @@ from statewright.storage.sqlite.checkpoints import segments as fold
 ROOT: Final = Path(__file__).resolve().parents[2]
 SMALL_FOLDS: Final = {"LONGEST": 8, "RECENT": 12, "SMALL": 64, "MOST_WITHOUT_BASE": 3}
 """Limits with which old checkpoints are laid together all the time."""
-PATIENCE: Final = 60.0
+PATIENCE: Final = 600.0
 """Seconds after which a child hangs."""
 PAGE: Final = 40
 """How many checkpoints are read at once."""

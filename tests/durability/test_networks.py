@@ -150,7 +150,7 @@ def kill_at(folder: Path, how: str, driver: str, point: str) -> None:
     """Run a child until it is within a call, and kill it there."""
     seen = lines(folder).count(f"begin {point}")
     with child(folder, how, driver, point) as process:
-        give_up = time.monotonic() + 20
+        give_up = time.monotonic() + 600
         while lines(folder).count(f"begin {point}") == seen:
             if process.poll() is not None or time.monotonic() > give_up:
                 process.kill()

@@ -1,17 +1,16 @@
-"""The command line, as a user meets it: real processes, exit codes, one sentence when something is wrong."""
+"""The command line, as a user meets it: exit codes, and one sentence when something is wrong."""
 
 from __future__ import annotations
 
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from tests.programs import on_a_screen, statewright
 
 GRAPH = """
 import time
@@ -64,11 +63,6 @@ def flow(tmp_path: Path) -> Path:
     return file
 
 
-def statewright(*args: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "statewright", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=600, check=False)
-
-
 def test_a_finished_run_prints_its_state_and_nothing_else(flow: Path) -> None:
     done = statewright("run", flow, "--input", "n=21", "--json")
     assert (done.returncode, json.loads(done.stdout), done.stderr) == (0, {"n": 42}, "")
@@ -102,17 +96,17 @@ def test_a_traceback_is_shown_only_when_asked_for(flow: Path) -> None:
     ("args", "said"),
     [
         (("run", "missing.py"), "There is no file 'missing.py'"),
-        pytest.param(("run", "notes.txt"), "is not a Python file", marks=pytest.mark.full),
+        (("run", "notes.txt"), "is not a Python file"),
         (("run", "broken.py"), "cannot be imported: SyntaxError"),
-        pytest.param(("run", "empty.py"), "holds no graph", marks=pytest.mark.full),
+        (("run", "empty.py"), "holds no graph"),
         (("run", "flow.py:grap"), "Did you mean 'graph'?"),
-        pytest.param(("run", "flow.py", "--input", "{n"), "--input '{n' is not JSON", marks=pytest.mark.full),
-        pytest.param(("run", "flow.py", "--input", "@none.json"), "cannot be read", marks=pytest.mark.full),
-        pytest.param(("run", "flow.py", "--input", "5"), "The input is 5 of type int", marks=pytest.mark.full),
-        pytest.param(("run", "flow.py", "--input", "n=many"), "Field 'n'", marks=pytest.mark.full),
+        (("run", "flow.py", "--input", "{n"), "--input '{n' is not JSON"),
+        (("run", "flow.py", "--input", "@none.json"), "cannot be read"),
+        (("run", "flow.py", "--input", "5"), "The input is 5 of type int"),
+        (("run", "flow.py", "--input", "n=many"), "Field 'n'"),
         (("run", "flow.py", "--input", "n=1", "--recursion-limit", "0"), "recursion_limit is 0"),
-        pytest.param(("run", "flow.py:wrong"), "there is no node 'bb'", marks=pytest.mark.full),
-        pytest.param(("check", "flow.py:wrong"), "there is no node 'bb'", marks=pytest.mark.full),
+        (("run", "flow.py:wrong"), "there is no node 'bb'"),
+        (("check", "flow.py:wrong"), "there is no node 'bb'"),
         (("draw", "flow.py", "--output", "no/such/folder.svg"), "cannot be written"),
     ],
 )
@@ -145,29 +139,10 @@ def test_ctrl_c_exits_with_130(flow: Path) -> None:
 
 
 def test_progress_is_shown_on_a_terminal(flow: Path) -> None:
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "statewright", "run", str(flow), "--input", "n=1"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs) as process:
-        os.close(theirs)
-        shown = _read_all(ours)
-        assert process.wait(600) == 0
+    done, shown = on_a_screen("run", flow, "--input", "n=1", streams=("stderr",))
+    assert done.returncode == 0
     assert "double" in shown
     assert "1×" in shown
-
-
-def _read_all(descriptor: int) -> str:
-    chunks: list[bytes] = []
-    end = time.monotonic() + 600
-    while time.monotonic() < end:
-        try:
-            chunk = os.read(descriptor, 4096)
-        except OSError:  # the other end was closed
-            break
-        if not chunk:
-            break
-        chunks.append(chunk)
-    os.close(descriptor)
-    return b"".join(chunks).decode()
 
 
 @pytest.mark.parametrize("form", ["ascii", "mermaid", "dot", "svg", "json"])
@@ -197,9 +172,11 @@ def test_every_command_that_the_readme_of_a_new_project_names_works(tmp_path: Pa
         ["statewright", "check"],
         ["python", "-m"],
     ]
-    for words in lines:
-        program = [sys.executable] if words[0] == "python" else [sys.executable, "-m", "statewright"]
-        done = subprocess.run([*program, *words[1:]], cwd=tmp_path / "new", capture_output=True, text=True, check=False)
+    for program, *words in lines:
+        if program == "python":  # -m pytest: see the next test
+            assert words[:2] == ["-m", "pytest"]
+            continue
+        done = statewright(*words, cwd=tmp_path / "new")
         assert (done.returncode, done.stderr) == (0, ""), words
 
 
@@ -208,7 +185,8 @@ def test_the_tests_of_a_new_project_pass_with_plain_pytest(tmp_path: Path, where
     """From the project as from the folder around it, which, as for the script `pytest`, is not on the path: -P."""
     assert statewright("init", tmp_path / "new").returncode == 0
     command = [sys.executable, "-P", "-m", "pytest", "-q"]
-    done = subprocess.run(command, cwd=tmp_path / where, capture_output=True, text=True, check=False)
+    plain = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, cwd=tmp_path / where, env=plain, capture_output=True, text=True, check=False)
     assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout
 
 
@@ -217,6 +195,12 @@ def test_init_replaces_nothing_unless_told_to(tmp_path: Path) -> None:
     assert statewright("init", tmp_path).returncode == 2
     assert (tmp_path / "graph.py").read_text(encoding="utf-8") == "mine"
     assert statewright("init", tmp_path, "--force").returncode == 0
+
+
+def test_the_package_is_run_as_a_module() -> None:
+    command = [sys.executable, "-m", "statewright", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, statewright("--version").stdout, "")
 
 
 def test_version_and_help() -> None:

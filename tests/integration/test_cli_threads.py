@@ -1,19 +1,17 @@
-"""Durable runs from the command line, as a user meets them: real processes in an empty folder, one after the other."""
+"""Durable runs from the command line, as a user meets them: commands in an empty folder, one after the other."""
 
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
 import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from tests import programs
 
 from statewright.storage.sqlite import SqliteSaver
 
@@ -53,8 +51,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def statewright(folder: Path, *args: object) -> subprocess.CompletedProcess[str]:
-    command = [*STATEWRIGHT, *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=600, check=False)
+    return programs.statewright(*args, cwd=folder)
 
 
 def hint(said: str, verb: str) -> list[str]:
@@ -186,13 +183,10 @@ def test_every_command_of_threads_refuses_without_a_traceback(folder: Path) -> N
 @pytest.mark.parametrize("width", [80, 120])
 def test_tables_fit_a_terminal(folder: Path, width: int) -> None:
     statewright(folder, "run", "flow.py", "--input", "topic=rivers", "--thread", "t")
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "COLUMNS": str(width), "TERM": "xterm", "NO_COLOR": "1"}
-    command = [*STATEWRIGHT, "threads", "history", "t"]
-    with subprocess.Popen(command, cwd=folder, stdout=theirs, env=environment) as process:
-        os.close(theirs)
-        shown = re.sub("\x1b\\[[0-9;]*m", "", _read_all(ours))
-        assert process.wait(600) == 0
+    words = ("threads", "history", "t")
+    done, shown = programs.on_a_screen(*words, cwd=folder, streams=("stdout",), columns=width, NO_COLOR="1")
+    assert done.returncode == 0
+    shown = re.sub("\x1b\\[[0-9;]*m", "", shown)
     lines = [line.rstrip() for line in shown.splitlines()]
     assert len(lines) == 3
     assert max(map(len, lines)) <= width
@@ -200,27 +194,9 @@ def test_tables_fit_a_terminal(folder: Path, width: int) -> None:
 
 
 def test_people_at_a_terminal_are_told_how_to_look_at_a_run(folder: Path) -> None:
-    ours, theirs = pty.openpty()
     text = GRAPH.replace("interrupt('publish?')", "'yes'")
     (folder / "flow.py").write_text(text, encoding="utf-8")
-    command = [*STATEWRIGHT, "run", "flow.py", "--thread", "t", "--input", "topic=rivers"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=theirs) as process:
-        os.close(theirs)
-        shown = _read_all(ours)
-        assert process.wait(600) == 0
+    words = ("run", "flow.py", "--thread", "t", "--input", "topic=rivers")
+    done, shown = programs.on_a_screen(*words, cwd=folder, streams=("stderr",))
+    assert done.returncode == 0
     assert "statewright threads show t" in shown
-
-
-def _read_all(descriptor: int) -> str:
-    chunks: list[bytes] = []
-    end = time.monotonic() + 600
-    while time.monotonic() < end:
-        try:
-            chunk = os.read(descriptor, 4096)
-        except OSError:  # the other end was closed
-            break
-        if not chunk:
-            break
-        chunks.append(chunk)
-    os.close(descriptor)
-    return b"".join(chunks).decode()

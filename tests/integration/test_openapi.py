@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -73,20 +73,40 @@ def known(server: Server) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.full
-@DOCUMENT.parametrize()
-@BOUNDED
-def test_whatever_is_sent_is_answered_as_the_document_says(case: Any, server: Server):
+OPERATIONS = {found.ok().label: found.ok() for found in DOCUMENT.get_all_operations()}
+
+
+def of_every_operation(test: Callable[..., None]) -> Callable[..., None]:
+    """Send requests to every operation: a few that are drawn, or with STATEWRIGHT_FULL=1 all that Schemathesis makes.
+
+    It makes its own while tests are collected, which takes long.
+    """
+    if FULL:
+        return DOCUMENT.parametrize()(BOUNDED(test))
+
+    @pytest.mark.parametrize("operation", OPERATIONS)
+    def draw(operation: str, server: Server, known: dict[str, list[str]]) -> None:
+        sending = given(case=OPERATIONS[operation].as_strategy())(lambda case: test(case, server, known))
+        BOUNDED(sending)()
+
+    return draw
+
+
+def whatever_is_sent_is_answered_as_the_document_says(case: Any, server: Server, known: dict[str, list[str]]) -> None:
     response = case.call(base_url=str(server.client.base_url), timeout=GUARD)
     case.validate_response(response, checks=[*CHECKS, negative_data_rejection])
 
 
-@DOCUMENT.parametrize()
-@BOUNDED
-def test_the_same_of_things_that_there_are(case: Any, server: Server, known: dict[str, list[str]]):
+def the_same_of_things_that_there_are(case: Any, server: Server, known: dict[str, list[str]]) -> None:
     _name_known_things(case, known)
     response = case.call(base_url=str(server.client.base_url), timeout=GUARD)
     case.validate_response(response, checks=CHECKS)
+
+
+test_whatever_is_sent_is_answered_as_the_document_says = of_every_operation(
+    whatever_is_sent_is_answered_as_the_document_says
+)
+test_the_same_of_things_that_there_are = of_every_operation(the_same_of_things_that_there_are)
 
 
 def _name_known_things(case: Any, known: dict[str, list[str]]) -> None:

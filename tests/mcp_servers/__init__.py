@@ -28,6 +28,10 @@ def everything(*args: str, **settings: Any) -> McpServer:
     return program("stdio", *args, **settings)
 
 
+def small(*args: str, **settings: Any) -> McpServer:
+    return program(*args, file="small.py", **settings)
+
+
 def wild(*args: str, **settings: Any) -> McpServer:
     return program(*args, file="wild.py", **settings)
 

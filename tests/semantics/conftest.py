@@ -11,9 +11,24 @@ from typing import Any
 
 import pytest
 from tests.semantics.on_services import Places
+from tests.semantics.surroundings import parametrize, repeats, surroundings  # noqa: F401
+from tests.work import FULL
 
 from statewright import InMemorySaver
 from statewright.storage.sqlite import SqliteSaver
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    parametrize(metafunc)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave to `make test-full` what repeats another test in one of the surroundings."""
+    left_out = [] if FULL else repeats(items)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        repeated = set(left_out)
+        items[:] = [item for item in items if item not in repeated]
 
 
 class SyncDriver:

@@ -424,7 +424,9 @@ class _Deaf:
     def renew(self, thread_id: str, hold: Any) -> Any:
         return None
 
-    allow = InMemorySaver.allow
+    def allow(self, types: Any) -> None:
+        self._saver.allow(types)
+
     threads = prune = lease = want = events = history = branches = namespaces = copy_thread = delete_thread = property(
         lambda self: None
     )  # type: ignore

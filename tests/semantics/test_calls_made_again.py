@@ -386,6 +386,8 @@ def test_what_an_earlier_visit_has_left_in_a_memory_is_no_reason_to_refuse_the_n
         try:
             order.invoke({"item": "first"}, memory="thread")
         except BaseException:
+            pass  # how it ends depends on whether the run is over by then
+        finally:
             done.set()
 
     def node(state: State) -> State:

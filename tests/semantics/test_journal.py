@@ -256,21 +256,21 @@ def test_a_runtime_outlives_its_task_without_doing_harm(driver: Any, service: Se
     assert driver.invoke(graph.compile(), {"x": 1})["log"] == ["first"]
 
 
-class SlowSaver(InMemorySaver):
-    """Saves the first step at once, and answers when nobody waits for it any more."""
+def slow_saver(clock: FakeClock) -> Any:
+    """A saver that saves the first step at once, and answers when nobody waits for it any more."""
 
-    def __init__(self, clock: FakeClock) -> None:
-        super().__init__()
-        self._clock = clock
-        self.answer: LightFuture[None] | None = None
+    class SlowSaver(InMemorySaver):
+        answer: LightFuture[None] | None = None
 
-    def save_results(self, *args: Any, **options: Any) -> Any:
-        saved = super().save_results(*args, **options)
-        if self.answer is None and args[2].journal:
-            self.answer = LightFuture()
-            self._clock.advance(61)
-            return self.answer
-        return saved
+        def save_results(self, *args: Any, **options: Any) -> Any:
+            saved = super().save_results(*args, **options)
+            if self.answer is None and args[2].journal:
+                self.answer = LightFuture()
+                clock.advance(61)
+                return self.answer
+            return saved
+
+    return SlowSaver()
 
 
 @pytest.mark.parametrize("colour", ["plain", "coroutine"])
@@ -286,7 +286,7 @@ def test_5_2_a_result_that_was_saved_after_its_attempt_was_given_up_is_used(
         return {"log": [await runtime.step("charge", service.charge_async, 10)]}
 
     clock = FakeClock()
-    saver = SlowSaver(clock)
+    saver = slow_saver(clock)
     policy = RetryPolicy(initial_interval=0, jitter=False, retry_on=NodeTimeoutError)
     app = one(plain if colour == "plain" else coroutine, saver, clock=clock, timeout=60, retry_policy=policy)
     try:

@@ -175,24 +175,33 @@ def test_the_front_door_loads_nothing_heavy() -> None:
     assert not {"asyncio", "pydantic", "typer", "rich"} & set(names)
 
 
-def _modules() -> list[Path]:
-    return [path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem in RUNG]
+def _ranked() -> dict[str, list[Path]]:
+    """The modules that stand on a rung, by the folder or the module of the front door that they belong to."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.relative_to(SOURCE).with_suffix("").parts[0]
+        if name in RUNG:
+            found.setdefault(name, []).append(path)
+    return found
 
 
-@pytest.mark.parametrize("path", _modules(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_point_down(path: Path) -> None:
-    parts = path.relative_to(SOURCE).with_suffix("").parts
-    own = RUNG.get(parts[0])
-    if own is None:
-        return  # testing and compat may import anything
-    for name in _imported(path):
-        target = name.split(".")[1:2]
-        if target and target[0] in RUNG:
-            assert RUNG[target[0]] <= own, f"{path} imports {name}, which lies above it"
-            same_height = RUNG[target[0]] == own and target[0] != parts[0] and own > 0
-            assert not same_height, f"{path} imports {name}, which lies beside it"
-        if path.name != "__init__.py":
-            assert name != f"statewright.{parts[0]}", f"{path} imports its own front door"
+RANKED = _ranked()
+
+
+def test_every_rung_is_there() -> None:
+    assert RANKED.keys() == RUNG.keys()
+
+
+@pytest.mark.parametrize("name", RANKED)
+def test_imports_point_down(name: str) -> None:
+    for path in RANKED[name]:
+        for imported in _imported(path):
+            target = (imported.split(".")[1:2] or [name])[0]
+            if path.name != "__init__.py":
+                assert imported != f"statewright.{name}", f"{path} imports its own front door"
+            assert RUNG.get(target, 0) <= RUNG[name], f"{path} imports {imported}, which lies above it"
+            lies_beside = target != name and RUNG.get(target) == RUNG[name] > 0
+            assert not lies_beside, f"{path} imports {imported}, which lies beside it"
 
 
 def _imported(path: Path) -> list[str]:

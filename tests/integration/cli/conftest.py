@@ -1,4 +1,4 @@
-"""The command line in processes of its own: with pipes, and on a terminal."""
+"""The command line with pipes, and on a terminal with somebody who types."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests import programs
 from tests.provider_server import ProviderServer
 
 COMMAND = [sys.executable, "-m", "statewright"]
@@ -21,29 +23,91 @@ PATIENCE = 600.0
 
 
 class Terminal:
-    """A process on a terminal of its own, with somebody who types."""
+    """A terminal that a command is started on, with somebody who types."""
 
-    def __init__(self, *args: object, columns: int = 100) -> None:
+    def __init__(self) -> None:
         self.seen = ""
         """Everything that was shown so far."""
         self._read = 0
-        self._pid, self._fd = pty.fork()
-        if not self._pid:
-            os.environ.update({"TERM": "xterm", "COLUMNS": str(columns)})
-            os.environ.pop("NO_COLOR", None)
-            os.execv(sys.executable, [*COMMAND, *map(str, args)])
 
     def wait_for(self, text: str) -> str:
         """What is shown up to a text, which was not waited for before."""
         end = time.monotonic() + PATIENCE
         while (place := self.seen.find(text, self._read)) < 0:
             assert time.monotonic() < end, f"{text!r} was not shown: {self.seen[self._read :]!r}"
-            assert self._receive(), f"The process ended without {text!r}: {self.seen[self._read :]!r}"
+            assert self._receive(), f"The command ended without {text!r}: {self.seen[self._read :]!r}"
         shown, self._read = self.seen[self._read : place], place + len(text)
         return shown
 
     def type(self, text: str) -> None:
-        os.write(self._fd, text.encode())
+        os.write(self._ours, text.encode())
+
+    def end(self) -> int:
+        """The exit code, once the command has ended."""
+        end = time.monotonic() + PATIENCE
+        while self._receive():
+            assert time.monotonic() < end, f"The command did not end: {self.seen[self._read :]!r}"
+        return self._exit_code()
+
+    def _receive(self) -> bool:
+        """Take what is there within a moment; false once there will be nothing more."""
+        ready, _, _ = select.select([self._ours], [], [], 0.2)
+        if not ready:
+            return True
+        try:
+            received = os.read(self._ours, 65536)
+        except OSError:  # how Linux says that nobody has the terminal any more
+            return False
+        self.seen += received.decode(errors="replace")
+        return bool(received)
+
+    _ours: int
+
+    def _exit_code(self) -> int:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+class Here(Terminal):
+    """The command runs in a thread of this process: enough where nobody presses Ctrl-C, and nothing is killed."""
+
+    def __init__(self, *args: object, columns: int = 100) -> None:
+        super().__init__()
+        self._screen = programs.Screen(columns)
+        self._ours = self._screen.ours
+        self._ended: list[int] = []
+        self._thread = threading.Thread(target=self._run, args=args, daemon=True)
+        self._thread.start()
+
+    def _run(self, *args: object) -> None:
+        with self._screen.streams() as streams:
+            ended = programs.statewright(*args, env=self._screen.env, terminal=streams)
+        self._ended.append(ended.returncode)
+        self._screen.hang_up()
+
+    def _exit_code(self) -> int:
+        self._thread.join(PATIENCE)
+        return self._ended[0]
+
+    def close(self) -> None:
+        while self._thread.is_alive():  # the test has failed in the middle
+            self.type("\x04")
+            self._thread.join(0.5)
+        self._screen.close()
+
+
+class Process(Terminal):
+    """The command runs in a process of its own, which has the terminal for its own."""
+
+    def __init__(self, *args: object, columns: int = 100) -> None:
+        super().__init__()
+        self._pid, self._ours = pty.fork()
+        if not self._pid:
+            os.environ.update({"TERM": "xterm", "COLUMNS": str(columns)})
+            os.environ.pop("NO_COLOR", None)
+            os.execv(sys.executable, [*COMMAND, *map(str, args)])
 
     def interrupt(self) -> None:
         """Press Ctrl-C once the main thread waits: between a prompt and the wait for a key Python hears no signal."""
@@ -54,11 +118,7 @@ class Terminal:
             times_asleep = times_asleep + 1 if is_asleep else 0
         self.type("\x03")
 
-    def end(self) -> int:
-        """The exit code, once the process has ended."""
-        end = time.monotonic() + PATIENCE
-        while self._receive():
-            assert time.monotonic() < end, f"The process did not end: {self.seen[self._read :]!r}"
+    def _exit_code(self) -> int:
         _, status = os.waitpid(self._pid, 0)
         self._pid = 0
         return os.waitstatus_to_exitcode(status)
@@ -67,19 +127,7 @@ class Terminal:
         if self._pid:
             os.kill(self._pid, signal.SIGKILL)
             os.waitpid(self._pid, 0)
-        os.close(self._fd)
-
-    def _receive(self) -> bool:
-        """Take what is there within a moment; false once there will be nothing more."""
-        ready, _, _ = select.select([self._fd], [], [], 0.2)
-        if not ready:
-            return True
-        try:
-            received = os.read(self._fd, 65536)
-        except OSError:  # how Linux says that nobody has the terminal any more
-            return False
-        self.seen += received.decode(errors="replace")
-        return bool(received)
+        os.close(self._ours)
 
 
 Statewright = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -99,19 +147,33 @@ def statewright() -> Statewright:
     """Runs a command with what it is told by a pipe."""
 
     def run(*args: object, said: str = "") -> subprocess.CompletedProcess[str]:
-        command = [*COMMAND, *map(str, args)]
-        return subprocess.run(command, input=said, capture_output=True, text=True, timeout=600, check=False)
+        return programs.statewright(*args, said=said)
 
     return run
 
 
 @pytest.fixture
-def terminal() -> Iterator[Callable[..., Terminal]]:
-    """Starts commands on terminals."""
-    started: list[Terminal] = []
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Here]]:
+    """Starts commands on terminals, in this process: one at a time."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    started: list[Here] = []
 
-    def start(*args: object, columns: int = 100) -> Terminal:
-        started.append(Terminal(*args, columns=columns))
+    def start(*args: object, columns: int = 100) -> Here:
+        started.append(Here(*args, columns=columns))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()
+
+
+@pytest.fixture
+def terminal_process() -> Iterator[Callable[..., Process]]:
+    """Starts commands on terminals, in processes of their own."""
+    started: list[Process] = []
+
+    def start(*args: object, columns: int = 100) -> Process:
+        started.append(Process(*args, columns=columns))
         return started[-1]
 
     yield start

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.integration.cli.conftest import COMMAND, Statewright, Terminal
+from tests.integration.cli.conftest import COMMAND, Here, Process, Statewright
 
 CREW = """
 import asyncio
@@ -67,7 +67,8 @@ model = Model(answer)
 graph = create_agent(model, [delete, note, wait], retries=0)
 agent = Agent("helper", model=model, tools=[delete, note, wait], max_iter=5, retries=0)
 """
-Start = Callable[..., Terminal]
+Start = Callable[..., Here]
+StartProcess = Callable[..., Process]
 TARGETS = ("crew.py:graph", "crew.py:agent")
 
 
@@ -90,8 +91,8 @@ def test_a_terminal_shows_the_way_back_the_answer_and_its_cost(terminal: Start, 
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_text_is_shown_while_it_comes_and_ctrl_c_stops_it(terminal: Start, target: str) -> None:
-    talk = terminal("chat", target)
+def test_text_is_shown_while_it_comes_and_ctrl_c_stops_it(terminal_process: StartProcess, target: str) -> None:
+    talk = terminal_process("chat", target)
     talk.wait_for("> ")
     talk.type("forever\n")
     talk.wait_for("and that was")  # the rest never comes
@@ -105,8 +106,10 @@ def test_text_is_shown_while_it_comes_and_ctrl_c_stops_it(terminal: Start, targe
     assert talk.end() == 0
 
 
-def test_ctrl_c_stops_a_tool_that_does_not_end_by_itself_and_leaves_at_the_prompt(terminal: Start) -> None:
-    talk = terminal("chat", "crew.py:graph")
+def test_ctrl_c_stops_a_tool_that_does_not_end_by_itself_and_leaves_at_the_prompt(
+    terminal_process: StartProcess,
+) -> None:
+    talk = terminal_process("chat", "crew.py:graph")
     talk.wait_for("> ")
     talk.type("wait\n")
     talk.wait_for("→ wait {}")
@@ -137,14 +140,16 @@ def test_an_approval_is_given_in_place(terminal: Start, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_conversation_that_is_left_at_a_question_begins_with_it_again(terminal: Start, target: str) -> None:
-    left = terminal("chat", target, "--thread", "t")
+def test_a_conversation_that_is_left_at_a_question_begins_with_it_again(
+    terminal_process: StartProcess, target: str
+) -> None:
+    left = terminal_process("chat", target, "--thread", "t")
     left.wait_for("> ")
     left.type("delete\n")
     left.wait_for("answer> ")
     left.interrupt()
     assert left.end() == 130
-    back = terminal("chat", target, "--thread", "t")
+    back = terminal_process("chat", target, "--thread", "t")
     back.wait_for("? May delete be called?")
     back.wait_for("answer> ")
     back.type("y\n")
@@ -154,9 +159,9 @@ def test_a_conversation_that_is_left_at_a_question_begins_with_it_again(terminal
     assert back.end() == 0
 
 
-def test_lines_can_be_called_back(terminal: Start) -> None:
+def test_lines_can_be_called_back(terminal_process: StartProcess) -> None:
     pytest.importorskip("readline")
-    talk = terminal("chat", "crew.py:graph")
+    talk = terminal_process("chat", "crew.py:graph")
     talk.wait_for("> ")
     talk.type("hello\n")
     talk.wait_for("message 1,")

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.integration.cli.conftest import Statewright, Terminal
+from tests.integration.cli.conftest import Here, Statewright
 from tests.provider_server import Answer, ProviderServer
 
-Start = Callable[..., Terminal]
+Start = Callable[..., Here]
 
 PROVIDERS = ["openai-chat:gpt-4.1", "openai:gpt-5", "anthropic:claude-opus-5", "google:gemini-2.5-pro"]
 BROKEN = "the answer broke off; asking again"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.integration.cli.conftest import COMMAND, Statewright, Terminal
+from tests import programs
+from tests.integration.cli.conftest import Statewright
 from tests.integration.cli_server import serving
 
 WIDTH = 80
@@ -71,9 +70,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
     with serving(folder, "dev", "flow.py", "--port", "0", "--no-reload", "--database", "runs.db") as process:
 
         def call(*words: str, code: int = 0) -> str:
-            environment = {**os.environ, "STATEWRIGHT_URL": process.url}
-            command = [*COMMAND, *words]
-            done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+            done = programs.statewright(*words, cwd=folder, env={"STATEWRIGHT_URL": process.url})
             assert done.returncode == code, done.stderr
             return done.stdout.strip()
 
@@ -98,14 +95,14 @@ def run(served: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.parametrize("words", LISTS, ids=" ".join)
 def test_on_a_terminal_no_line_is_longer_and_nothing_is_lost(
-    terminal: Callable[..., Terminal], statewright: Statewright, run: str, words: tuple[str, ...]
+    statewright: Statewright, run: str, words: tuple[str, ...]
 ) -> None:
     line = [run if word == "RUN" else word for word in words]
     told = statewright(*line)
     assert (told.returncode, told.stderr) == (0, "")
-    shown = terminal(*line, columns=WIDTH)
-    assert shown.end() == 0
-    text = re.sub(r"\x1b\[[0-9;]*m", "", shown.seen)
+    ended, shown = programs.on_a_screen(*line, columns=WIDTH)
+    assert ended.returncode == 0
+    text = re.sub(r"\x1b\[[0-9;]*m", "", shown)
     assert max(len(one) for one in text.splitlines()) <= WIDTH, text
     assert sorted("".join(text.split())) == sorted("".join(told.stdout.split()))
 

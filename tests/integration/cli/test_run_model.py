@@ -66,7 +66,7 @@ def test_the_project_names_a_model_for_those_without_one(
     assert provider.requests[0].headers["authorization"] == "Bearer secret"
 
 
-@pytest.mark.parametrize("name", [pytest.param("agent", marks=pytest.mark.full), "team"])
+@pytest.mark.parametrize("name", ["agent", "team"])
 def test_agents_and_networks_are_run_with_a_model_by_name(
     statewright: Statewright, provider: ProviderServer, name: str
 ) -> None:
@@ -86,14 +86,8 @@ def test_a_function_makes_a_graph_of_the_model(statewright: Statewright, provide
 @pytest.mark.parametrize(
     ("command", "target"),
     [
-        ("run", "flow.yaml"),
-        ("chat", "crew.py:team"),
-        ("run", "crew.py:built"),
-        *(
-            pytest.param(*case, marks=pytest.mark.full)
-            for case in [("run", "crew.py:agent"), ("run", "crew.py:team")]
-            + [("chat", target) for target in ("flow.yaml", "crew.py:agent", "crew.py:built")]
-        ),
+        *(("run", target) for target in ("flow.yaml", "crew.py:agent", "crew.py:team", "crew.py:built")),
+        *(("chat", target) for target in ("flow.yaml", "crew.py:agent", "crew.py:team", "crew.py:built")),
     ],
 )
 def test_a_missing_key_is_one_line_before_anything_is_run(statewright: Statewright, command: str, target: str) -> None:

@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.mcp_servers import by_name, call, eventually, everything, is_alive, is_lost, program, wild
+from tests.mcp_servers import by_name, call, eventually, everything, is_alive, is_lost, program, small, wild
 from tests.work import longer_and_longer
 
 from statewright.agents.mcp import McpServer, McpTools
@@ -97,7 +97,7 @@ def test_a_tool_that_hangs_is_given_up_and_cancelled_at_the_server(tmp_path: Pat
 
 
 def test_a_call_that_is_given_up_does_not_end_the_program(tmp_path: Path) -> None:
-    patient, hasty = everything(), everything(timeout=0.3)
+    patient, hasty = small(), small(timeout=0.3)
     with McpTools([patient]) as tools, McpTools([hasty]) as others:
         process = by_name(tools)["process"]
         before = call(process)
@@ -116,7 +116,7 @@ def test_a_server_that_crashes_fails_the_call_and_is_started_again_for_the_next(
 
 
 def test_a_server_that_died_between_calls_is_started_again_without_an_error() -> None:
-    server = everything()
+    server = small()
     with McpTools([server]) as tools:
         process = by_name(tools)["process"]
         before = call(process)["result"]
@@ -126,7 +126,7 @@ def test_a_server_that_died_between_calls_is_started_again_without_an_error() ->
 
 
 def test_a_server_that_is_slow_to_start_is_waited_for(tmp_path: Path) -> None:
-    with McpTools([everything("--wait", str(tmp_path / "go"))]) as tools:
+    with McpTools([small("--wait", str(tmp_path / "go"))]) as tools:
         later = threading.Timer(1, (tmp_path / "go").touch)
         later.start()
         assert call(by_name(tools)["add"], a=1, b=1) == {"result": 2}
@@ -248,14 +248,14 @@ def test_closing_ends_the_program() -> None:
 @pytest.mark.parametrize("ending", ["pass", "raise SystemExit(3)", "raise ValueError('x')"])
 def test_the_end_of_the_interpreter_ends_the_program_without_a_word(ending: str) -> None:
     code = f"""
-        from tests.mcp_servers import by_name, call, everything
+        from tests.mcp_servers import by_name, call, small
         from statewright.agents.mcp import McpTools
-        tools = McpTools([everything()])
+        tools = McpTools([small()])
         print(call(by_name(tools)["process"])["result"], flush=True)
         {ending}
     """
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert not is_alive(int(done.stdout))
     assert done.stderr == "" or ("ValueError: x" in done.stderr and done.stderr.count("Error") == 1)
 
@@ -263,14 +263,14 @@ def test_the_end_of_the_interpreter_ends_the_program_without_a_word(ending: str)
 def test_a_process_that_is_killed_leaves_no_program() -> None:
     code = """
         import os, signal
-        from tests.mcp_servers import by_name, call, everything
+        from tests.mcp_servers import by_name, call, small
         from statewright.agents.mcp import McpTools
-        tools = McpTools([everything()])
+        tools = McpTools([small()])
         print(call(by_name(tools)["process"])["result"], flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=600, check=False
     )
     assert eventually(lambda: not is_alive(int(done.stdout)))
 
@@ -286,7 +286,7 @@ def test_without_the_sdk_it_says_what_to_install() -> None:
             print(type(error).__name__, error)
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=600, check=False
     )
     assert "ToolError MCP servers need the library 'mcp" in done.stdout
     assert "Run `pip install 'statewright[mcp]'`." in done.stdout, done.stderr

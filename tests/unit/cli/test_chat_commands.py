@@ -28,7 +28,8 @@ def test_what_looks_like_a_command_is_no_text(line: str) -> None:
 
 @pytest.mark.parametrize("line", ["hello", "/usr/bin is a folder", "/data is one too", "/ is the root", "1/2"])
 def test_paths_are_text(line: str) -> None:
-    check_is_text(line)
+    assert read_command(line) is None
+    check_is_text(line)  # which raises for what it takes for a command
 
 
 def test_every_command_is_told_of() -> None:

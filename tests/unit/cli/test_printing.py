@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ast
-import os
-import pty
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.programs import on_a_screen
 
 import statewright
 from statewright.cli.printing import console, say
@@ -59,30 +56,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def seen(folder: Path, *words: str) -> str:
-    """Run a command on a terminal of its own, and return all that the terminal gets."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "statewright", *words],
-        cwd=folder,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**os.environ, "COLUMNS": "80", "TERM": "xterm", "PYTHONIOENCODING": "utf-8"},
-    )
-    os.close(theirs)
-    pieces: list[bytes] = []
-    while piece := _read(ours):
-        pieces.append(piece)
-    os.close(ours)
-    process.wait()
-    return b"".join(pieces).decode()
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65536)
-    except OSError:  # the other end is closed
-        return b""
+    """Run a command on a terminal, and return all that the terminal gets."""
+    return on_a_screen(*words, cwd=folder, columns=80)[1]
 
 
 def check_is_harmless(text: str) -> None:

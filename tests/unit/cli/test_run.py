@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import programs
 
 
 @pytest.mark.parametrize("target", ["flow.py", "flow.py:graph", "flow.py:kept"])
@@ -190,8 +189,6 @@ def test_a_warning_is_one_line_without_places_in_the_library(statewright: Any, f
         "graph = StateGraph(State).add_node('a', lambda state: {'m': 1}).add_edge(START, 'a')\n"
     )
     (folder / "warning.py").write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "statewright", "run", "warning.py"], capture_output=True, text=True, check=False
-    )
+    done = programs.statewright("run", "warning.py")
     assert done.returncode == 0
     assert done.stderr == ("warning: The update from node 'a' holds the unknown key 'm'. Fields: n. It was dropped.\n")

@@ -4,7 +4,6 @@ import socket
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
-import anthropic
 import httpx
 import openai
 import pytest
@@ -52,8 +51,6 @@ def read(error: Exception) -> tuple[bool, int | None, float | None]:
         (openai.BadRequestError("x", response=response(400, retry_after="3"), body=None), (False, None, None)),
         (openai.APIConnectionError(request=REQUEST), (True, None, None)),
         (openai.APITimeoutError(request=REQUEST), (True, None, None)),
-        (anthropic.RateLimitError("x", response=response(429, retry_after_ms="250"), body=None), (True, 429, 0.25)),
-        (anthropic.AuthenticationError("x", response=response(401), body=None), (False, None, None)),
         (httpx.ConnectError("x"), (True, None, None)),
         (httpx.ReadTimeout("x"), (True, None, None)),
         (ConnectionResetError(), (True, None, None)),
@@ -68,6 +65,15 @@ def read(error: Exception) -> tuple[bool, int | None, float | None]:
 )
 def test_by_status_or_by_class(error: Exception, found: tuple[bool, int | None, float | None]) -> None:
     assert read(error) == found
+
+
+def test_errors_of_anthropic() -> None:
+    import anthropic  # takes seconds, which the collection of all tests need not wait for
+
+    limited = anthropic.RateLimitError("x", response=response(429, retry_after_ms="250"), body=None)
+    assert read(limited) == (True, 429, 0.25)
+    refused = anthropic.AuthenticationError("x", response=response(401), body=None)
+    assert read(refused) == (False, None, None)
 
 
 def test_a_wrapped_error_is_found() -> None:

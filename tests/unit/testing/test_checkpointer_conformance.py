@@ -87,7 +87,7 @@ class ChecksBeforeItLocks(InMemorySaver):
 
     def __init__(self) -> None:
         super().__init__()
-        self._looked = threading.Barrier(8, timeout=60)
+        self._looked = threading.Barrier(8, timeout=600)
         self._writing = threading.Lock()
 
     def commit(self, commit: Commit) -> Any:

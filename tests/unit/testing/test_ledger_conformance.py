@@ -299,7 +299,7 @@ class ChecksBeforeItLocks(InMemoryLedger):
 
     def __init__(self) -> None:
         super().__init__()
-        self._looked = threading.Barrier(8, timeout=60)
+        self._looked = threading.Barrier(8, timeout=600)
 
     def write(self, changes: Sequence[Change]) -> None:
         if any(isinstance(one, Advance) for one in changes):

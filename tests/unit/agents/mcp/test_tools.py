@@ -34,9 +34,11 @@ def test_a_server_that_is_not_enabled_is_not_started() -> None:
 
 
 def test_closing_twice_is_closing_once() -> None:
-    tools = McpTools([])
-    tools.close()
-    tools.close()
+    tools = McpTools([McpServer.stdio("a", "no-such-program")])
+    for _ in range(2):
+        tools.close()
+        with pytest.raises(ToolError, match=r"are closed"):
+            tools.load()
 
 
 def test_it_is_shown_by_the_names_of_its_servers() -> None:

@@ -17,7 +17,7 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False)
     return done.stdout + done.stderr
 
 

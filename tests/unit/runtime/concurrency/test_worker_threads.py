@@ -157,7 +157,9 @@ assert os.waitpid(child, 0)[1] == 0
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="the system does not fork")
 def test_a_child_process_has_threads_of_its_own() -> None:
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKING], capture_output=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKING], capture_output=True, timeout=600, check=False
+    )
     assert (done.returncode, done.stderr) == (0, b"")
 
 

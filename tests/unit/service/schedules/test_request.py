@@ -15,8 +15,12 @@ GOOD = NewSchedule(name="nightly", cron="0 2 * * *", graph="report", timezone="E
 
 @pytest.mark.parametrize("overlap", ["skip", "enqueue", "allow", "cancel"])
 @pytest.mark.parametrize("catch_up", ["none", "last", "all"])
-def test_every_policy_can_be_asked_for(overlap: str, catch_up: str) -> None:
-    check_schedule(replace(GOOD, overlap=overlap, catch_up=catch_up))
+def test_every_policy_can_be_asked_for_and_no_other(overlap: str, catch_up: str) -> None:
+    asked = replace(GOOD, overlap=overlap, catch_up=catch_up)
+    check_schedule(asked)
+    for field in ("overlap", "catch_up"):
+        with pytest.raises(InvalidRequest, match="sometimes"):
+            check_schedule(replace(asked, **{field: "sometimes"}))
 
 
 @pytest.mark.parametrize(

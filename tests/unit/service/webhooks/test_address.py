@@ -151,8 +151,9 @@ def test_a_refusal_says_what_to_do() -> None:
     ],
 )
 def test_hosts_that_are_allowed_may_be_anywhere(allowed: str, url: str) -> None:
-    settings = WebhookSettings(allow_hosts=[allowed], resolve=_like_the_system)
-    asyncio.run(check_url(url, settings))
+    asyncio.run(check_url(url, WebhookSettings(allow_hosts=[allowed], resolve=_like_the_system)))
+    with pytest.raises(InvalidRequest):
+        asyncio.run(check_url(url, WebhookSettings(allow_hosts=["other.example"], resolve=_like_the_system)))
 
 
 async def _like_the_system(host: str, port: int) -> Sequence[str]:

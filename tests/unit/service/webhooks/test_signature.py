@@ -35,8 +35,11 @@ def test_secrets_have_32_random_bytes() -> None:
 
 
 @given(st.binary(max_size=200), st.text(min_size=1))
-def test_what_was_signed_is_good(body: bytes, secret: str) -> None:
-    verify(secret, sign(secret, body, at=NOW), body, now=NOW)
+def test_what_was_signed_is_good_and_nothing_else(body: bytes, secret: str) -> None:
+    header = sign(secret, body, at=NOW)
+    verify(secret, header, body, now=NOW)
+    with pytest.raises(Unauthorized):
+        verify(secret, header, body + b"!", now=NOW)
 
 
 def test_during_a_change_either_secret_will_do() -> None:
@@ -93,7 +96,10 @@ def test_other_headers_are_refused(header: str | None) -> None:
 
 
 def test_schemes_to_come_do_not_matter() -> None:
-    verify(SECRET, f"t={TIME}, v2=abc, v1={'0' * 64}, v1={GOOD}", BODY, now=NOW)
+    header = f"t={TIME}, v2=abc, v1={'0' * 64}, v1={GOOD}"
+    verify(SECRET, header, BODY, now=NOW)
+    with pytest.raises(Unauthorized):
+        verify(SECRET, header.removesuffix(f", v1={GOOD}"), BODY, now=NOW)
 
 
 @pytest.mark.parametrize("secrets", ["", [], ["whsec_a", ""]])

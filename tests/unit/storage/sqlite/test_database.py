@@ -17,6 +17,7 @@ import pytest
 from statewright.async_futures import await_future
 from statewright.errors import StorageError, StorageUnavailable
 from statewright.futures import LightFuture
+from statewright.storage.sqlite import forks
 from statewright.storage.sqlite.cache import SqliteCache
 from statewright.storage.sqlite.database import LARGEST_GROUP, Job, SqliteDatabase
 
@@ -326,6 +327,7 @@ def test_a_database_is_named_by_a_path_or_a_url(tmp_path: Path) -> None:
 
 WRITER = """
 import sys
+from statewright.storage.sqlite import forks
 from statewright.storage.sqlite.database import SqliteDatabase
 with SqliteDatabase(sys.argv[1]) as database:
     for n in range(25):
@@ -380,8 +382,10 @@ def test_a_fork_has_connections_of_its_own(database: SqliteDatabase) -> None:
 @FORKS
 @pytest.mark.parametrize("used", ["write", "hand_over", "close"])
 def test_a_fork_neither_waits_for_who_wrote_in_its_parent_nor_writes_for_it(
-    database: SqliteDatabase, used: str
+    database: SqliteDatabase, used: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(forks, "PATIENCE", 0.05)  # the parent waits in vain for the end of what its own thread holds
+
     def child() -> None:
         if used == "write":
             database.write(keeping("child"))

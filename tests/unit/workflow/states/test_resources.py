@@ -39,8 +39,9 @@ def test_a_script_comes_before_tools_and_stands_in_for_models() -> None:
 
 
 def test_head_nothing_has_to_be_there_before_it_is_called() -> None:
-    for state in DEFINITION.states:
-        Resources(DEFINITION).performer(state)
+    kinds = [type(Resources(DEFINITION).performer(state)) for state in DEFINITION.states]
+    assert kinds.count(AssistantState) == 2
+    assert ScriptedState not in kinds
 
 
 def test_a_model_is_found_by_assistant_then_by_model_then_as_default() -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from statewright.errors import InvalidConfig, InvalidUpdateError, SerdeError, StorageUnavailable
+from statewright.errors import InvalidConfig, InvalidUpdateError, SerdeError, StorageError, StorageUnavailable
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.statements import statements
 from statewright.storage.sqlite.store.items import path_of, place_of
@@ -456,8 +457,12 @@ def test_a_sweeper_of_a_closed_database_harms_nobody(tmp_path: Path) -> None:
     store = SqliteStore(database, clock=clock, ttl=TimeToLive(sweep_every=5))
     store.start_sweeper()
     database.close()
-    clock.advance(20)
-    store.close()
+    with warnings.catch_warnings(record=True) as told:
+        clock.advance(20)
+        store.close()
+    assert told == []
+    with pytest.raises(StorageError):
+        store.sweep()
 
 
 def test_a_store_closes_the_database_that_it_opened_and_no_other(tmp_path: Path) -> None:

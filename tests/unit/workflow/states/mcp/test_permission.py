@@ -61,6 +61,8 @@ def test_secrets_go_to_hosts_that_are_spelled_out() -> None:
 
 def test_the_address_of_an_integration_is_allowed_by_being_kept() -> None:
     check_url(URL, ToolSettings(), kept=read_url("http://8.8.8.8/api"), holds_secrets=True)
+    with pytest.raises(ToolError, match="is not allowed"):
+        check_url(URL, ToolSettings(), kept=read_url("http://8.8.4.4/api"), holds_secrets=True)
 
 
 def test_stanzas_keep_what_is_allowed_already() -> None:

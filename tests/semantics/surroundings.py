@@ -1,0 +1,185 @@
+"""The written rules once more: with every thread in a SQLite file, and with every graph inside other graphs.
+
+A fixture of these tests, `surroundings`, has a parameter for each: what holds for a graph holds wherever its threads
+are kept, and wherever it runs. By default each rule is tried once with each driver on SQLite, and only the plainest
+rules inside other graphs; with STATEWRIGHT_FULL=1 every combination, and all modules that are named here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.semantics.nested import FORMS, nest
+from tests.work import FULL
+
+import statewright
+from statewright import CompiledGraph
+from statewright.checkpoint import InMemorySaver as SaverInMemory  # so that `_replace` leaves it alone
+from statewright.storage.sqlite import SqliteSaver
+
+ON_SQLITE = "on-sqlite"
+NESTED = {f"in-a-{form}": form for form in FORMS}
+DEPTH = 2
+THREAD_METHODS = ("get_state", "resume_due", "aresume_due", "send_event", "asend_event")
+"""What a test asks of the graph itself, though its thread is that of the wrapper."""
+SQLITE_MODULES = {
+    *("test_threads", "test_interrupts", "test_waits", "test_journal", "test_subgraphs", "test_functional"),
+    *("test_busy", "test_attempts", "test_known_defects", "test_forked_calls"),
+    *("test_states_cases", "test_states_interrupts", "test_states_iteration"),
+    *("test_steps_cases", "test_steps_conversations", "test_steps_waits"),
+    *(("test_properties", "test_states_properties") if FULL else ()),
+}
+NESTED_MODULES = {"test_rules"}
+if FULL:
+    NESTED_MODULES |= {"test_state", "test_control_flow", "test_superstep", "test_interrupts", "test_asking_and_errors"}
+IN_MEMORY_ONLY = (
+    "removes_the_namespaces_of_its_calls",  # they look into the dict of the saver
+    "go_with_the_task_that_made_them",
+    "refused_and_nothing_is_written",  # compares histories while a commit is still under way
+    "returns_command",  # what an entrypoint returns is saved, and a Command has no stored form
+)
+ABOUT_ONE_GRAPH = (
+    # commits, events, ids, what is due: a parent has its own
+    "test_7_1_durability",
+    "test_8_1_durable_events",
+    "test_arrivals_are_part_of_the_checkpoint",
+    "test_an_idle_node_that_waits_is_in_the_checkpoint",
+    "test_gathered_sends_that_wait_are_in_the_checkpoint",
+    "test_a_task_keeps_its_id_through_fork",
+    "test_task_ids_are_the_same_whenever",
+    "test_fresh_input_is_a_commit_of_its_own",
+    "test_a_run_can_be_forked_before_its_first_node",
+    "test_a_drained_run_stops_at_the_next_boundary",
+    "test_results_that_had_landed_are_kept_and_only",
+    "test_execution_info_says_which",
+    "test_the_config_that_a_node_gets",
+    # the tasks of a snapshot: a parent has one
+    "test_siblings_finish_and_everything_open_is_reported_together",
+    "test_plain_siblings_of_a_failing_task_without_grace_are_left",
+    # fresh input discards the task of the parent, and what had landed within it
+    "test_arrivals_are_cleared_when_fresh_input",
+    # notes of an exception name the nodes of every level
+    "test_5_5_a_failure_keeps",
+    "test_the_nodes_own_exception_is_raised_with_a_note",
+    # breakpoints, gotos of a caller and recursion limits concern the graph that is called
+    "test_6_3_a_run_may_stop",
+    "test_a_run_stops_before_or_after_a_node",
+    "test_a_star_stops_at_every_node",
+    "test_a_breakpoint_in_a_loop",
+    "test_an_answer_at_a_breakpoint",
+    "test_a_resume_may_bring_an_update_and_a_goto",
+    "test_the_recursion_limit_counts",
+    "test_a_run_that_ends_at_its_limit",
+    "test_what_was_done_up_to_the_limit",
+    "test_managed_values_are_computed",
+    # there is a parent; there is more to validate
+    "test_parent_is_refused_where_there_is_no_parent",
+    "test_an_unchanged_field_is_not_validated_again",
+    "test_with_all_results_are_instances",
+)
+
+
+def parametrize(metafunc: pytest.Metafunc) -> None:
+    """Let a test run in every surrounding that it is for."""
+    module, name = metafunc.module.__name__.rpartition(".")[2], metafunc.function.__name__
+    others = []
+    if module in SQLITE_MODULES and not any(part in name for part in IN_MEMORY_ONLY):
+        others.append(ON_SQLITE)
+    if (
+        module in NESTED_MODULES
+        and "driver" in metafunc.fixturenames
+        and not any(part in name for part in ABOUT_ONE_GRAPH)
+    ):
+        others += NESTED
+    if others:
+        metafunc.parametrize("surroundings", ["plain", *others], indirect=True)
+
+
+def repeats(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The tests on SQLite that repeat another with the same driver, in another combination of what else it is given.
+
+    Each case of the written cases is a rule of its own.
+    """
+    seen: set[tuple[str, object]] = set()
+    repeated: list[pytest.Item] = []
+    for item in items:
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        if params.get("surroundings") != ON_SQLITE or item.nodeid.partition("[")[0].endswith("::test_case"):
+            continue
+        key = (item.nodeid.partition("[")[0], params.get("driver"))
+        if key in seen:
+            repeated.append(item)
+        seen.add(key)
+    return repeated
+
+
+@pytest.fixture(autouse=True)
+def surroundings(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Put the test into the surroundings that it is to run in."""
+    chosen: str = getattr(request, "param", "plain")
+    if chosen == ON_SQLITE:
+        with _on_sqlite(request.getfixturevalue("tmp_path")) as place:
+            yield place
+    elif chosen in NESTED:
+        _nest(request.getfixturevalue("driver"), NESTED[chosen], request.getfixturevalue("monkeypatch"))
+        yield chosen
+    else:
+        yield chosen
+
+
+@contextmanager
+def _on_sqlite(folder: Path) -> Iterator[str]:
+    """Let every InMemorySaver that is made be a SqliteSaver on a file of its own; all are closed at the end."""
+    numbers = itertools.count()
+    made: list[SqliteSaver] = []
+
+    class SaverOfATest(SqliteSaver):
+        def __init__(self, *_: Any) -> None:
+            super().__init__(folder / f"{next(numbers)}.db")
+            made.append(self)
+
+    _replace(SaverInMemory, SaverOfATest)
+    try:
+        yield ON_SQLITE
+    finally:
+        _replace(SaverOfATest, SaverInMemory)
+        while made:
+            made.pop().close()
+        assert statewright.InMemorySaver is SaverInMemory
+
+
+def _replace(one: type, other: type) -> None:
+    """Let the name of InMemorySaver mean another class, for all tests and for what they import now."""
+    for name, module in list(sys.modules.items()):
+        known = getattr(module, "__dict__", {})
+        is_meant = name in ("statewright", "statewright.checkpoint") or name.startswith("tests.")
+        if is_meant and known.get("InMemorySaver") is one:
+            known["InMemorySaver"] = other
+
+
+def _nest(driver: Any, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a driver run what it is given inside other graphs.
+
+    The wrapper of a graph is made once in a test, so that a thread goes on with the one that it began with.
+    """
+    wrappers: dict[int, tuple[Any, Any]] = {}
+
+    def nested(app: Any) -> Any:
+        if type(app) is not CompiledGraph:  # an entrypoint has no state that a parent could share
+            return app
+        known = wrappers.get(id(app))
+        if known is None:
+            known = wrappers[id(app)] = (app, nest(app, form, DEPTH, awaits=driver.name == "async"))
+            for method in THREAD_METHODS:
+                setattr(app, method, getattr(known[1], method))
+        return known[1]
+
+    invoke, batch = driver.invoke, driver.batch
+    monkeypatch.setattr(driver, "invoke", lambda app, *args, **options: invoke(nested(app), *args, **options))
+    monkeypatch.setattr(driver, "batch", lambda app, *args, **options: batch(nested(app), *args, **options))
