@@ -33,8 +33,8 @@ from statewright.models.langchain_secrets import mask_for
 from statewright.models.providers.failure import translate_error
 from statewright.models.providers.secrets import ProviderSecrets
 from statewright.observe import CaptureLimits, configure_logging
-from statewright.observe.captured import Captured, Place
-from statewright.observe.spans import Spans
+from statewright.observe.capture import Captured, Place
+from statewright.observe.tracing import Spans
 from statewright.project import read_project
 from statewright.redaction import HIDDEN, MARK, Redactor, find_secret, is_secret_name
 from statewright.storage.locations import path_of

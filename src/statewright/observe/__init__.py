@@ -3,13 +3,10 @@
 Libraries that they need are loaded when one is made, so importing this costs nothing but our own modules.
 """
 
-from statewright.observe.captured import CaptureLimits
-from statewright.observe.exporting import tracing_from_environment
-from statewright.observe.fields import bound, error_fields
-from statewright.observe.logs import LogCapture
+from statewright.observe.capture import CaptureLimits, LogCapture
+from statewright.observe.logs import ConfiguredLogging, LogFormat, bound, configure_logging, error_fields
 from statewright.observe.metrics import Metrics
-from statewright.observe.structured import ConfiguredLogging, LogFormat, configure_logging
-from statewright.observe.tracing import Tracing
+from statewright.observe.tracing import Tracing, tracing_from_environment
 from statewright.redaction import Redactor
 
 __all__ = [

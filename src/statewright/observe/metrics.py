@@ -6,23 +6,25 @@ labels that users make up are bounded: see `label_values`.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import collections
+import logging
+import threading
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 from statewright.clock import Clock, SystemClock
+from statewright.errors import ConflictingWrites, InvalidUpdateError, MutatedState, StatewrightError, UnknownTarget
 from statewright.events import Event
+from statewright.extras import optional
 from statewright.observe.bounded import BoundedMap
-from statewright.observe.event_error import error_of, is_failure
-from statewright.observe.event_keys import Key, graph_of, run_of, task_of
-from statewright.observe.gauges import AskedGauge, Counts
-from statewright.observe.label_values import OTHER, LabelValues
-from statewright.observe.meters import Meters, prometheus
-from statewright.observe.refusals import Refusals
+from statewright.observe.event_facts import Key, error_of, graph_of, is_failure, run_of, task_of
 from statewright.runtime import Instrument
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+    from prometheus_client.core import GaugeMetricFamily
 
 MOST_VALUES: Final = 200
 """How many combinations of values that users make up one metric tells apart."""
@@ -182,3 +184,170 @@ class Metrics(Instrument):
             node, error = found
             graph, label = self._nodes(graph_of(event), node, owner=self._owner(event))
             self._meters.invalid_updates.labels(graph, label, error.code).inc()
+
+
+# -- The metrics by their names: what is counted, and in which steps times and sizes are told apart.
+
+_QUICK: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Seconds."""
+_LONG: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
+"""Seconds."""
+_SIZES: Final = tuple(float(4**power) for power in range(3, 15))
+"""Bytes: from 64 to 256 MiB."""
+
+
+def prometheus() -> Any:
+    """Import the library. Raises MissingLibrary."""
+    with optional("Metrics need", extra="metrics"):
+        import prometheus_client
+    return prometheus_client
+
+
+class Meters:
+    """Everything that is counted, in one registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        library = prometheus()
+
+        def counter(name: str, told: str, *labels: str) -> Counter:
+            return library.Counter(name, told, labels, registry=registry)
+
+        def histogram(name: str, told: str, *labels: str, buckets: tuple[float, ...] = _QUICK) -> Histogram:
+            return library.Histogram(name, told, labels, registry=registry, buckets=buckets)
+
+        self.invalid_updates = counter(
+            "graph_invalid_update_errors", "Updates of nodes that were refused.", "graph", "node", "code"
+        )
+        self.checkpoint_size = histogram(
+            "graph_checkpoint_size_bytes", "Bytes that one commit took.", "graph", buckets=_SIZES
+        )
+        self.run_seconds = histogram(
+            "statewright_run_seconds", "From the start of a call to its rest.", "graph", "status", buckets=_LONG
+        )
+        self.superstep_seconds = histogram("statewright_superstep_seconds", "Of one superstep, with its commit.")
+        self.step_seconds = histogram(
+            "statewright_step_seconds", "From the start of a task to its end.", "graph", "node"
+        )
+        self.failed_attempts = counter("statewright_attempts_failed", "Attempts that failed.", "graph", "node")
+        self.queue_seconds = histogram(
+            "statewright_queue_wait_seconds", "From the instant a run was due until a worker took it."
+        )
+        self.tokens = counter("statewright_model_tokens", "Tokens of model calls.", "model", "direction")
+        self.cost = counter("statewright_model_cost_usd", "What model calls cost, in US dollars.", "model")
+        self.tool_calls = counter("statewright_tool_calls", "Calls of tools by models.", "tool", "outcome")
+        self.sse_clients: Gauge = library.Gauge(
+            "statewright_sse_clients", "Readers of event streams.", registry=registry
+        )
+        self.requests = counter("statewright_http_requests", "Requests.", "method", "route", "status")
+        self.request_seconds = histogram("statewright_http_seconds", "Of one request.", "method", "route")
+        self.deliveries = counter(
+            "statewright_webhook_deliveries", "Deliveries of webhooks that were tried.", "outcome"
+        )
+
+
+# -- Values of labels that users make up, held to a number that a database of metrics can bear.
+
+OTHER: Final = "other"
+"""The value that stands for all that came when there were enough."""
+LONGEST: Final = 100
+"""Signs of a value that are kept."""
+
+
+OF_AN_OWNER: Final = 50
+"""Combinations that one owner may add to a metric, so that nobody uses up what there is for the others."""
+
+
+class LabelValues:
+    """The combinations of values that one metric has met: the first so many are told apart, all later ones are one.
+
+    Each owner, such as a workspace, has its own share. Those of nobody in particular share `most`.
+    """
+
+    def __init__(self, most: int, of_an_owner: int = OF_AN_OWNER) -> None:
+        self._most = most
+        self._of_an_owner = min(most, of_an_owner)
+        self._known: set[tuple[str, ...]] = set()
+        self._added: collections.Counter[str | None] = collections.Counter()
+        self._lock = threading.Lock()
+
+    def __call__(self, *values: object, owner: str | None = None) -> tuple[str, ...]:
+        """The values as they may be used."""
+        given = tuple(str(value)[:LONGEST] for value in values)
+        if given in self._known:
+            return given
+        with self._lock:
+            if self._added[owner] >= (self._most if owner is None else self._of_an_owner):
+                return (OTHER,) * len(given)
+            if given not in self._known:  # perhaps by another thread meanwhile
+                self._known.add(given)
+                self._added[owner] += 1
+        return given
+
+
+# -- Gauges that are asked for when somebody looks, and not kept up to date.
+
+Counts = Callable[[], Mapping[str, float]]
+"""Numbers by the value of one label."""
+
+
+class AskedGauge:
+    """A collector of one gauge with one label, whose numbers a callback gives."""
+
+    def __init__(self, name: str, told: str, label: str, counts: Counts) -> None:
+        self._name = name
+        self._told = told
+        self._label = label
+        self._counts = counts
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        """Its name alone: the registry asks for it without counting anything."""
+        return [self._family()]
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """Its numbers. If they cannot be had there are none, and all other metrics are still told."""
+        family = self._family()
+        try:
+            for value, count in self._counts().items():
+                family.add_metric([value], count)
+        except Exception:
+            logging.getLogger("statewright.observe").exception("The metric %s could not be counted.", self._name)
+        return [family]
+
+    def _family(self) -> GaugeMetricFamily:
+        from prometheus_client.core import GaugeMetricFamily  # whoever has a registry has the library
+
+        return GaugeMetricFamily(self._name, self._told, labels=[self._label])
+
+
+# -- Which errors say that an update was refused, each told once, whichever way it comes up.
+#
+# The error of a task is told when its attempt fails, again when its run ends by it, and once more by each graph around
+# that run. It is the same object everywhere, and that is how it is known again.
+
+REFUSED: Final = (InvalidUpdateError, ConflictingWrites, UnknownTarget, MutatedState)
+"""What is raised for an answer of a node that cannot become part of the state, or says to go where it cannot."""
+
+
+class Refusals:
+    """Finds refused updates in events."""
+
+    def __init__(self) -> None:
+        self._told: WeakSet[BaseException] = WeakSet()
+        self._lock = threading.Lock()
+
+    def found_in(self, event: Event) -> tuple[str, StatewrightError] | None:
+        """The node whose update was refused, and the error; None if there is none, or it was found before."""
+        error, node = error_of(event)
+        if not isinstance(error, REFUSED):
+            return None
+        with self._lock:
+            if error in self._told:
+                return None
+            self._told.add(error)
+        return _names(error, node), error
+
+
+def _names(error: StatewrightError, node: str | None) -> str:
+    if isinstance(error, ConflictingWrites):
+        return "+".join(sorted(error.nodes))
+    return node or ""

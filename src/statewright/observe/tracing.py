@@ -6,24 +6,28 @@ makes another trace: the attribute `statewright.run_id` is what they share.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import timedelta
+import os
+import traceback
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.clock import Clock, SystemClock
 from statewright.events import Event
+from statewright.extras import optional
 from statewright.observe.bounded import BoundedMap
-from statewright.observe.event_error import error_of, is_failure
-from statewright.observe.event_keys import Key, graph_of, run_of, task_of
+from statewright.observe.event_facts import Key, code_of, error_of, graph_of, is_failure, run_of, task_of
 from statewright.observe.gen_ai import model_attributes, tool_attributes
-from statewright.observe.spans import OpenSpan, Spans, nanoseconds
 from statewright.redaction import Redactor
 from statewright.runtime import Instrument
 from statewright.runtime.effects import Pause
 from statewright.runtime.scope import current_scope
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import TracerProvider
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span, SpanKind, Tracer, TracerProvider
 
 MOST_OPEN: Final = 10_000
 """Spans of each kind that may be open at once; the oldest, of work that was abandoned, are forgotten."""
@@ -197,3 +201,140 @@ def _told_by_caller(event: Event) -> Mapping[str, Any] | None:
         return None
     metadata = scope.run.settings.given.get("metadata")
     return cast("Mapping[str, Any]", metadata) if isinstance(metadata, Mapping) else None
+
+
+# -- Spans, and which of them is current: the only module that touches OpenTelemetry.
+#
+# A span of a node is made current where the node runs, so that spans of the user lie within it. What runs beside others
+# has a context of its own, which ends with it; what runs alone shares that of the run, where the span before is made
+# current again. No tokens are kept for that: an end may come in another context than its beginning, and does no harm
+# there.
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PARENT: Final = ("traceparent", "tracestate")
+
+
+def nanoseconds(instant: datetime) -> int:
+    """An instant as spans count time."""
+    return (instant - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+@dataclass(slots=True)
+class OpenSpan:
+    """A span that has begun, and what was current before it."""
+
+    span: Span
+    began: int
+    before: Context
+
+
+class Spans:
+    """Opens and closes spans. Raises MissingLibrary without OpenTelemetry."""
+
+    def __init__(self, provider: TracerProvider | None, redactor: Redactor) -> None:
+        with optional("Traces need", extra="otel"):
+            from opentelemetry import context, trace
+            from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+        self._context = context
+        self._trace = trace
+        self._propagator = TraceContextTextMapPropagator()
+        self._redactor = redactor
+        self._tracer: Tracer = trace.get_tracer("statewright", tracer_provider=provider)
+
+    def remote(self, told: Mapping[str, Any]) -> Context | None:
+        """The context of a caller elsewhere, from the `traceparent` that it gave; None if it gave none that is one."""
+        carried = {name: str(told[name]) for name in _PARENT if isinstance(told.get(name), str)}
+        found = self._propagator.extract(carried, self._context.get_current()) if carried else None
+        if found is None or not self._trace.get_current_span(found).get_span_context().is_remote:
+            return None
+        return found
+
+    def within(self, parent: OpenSpan | None) -> Context | None:
+        """The present context with a span as the current one; as it is if there is no span."""
+        return self._trace.set_span_in_context(parent.span) if parent is not None else None
+
+    @property
+    def has_current(self) -> bool:
+        """Whether some span is current, whoever made it."""
+        return self._trace.get_current_span().get_span_context().is_valid
+
+    def open(
+        self,
+        name: str,
+        attributes: Mapping[str, Any],
+        began: int,
+        *,
+        parent: Context | None = None,
+        calls: bool = False,
+    ) -> OpenSpan:
+        """A new span, within the parent if one is given, else within what is current."""
+        kind: SpanKind = self._trace.SpanKind.CLIENT if calls else self._trace.SpanKind.INTERNAL
+        span = self._tracer.start_span(name, parent, kind, attributes, start_time=began)
+        return OpenSpan(span, began, self._context.get_current())
+
+    def enter(self, opened: OpenSpan) -> None:
+        """Make a span current in the present context."""
+        if opened.span.get_span_context().is_valid:
+            self._context.attach(self._trace.set_span_in_context(opened.span))
+
+    def is_entered(self, opened: OpenSpan) -> bool:
+        """Whether it is the current span here."""
+        return self._trace.get_current_span() is opened.span
+
+    def leave(self, opened: OpenSpan) -> None:
+        """Make current what was current before the span, if the span is it here."""
+        if self.is_entered(opened):
+            self._context.attach(opened.before)
+
+    def close(
+        self, opened: OpenSpan, ended: int, *, error: BaseException | None = None, described: bool = True
+    ) -> None:
+        """End a span, with the error that ended it, `described` in full or named. One that was to begin later is no
+        span at all."""
+        if ended < opened.began:
+            return
+        if error is not None:
+            self._fail(opened.span, error, described)
+        opened.span.end(ended)
+
+    def _fail(self, span: Span, error: BaseException, described: bool) -> None:
+        message = self._redactor.text(str(error))
+        if described and span.is_recording():
+            trail = self._redactor.text("".join(traceback.format_exception(error)))
+            span.record_exception(error, {"exception.message": message, "exception.stacktrace": trail})
+        self.fail(span, code_of(error), f"{type(error).__name__}: {message}")
+
+    def fail(self, span: Span, code: str, told: str) -> None:
+        """Say that what a span stands for has failed."""
+        span.set_attribute("error.type", code)
+        span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, self._redactor.text(told)))
+
+
+# -- Traces sent where the environment says, in the variables that OpenTelemetry has for that.
+
+ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+"""Where traces go; with neither of them there are none."""
+
+
+@contextmanager
+def tracing_from_environment() -> Generator[Tracing | None]:
+    """Traces for as long as the block lasts, sent in batches by OTLP over HTTP; None if no endpoint is named.
+
+    What is still to be sent is sent at the end. `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`
+    and the others mean what they always do. Raises InvalidConfig without the libraries of the extra `otel`.
+    """
+    if not any(os.environ.get(name) for name in ENDPOINTS):
+        yield None
+        return
+    with optional(f"{ENDPOINTS[0]} is set, and traces need", extra="otel"):
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    name = os.environ.get("OTEL_SERVICE_NAME") or "statewright"
+    provider = TracerProvider(resource=Resource.create({"service.name": name}))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    try:
+        yield Tracing(provider)
+    finally:
+        provider.shutdown()

@@ -6,7 +6,7 @@ file. Values of integrations stand in no message.
 """
 
 from statewright.project.load import FILE_NAME, find_project, load_project, read_project
-from statewright.project.model import DataSource, Defaults, Kind, Project, ServedGraph, ServedWorkflow, Serving
+from statewright.project.schema import DataSource, Defaults, Kind, Project, ServedGraph, ServedWorkflow, Serving
 
 __all__ = [
     "FILE_NAME",

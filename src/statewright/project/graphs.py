@@ -7,10 +7,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from statewright.project.form import TEXT, kind_of
-from statewright.project.lines import Keys
-from statewright.project.model import ServedGraph
-from statewright.project.reader import Reader
+from statewright.errors import InvalidConfig
+from statewright.project.reader import (
+    AMOUNT,
+    COUNT,
+    DURABILITY,
+    DURATION,
+    METRICS_ACCESS,
+    PORT,
+    TEXT,
+    TEXTS,
+    Keys,
+    Reader,
+    kind_of,
+)
+from statewright.project.schema import DataSource, ServedGraph, ServedWorkflow, Serving
+from statewright.storage.locations import path_of
 
 _GRAPH: Final = {
     "path": TEXT,
@@ -79,3 +91,121 @@ def _file(text: str, keys: Keys, reader: Reader) -> Path:
         advice = "A graph of Python stands under path." if ".py" in text else "Give a file of YAML or JSON."
         reader.problem(keys, f"{text!r} does not end in .yaml, .yml or .json.", advice)
     return reader.path(text, keys, is_wanted=Path.is_file, noun="file")
+
+
+# -- `[datasources.NAME]` and `[workflows.NAME]`: what lies beside the file.
+
+_DATASOURCE: Final = {"folder": TEXT, "glob": TEXT}
+_WORKFLOW: Final = {"file": TEXT, "description": TEXT}
+
+
+def read_datasource(name: str, given: Any, keys: Keys, reader: Reader) -> DataSource:
+    """A folder of documents."""
+    values = reader.table(given, keys, _DATASOURCE)
+    if "folder" not in values and isinstance(given, dict) and "folder" not in given:
+        reader.problem(keys, "It has no folder.", 'Write folder = "documents".')
+    folder = reader.path(values.get("folder", "."), (*keys, "folder"), is_wanted=Path.is_dir, noun="folder")
+    return DataSource(name, folder, values.get("glob", "**"))
+
+
+def read_workflow(name: str, given: Any, keys: Keys, reader: Reader) -> ServedWorkflow:
+    """A workflow that is served."""
+    values = reader.table(given, keys, _WORKFLOW)
+    if "file" not in values and isinstance(given, dict) and "file" not in given:
+        reader.problem(keys, "It has no file.", f'Write file = "{name}.yaml".')
+    file = reader.path(values.get("file", "."), (*keys, "file"), is_wanted=Path.exists, noun="file")
+    return ServedWorkflow(name, file, values.get("description"))
+
+
+# -- `[handlers]`: where the functions behind task steps are.
+
+_HANDLERS: Final = {"modules": TEXTS}
+
+
+def read_handlers(given: Any, reader: Reader) -> tuple[str, ...]:
+    """The modules that may be named in steps."""
+    modules: list[str] = reader.table(given, ("handlers",), _HANDLERS, strict=True).get("modules", [])
+    for one in modules:
+        if one.endswith(".py") or not all(part.isidentifier() for part in one.split(".")):
+            advice = "Write it as Python imports it, such as 'outreach.handlers'."
+            reader.problem(("handlers", "modules"), f"{one!r} is no name of a module.", advice)
+    return tuple(dict.fromkeys(modules))
+
+
+# -- `[serve]`: how the project is served.
+
+_SERVE: Final = {
+    "host": TEXT,
+    "port": PORT,
+    "database": TEXT,
+    "cors_origins": TEXTS,
+    "allowed_hosts": TEXTS,
+    "max_body": COUNT,
+    "capacity": COUNT,
+    "durability": DURABILITY,
+    "drain": DURATION,
+    "retention_days": COUNT,
+    "webhook_hosts": TEXTS,
+    "metrics": METRICS_ACCESS,
+    "metrics_host": TEXT,
+    "metrics_port": PORT,
+    "keep_alive": DURATION,
+    "read_timeout": DURATION,
+    "write_timeout": DURATION,
+    "max_connections": COUNT,
+    "max_streams": COUNT,
+}
+_LISTS: Final = ("cors_origins", "allowed_hosts", "webhook_hosts")
+
+
+def read_serving(given: Any, reader: Reader) -> Serving:
+    """What the project says about being served."""
+    values = reader.table(given, ("serve",), _SERVE, strict=True)
+    if "database" in values:
+        values["database"] = _database(values["database"], reader)
+    for name in _LISTS:
+        values[name] = tuple(values.get(name, ()))
+    return Serving(**values)
+
+
+def _database(name: str, reader: Reader) -> Any:
+    if "\0" in name or not name:
+        reader.problem(("serve", "database"), "It is no path.", "Name a file, such as 'runs.db'.")
+        return None
+    try:
+        return reader.folder / path_of(name)
+    except InvalidConfig as error:
+        problem, _, advice = str(error).partition(". ")
+        reader.problem(("serve", "database"), f"{problem}.", advice)
+        return None
+
+
+# -- `[spending_limits]`: what all runs of a workspace may spend together on a day.
+
+OTHERS: Final = "*"
+"""In place of the name of a workspace: all that are not named."""
+_LIMITS: Final = {"tokens_per_day": COUNT, "cost_per_day": AMOUNT, "requests_per_day": COUNT}
+_SECTION: Final = "spending_limits"
+
+
+def read_spending_limits(given: Any, reader: Reader) -> dict[str, Mapping[str, float]]:
+    """The limits by the names of workspaces: what stands in the section itself is for all that have no table in it."""
+    values = reader.entries(given, (_SECTION,))
+    tables = {name: cast("Any", value) for name, value in values.items() if isinstance(value, dict)}
+    own = {name: value for name, value in values.items() if name not in tables}
+    if own and OTHERS in tables:
+        reader.problem(
+            (_SECTION, OTHERS),
+            "The section says itself what holds for all other workspaces.",
+            "Put everything that does into one of the two places.",
+        )
+    found = {name: _limits(table, (_SECTION, name), reader) for name, table in tables.items()}
+    if own:
+        found[OTHERS] = reader.table(own, (_SECTION,), _LIMITS, strict=True)
+    return {name: limits for name, limits in found.items() if limits}
+
+
+def _limits(table: Any, keys: Keys, reader: Reader) -> Mapping[str, float]:
+    if not table:
+        reader.problem(keys, "It limits nothing.", f"Give it some of {', '.join(_LIMITS)}.")
+    return reader.table(table, keys, _LIMITS, strict=True)

@@ -11,20 +11,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from statewright.errors import Problem, WorkflowError
-from statewright.project.assistants import read_assistant
-from statewright.project.form import CONCURRENCY, COUNT, TABLE, TEXT, ValueType
-from statewright.project.graphs import check_names, read_graph
-from statewright.project.handlers import read_handlers
-from statewright.project.integrations import read_integration
-from statewright.project.lines import Keys
-from statewright.project.mcp import read_mcp_server
-from statewright.project.model import Defaults, Project
-from statewright.project.models import read_model
-from statewright.project.places import read_datasource, read_workflow
-from statewright.project.reader import Reader
-from statewright.project.serving import read_serving
-from statewright.project.spending import read_spending_limits
-from statewright.project.tools import read_tools
+from statewright.project.graphs import (
+    check_names,
+    read_datasource,
+    read_graph,
+    read_handlers,
+    read_serving,
+    read_spending_limits,
+    read_workflow,
+)
+from statewright.project.reader import CONCURRENCY, COUNT, TABLE, TEXT, Keys, Reader, ValueType
+from statewright.project.resources import read_assistant, read_integration, read_mcp_server, read_model, read_tools
+from statewright.project.schema import Defaults, Project
 from statewright.workflow.states.tools import Integrations
 
 FILE_NAME: Final = "statewright.toml"

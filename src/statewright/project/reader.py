@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Mapping
+from math import inf
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, NamedTuple, cast
 
 from statewright.errors import Problem, nearest
-from statewright.project.form import TABLE, ValueType, kind_of
-from statewright.project.lines import Keys, lines_of, written_path
 from statewright.workflow.states.model import Mark
 
 
@@ -75,3 +75,115 @@ def hint(name: str, known: Collection[str], *, listed: bool = True) -> str:
     """A sentence or two that help to find what a key should have been."""
     guess = nearest(name[:60], known)
     return (f"Did you mean {guess!r}? " if guess else "") + (f"Keys: {', '.join(known)}." if listed else "")
+
+
+# -- What values of the project file must be.
+
+
+class ValueType(NamedTuple):
+    """What a value must be."""
+
+    name: str
+    fits: Callable[[Any], bool]
+
+
+def _of(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kinds)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in cast("list[Any]", value))
+
+
+def _is_concurrency(value: Any) -> bool:
+    return _is_count(value) and value <= 100
+
+
+def _is_duration(value: Any) -> bool:
+    return _is_number(value) and value > 0
+
+
+def _is_amount(value: Any) -> bool:
+    return _is_number(value) and 0 < value < inf
+
+
+def _is_port(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 65535
+
+
+def _is_durability(value: Any) -> bool:
+    return value in ("sync", "async")
+
+
+def _is_metrics_access(value: Any) -> bool:
+    return value in ("open", "keys", "off")
+
+
+def _is_temperature(value: Any) -> bool:
+    return _is_number(value) and 0 <= value <= 2
+
+
+TEXT: Final = ValueType("a text", _of(str))
+BOOLEAN: Final = ValueType("true or false", _of(bool))
+COUNT: Final = ValueType("a whole number of at least 1", _is_count)
+CONCURRENCY: Final = ValueType("a whole number from 1 to 100", _is_concurrency)
+TEMPERATURE: Final = ValueType("a number from 0 to 2", _is_temperature)
+AMOUNT: Final = ValueType("a number above 0", _is_amount)
+DURATION: Final = ValueType("a number of seconds above 0", _is_duration)
+PORT: Final = ValueType("a whole number from 0 to 65535", _is_port)
+DURABILITY: Final = ValueType("'sync' or 'async'", _is_durability)
+METRICS_ACCESS: Final = ValueType("'open', 'keys' or 'off'", _is_metrics_access)
+TEXTS: Final = ValueType("a list of texts", _is_texts)
+LIST: Final = ValueType("a list", _of(list))
+TABLE: Final = ValueType("a table", _of(dict))
+
+
+def kind_of(value: Any) -> str:
+    """What a value of TOML is called."""
+    kinds = {bool: "a boolean", str: "a text", int: "a number", float: "a number", list: "a list", dict: "a table"}
+    return kinds.get(cast("type[Any]", type(value)), "a date or time")
+
+
+# -- Where things stand in the project file, as far as a look at its text tells, and how they are named.
+
+Keys = tuple[str, ...]
+"""The way to a value: tables from the outermost, then the key."""
+_HEADER: Final = re.compile(r"\s*\[\[?([^\[\]]+)\]\]?\s*(?:#.*)?$")
+_ENTRY: Final = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
+_KEY: Final = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
+
+
+def lines_of(text: str) -> dict[Keys, int]:
+    """The line of each key, as far as a look at the text tells. The parser does not say where it found what."""
+    lines: dict[Keys, int] = {}
+    table: Keys = ()
+    is_in_text = False
+    for number, line in enumerate(text.splitlines(), 1):
+        header, entry = _HEADER.match(line), _ENTRY.match(line)
+        if not is_in_text and header:
+            table = _keys_in(header[1])
+            lines.setdefault(table, number)
+        elif not is_in_text and entry:
+            keys = _keys_in(entry[1])
+            for count in range(1, len(keys) + 1):
+                lines.setdefault((*table, *keys[:count]), number)
+        if (line.count('"""') + line.count("'''")) % 2:
+            is_in_text = not is_in_text
+    return lines
+
+
+def _keys_in(written: str) -> Keys:
+    return tuple(one.strip("\"'") for one in _KEY.findall(written))
+
+
+def written_path(keys: Keys) -> str:
+    """A way to a value as TOML writes it."""
+    return ".".join(key if re.fullmatch(r"[\w-]+", key) else json.dumps(key, ensure_ascii=False) for key in keys)

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.observe.captured import Captured, CaptureLimits, Place
+from statewright.observe.capture import Captured, CaptureLimits, Place
 from statewright.redaction import Redactor
 
 TASK = Place("task", "node", 1)

@@ -8,7 +8,7 @@ import pytest
 
 from statewright import START, InMemorySaver, StateGraph
 from statewright.errors import InvalidUpdateError, NotFound
-from statewright.observe.fields import bound, error_fields, present_fields
+from statewright.observe.logs import bound, error_fields, present_fields
 
 
 def test_what_is_bound_is_known_within() -> None:

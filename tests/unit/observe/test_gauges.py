@@ -7,7 +7,7 @@ import logging
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from statewright.observe.gauges import AskedGauge
+from statewright.observe.metrics import AskedGauge
 
 
 def test_its_numbers_are_those_of_the_moment() -> None:

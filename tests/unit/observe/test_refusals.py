@@ -11,7 +11,7 @@ import pytest
 from statewright import END, START, Command, InMemorySaver, Instrument, RetryPolicy, StateGraph
 from statewright.errors import RunError
 from statewright.events import Event
-from statewright.observe.refusals import Refusals
+from statewright.observe.metrics import Refusals
 
 
 class State(TypedDict, total=False):

@@ -11,8 +11,7 @@ import pytest
 
 from statewright import START, InMemorySaver, Instrument, RetryPolicy, Runtime, StateGraph, append, entrypoint, task
 from statewright.events import Event
-from statewright.observe.captured import Place
-from statewright.observe.speaker import current_task
+from statewright.observe.capture import Place, current_task
 
 
 class Ids(Instrument):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from statewright.project.form import COUNT, DURATION, TEMPERATURE, TEXTS, ValueType, kind_of
+from statewright.project.reader import COUNT, DURATION, TEMPERATURE, TEXTS, ValueType, kind_of
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statewright.project.lines import lines_of, written_path
+from statewright.project.reader import lines_of, written_path
 
 TEXT = '''
 defaults.max_items = 3

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from statewright.project.form import COUNT, TEXT
-from statewright.project.reader import Reader, hint
+from statewright.project.reader import COUNT, TEXT, Reader, hint
 
 
 def test_values_that_fit_are_taken_and_others_noted(tmp_path: Path) -> None:

@@ -1,0 +1,67 @@
+"""States on standard output: for people, or as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+from statewright.cli.console.printing import say
+from statewright.messages import Message
+
+
+def as_json(value: Any) -> str:
+    """One JSON document; what JSON does not know is turned into what comes nearest."""
+    return json.dumps(jsonable(value), ensure_ascii=False, allow_nan=False, indent=2)
+
+
+def jsonable(value: Any) -> Any:
+    """The value out of what JSON knows: texts as keys, numbers that are numbers, letters that can be written."""
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        items = cast(Mapping[Any, Any], value).items()
+        return {_key(key): jsonable(content) for key, content in items}
+    if isinstance(value, list | tuple):
+        return [jsonable(one) for one in cast(list[Any], value)]
+    return jsonable(plain(value))
+
+
+def _key(key: Any) -> str:
+    known = jsonable(key) if key is None or isinstance(key, str | bool | int | float) else repr(key)
+    return known if isinstance(known, str) else json.dumps(known)
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON does not know, as one that it does, or as its repr."""
+    if isinstance(value, type):
+        return repr(value)
+    if isinstance(value, Message):
+        return value.to_dict()
+    if dataclasses.is_dataclass(value):
+        return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if isinstance(value, set | frozenset):
+        return sorted(cast(set[Any], value), key=repr)
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return value.isoformat() if hasattr(value, "isoformat") else repr(value)
+
+
+def print_state(state: Any, *, json_wanted: bool) -> None:
+    """Print a state: pretty on a terminal, JSON if asked for or if somebody else reads it."""
+    import sys
+
+    if json_wanted or not sys.stdout.isatty():
+        say(as_json(state))
+        return
+    from statewright.cli.console.printing import console
+
+    console().print_json(as_json(state))

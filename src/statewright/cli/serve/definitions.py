@@ -1,0 +1,89 @@
+"""`statewright definitions`: workflows of steps in JSON, checked here and stored on a server."""
+
+from __future__ import annotations
+
+import json as json_format
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from statewright.cli.console.options import JsonOption
+from statewright.cli.console.printing import say
+from statewright.cli.runs.client_session import UrlOption
+
+definitions = typer.Typer(name="definitions", help="Check, store and list workflows of steps.", no_args_is_help=True)
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A workflow of steps in JSON.")]
+
+
+@definitions.command()
+def check(file: FileArgument) -> None:
+    """Check a workflow of steps, and list every problem. Only a server knows whether its handlers exist."""
+    from statewright.cli.threads.edit import counted
+
+    found = read_checked(file)
+    say(f"ok: {found['name']} {found['version']}, {counted(len(found['steps']), 'step')}")
+
+
+@definitions.command()
+def add(file: FileArgument, json: JsonOption = False, url: UrlOption = None) -> None:
+    """Store a version of a workflow on a server. Storing the same again changes nothing."""
+    from statewright.cli.console.values import as_json
+    from statewright.cli.runs.client_session import asking
+
+    body = read_checked(file)
+    with asking(url) as client:
+        found = client.definitions.add(body)
+    say(as_json(found.raw) if json else f"{found.id}  {found.name} {found.version}")
+
+
+@definitions.command()
+def ls(
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="List at most N.")] = 20,
+    json: JsonOption = False,
+    url: UrlOption = None,
+) -> None:
+    """List the stored versions, newest first."""
+    from statewright.cli.console.table import Column, moment, print_table
+    from statewright.cli.console.values import as_json
+    from statewright.cli.runs.client_session import asking
+
+    with asking(url) as client:
+        found = list(islice(client.definitions.iterate(), limit))
+    if json:
+        say(as_json([one.raw for one in found]))
+    elif found:
+        columns = [Column(title, whole=True) for title in ("DEFINITION", "NAME", "VERSION", "STORED")]
+        rows = [(one.id, one.name, one.version, moment(one.created_at), one.description) for one in found]
+        print_table([*columns, Column("DESCRIPTION")], rows)
+    else:
+        say("No definitions are stored. Add one with: statewright definitions add FILE.json")
+
+
+@definitions.command()
+def show(
+    definition: Annotated[str, typer.Argument(metavar="ID", help="The id of a stored version.")],
+    json: JsonOption = False,
+    url: UrlOption = None,
+) -> None:
+    """Print a stored version as it was written; with --json, everything known about it."""
+    from statewright.cli.console.values import as_json
+    from statewright.cli.runs.client_session import asking
+
+    with asking(url) as client:
+        found = client.definitions.get(definition)
+    say(as_json(found.raw if json else found.definition))
+
+
+def read_checked(file: Path) -> dict[str, Any]:
+    """A workflow of steps as it is written. Raises WorkflowError with everything wrong, and WrongUse without a file."""
+    from statewright.cli.console.failure import WrongUse
+    from statewright.workflow.steps import read_definition
+
+    try:
+        text = file.read_bytes()
+    except OSError as error:
+        raise WrongUse(f"The file {str(file)!r} cannot be read: {error.strerror}.") from error
+    read_definition(text, source=str(file))
+    return json_format.loads(text)

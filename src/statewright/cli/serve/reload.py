@@ -1,0 +1,147 @@
+"""A server whose code is loaded anew when it changes.
+
+What serves is a process of its own. After a change another one loads the code; only when that has worked, the old one
+is drained and the new one begins, so a file that is wrong for a moment stops nobody. Runs under way go on in the new
+one.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from statewright.cli.console.printing import say
+from statewright.cli.serve.sockets import Server
+from statewright.errors import StatewrightError
+from statewright.extras import optional
+from statewright.project import FILE_NAME, Project, find_project, load_project
+
+_WORKFLOWS: Final = (".yaml", ".yml", ".json")
+_POLL: Final = 1000
+"""Milliseconds after which it is looked whether the server still lives."""
+_GRACE: Final = 5.0
+"""Seconds that a server has to end, beyond those for its steps."""
+
+
+class Reloader:
+    """Keeps one server running, and replaces it when a file changes."""
+
+    def __init__(self, listening: socket.socket, words: Sequence[str], target: str | None, drain: float) -> None:
+        self._listening = listening
+        self._words = words
+        self._target = target
+        self._patience = drain + _GRACE
+        self._stop = threading.Event()
+        self._server: Server | None = None
+        self._next: Server | None = None
+        self._is_first = True
+
+    def run(self) -> int:
+        """Serve until SIGTERM or SIGINT; the exit code. A server that cannot begin at all ends it."""
+        _require_watchfiles()
+        for one in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(one, self._on_signal)
+        if not self._replace():
+            return self._next.stop(self._patience) if self._next is not None else 0
+        for changed in self._changes():
+            if changed:
+                say(f"{', '.join(changed)} changed: reloading.", file=sys.stderr, flush=True)
+                self._replace()
+            elif not self._lives():
+                say("The server has ended. It starts again after the next change.", file=sys.stderr, flush=True)
+                self._server = None
+        return self._server.stop(self._patience) if self._server is not None else 0
+
+    def _on_signal(self, *_: object) -> None:
+        self._stop.set()
+        if self._next is not None:
+            self._next.process.terminate()
+
+    def _lives(self) -> bool:
+        return self._server is None or self._server.process.poll() is None
+
+    def _replace(self) -> bool:
+        """Begin with a new server if it can be loaded, in the place of the one before. False if it cannot."""
+        self._next = Server(self._listening, self._words)
+        if not self._next.is_ready():
+            if self._server is not None:
+                self._next.stop(self._patience)
+                say("The server goes on with what it had loaded before.", file=sys.stderr, flush=True)
+            return False
+        before, self._server, self._next = self._server, self._next, None
+        if before is not None:
+            before.stop(self._patience)
+        self._server.begin(is_first=self._is_first)
+        self._is_first = False
+        return True
+
+    def _changes(self) -> Iterator[list[str]]:
+        """The files that have changed, again and again, and now and then none, until it is to stop."""
+        from watchfiles import watch
+
+        watched = Watched(self._target)
+        for changes in watch(
+            watched.folder,
+            watch_filter=lambda _, path: watched.concerns(path),
+            stop_event=self._stop,
+            rust_timeout=_POLL,
+            yield_on_timeout=True,
+            raise_interrupt=False,
+            recursive=watched.is_deep,
+        ):
+            if self._stop.is_set():
+                return
+            yield sorted({watched.named(path) for _, path in changes})
+
+
+class Watched:
+    """The files whose change concerns a server: Python in its folder, and what its project names."""
+
+    def __init__(self, target: str | None) -> None:
+        self.target = target
+        file = Path(target.partition(":")[0]).resolve() if target is not None else None
+        self.folder = file.parent if file is not None else _project_of(Path.cwd()).folder
+        self.is_deep = file is None
+        """Of a lone file only neighbours are watched: its folder may be anything."""
+        self._named = {file} if file is not None else set[Path]()
+
+    def concerns(self, path: str) -> bool:
+        """Whether a file is one of those. What a run may write, such as documents, is none: it would never end."""
+        file = Path(path)
+        below = file.relative_to(self.folder).parts if file.is_relative_to(self.folder) else file.parts[1:]
+        if any(part.startswith(".") or part == "__pycache__" for part in below):
+            return False
+        if file.suffix == ".py" or file.name == FILE_NAME:
+            return True
+        return file.suffix in _WORKFLOWS and (file in self._named or file in self._listed())
+
+    def _listed(self) -> set[Path]:
+        """The files that the project lists, as it is now."""
+        project = _project_of(self.folder) if self.target is None else None
+        if project is None:
+            return set()
+        files = [one.file for one in (*project.graphs.values(), *project.workflows.values())]
+        return {one.resolve() for one in files if one is not None}
+
+    def named(self, path: str) -> str:
+        """A file as people know it."""
+        file = Path(path)
+        return str(file.relative_to(self.folder)) if file.is_relative_to(self.folder) else path
+
+
+def _project_of(folder: Path) -> Project:
+    try:
+        return load_project(folder)
+    except StatewrightError:  # it is wrong for now; the server says so
+        file = find_project(folder)
+        return Project(file.parent if file is not None else folder)
+
+
+def _require_watchfiles() -> None:
+    with optional("Reloading (without it: --no-reload) needs", extra="server"):
+        import watchfiles  # pyright: ignore[reportUnusedImport]  # noqa: F401

@@ -1,0 +1,277 @@
+"""`statewright threads show`: where one thread stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from statewright.cli.console.options import (
+    BranchOption,
+    DatabaseOption,
+    GraphOption,
+    JsonOption,
+    KeyOption,
+    ThreadArgument,
+    WorkspaceOption,
+)
+from statewright.cli.console.printing import say
+from statewright.ids import DEFAULT_WORKSPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from statewright.checkpoint import Checkpointer, Lease, SavedCheckpoint
+    from statewright.storage.sqlite import SqliteSaver
+
+CheckpointOption = Annotated[
+    str | None, typer.Option("--checkpoint", metavar="ID", help="The id of a checkpoint. Default: the head.")
+]
+StepOption = Annotated[
+    int | None, typer.Option("--step", metavar="N", help="The step of a checkpoint, in place of its id.")
+]
+
+
+def show(
+    thread: ThreadArgument,
+    branch: BranchOption = "main",
+    checkpoint: CheckpointOption = None,
+    step: StepOption = None,
+    graph: GraphOption = None,
+    json: JsonOption = False,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Show a thread: its values, what is next, its open questions, its branches, and who holds it."""
+    from statewright.cli.console.values import as_json
+    from statewright.cli.db.database import found_checkpoint, opened_in
+    from statewright.cli.db.known_types import allow_types, pointing_to_graph
+    from statewright.cli.threads.describe import status_of
+    from statewright.futures import resolve
+
+    with opened_in(workspace, database, key_file) as saver, pointing_to_graph(saver.serde, graph):
+        allow_types(saver, graph)
+        saved = found_checkpoint(saver, thread, branch, checkpoint=checkpoint, step=step)
+        branches, lease = resolve(saver.branches(thread)), resolve(saver.lease(thread))
+    status = status_of(saved, lease) if checkpoint is None and step is None else None
+    if json:
+        say(as_json(record(saved, status, branches, lease)))
+    else:
+        _print(saved, status, branches, lease)
+
+
+def record(saved: SavedCheckpoint, status: str | None, branches: Sequence[str], lease: Lease | None) -> dict[str, Any]:
+    """What there is to say of a thread at a checkpoint, as data."""
+    from statewright.cli.threads.describe import checkpoint_record, lease_record
+
+    return {
+        "thread": saved.line.thread_id,
+        "status": status,
+        **checkpoint_record(saved),
+        "branches": branches,
+        "lease": lease_record(lease),
+        "values": saved.checkpoint.values,
+    }
+
+
+def _print(saved: SavedCheckpoint, status: str | None, branches: Sequence[str], lease: Lease | None) -> None:
+    from statewright.cli.console.table import moment, print_fields
+    from statewright.cli.console.values import print_state
+    from statewright.cli.threads.describe import due_nodes
+    from statewright.cli.workflow.follow import told_question
+
+    fields = [
+        ("thread", saved.line.thread_id),
+        *([("status", status)] if status is not None else []),  # only a head has one
+        ("checkpoint", saved.id),
+        ("step", f"{saved.checkpoint.step} ({saved.source}), {moment(saved.created_at)}"),
+        ("branch", saved.line.branch),
+        ("branches", ", ".join(branches)),
+        ("next", ", ".join(due_nodes(saved)) or "nothing"),
+        ("held by", _holder(lease)),
+        *(("waits for", told_question(one)) for one in saved.pending.open),
+        *(("error", error) for error in saved.pending.errors.values()),
+    ]
+    print_fields(fields)
+    say("\nvalues")
+    print_state(saved.checkpoint.values, json_wanted=False)
+
+
+def _holder(lease: Lease | None) -> str:
+    from statewright.checkpoint import short_owner
+    from statewright.cli.console.table import moment
+    from statewright.cli.threads.describe import is_held
+
+    if lease is None:
+        return "nobody"
+    return f"run {short_owner(lease.owner)}, {'until' if is_held(lease) else 'lapsed at'} {moment(lease.until)}"
+
+
+# -- `statewright threads ls`: which threads there are, and where they stand.
+
+
+def ls(
+    prefix: Annotated[str, typer.Option("--prefix", metavar="P", help="Only threads whose ids begin with P.")] = "",
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="List at most N.")] = 50,
+    json: JsonOption = False,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """List threads, most recently changed first, with their status and the nodes that are next."""
+    from statewright.cli.console.values import as_json
+    from statewright.cli.db.database import opened_in
+
+    with opened_in(workspace, database, key_file) as saver:
+        found = thread_records(saver, prefix, limit)
+    if json:
+        say(as_json(found))
+    elif found:
+        _print_threads(found)
+    else:
+        say(f"There are no threads whose ids begin with {prefix!r}." if prefix else "There are no threads.")
+
+
+def thread_records(saver: SqliteSaver, prefix: str, limit: int) -> list[dict[str, Any]]:
+    """What there is to say of each thread in a list."""
+    from statewright.futures import resolve
+
+    return [
+        {"thread": entry.thread_id, **_standing(saver, entry.thread_id), "changed_at": entry.changed_at}
+        for entry in resolve(saver.threads(prefix=prefix, limit=limit))
+    ]
+
+
+def _standing(saver: SqliteSaver, thread: str) -> dict[str, Any]:
+    """Where a thread stands. One that cannot be read does not hide the others."""
+    from statewright.cli.db.known_types import with_stand_ins
+    from statewright.cli.threads.describe import due_nodes, status_of
+    from statewright.errors import DamagedDatabase
+    from statewright.futures import resolve
+
+    try:
+        head = with_stand_ins(saver.serde, lambda: resolve(saver.load(thread)))
+    except DamagedDatabase:
+        return {"status": "damaged", "step": None, "next": []}
+    if head is None:
+        return {"status": "", "step": None, "next": []}
+    status = status_of(head, resolve(saver.lease(thread)))
+    return {"status": status, "step": head.checkpoint.step, "next": due_nodes(head)}
+
+
+def _print_threads(found: list[dict[str, Any]]) -> None:
+    from statewright.cli.console.table import Column, moment, print_table
+
+    columns = (
+        Column("THREAD", whole=True),
+        Column("STATUS", whole=True),
+        Column("STEP", whole=True, right=True),
+        Column("NEXT"),
+        Column("CHANGED", whole=True),
+    )
+    rows = [
+        (one["thread"], one["status"], _step_cell(one["step"]), ", ".join(one["next"]), moment(one["changed_at"]))
+        for one in found
+    ]
+    print_table(columns, rows)
+
+
+def _step_cell(step: int | None) -> str:
+    return "" if step is None else str(step)
+
+
+# -- `statewright threads history`: how a thread came to where it stands.
+
+
+def history(
+    thread: ThreadArgument,
+    branch: Annotated[
+        str | None,
+        typer.Option("--branch", metavar="NAME", help="Only this branch and its ancestors. Default: all branches."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="List only the newest N.")] = None,
+    graph: GraphOption = None,
+    json: JsonOption = False,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """List the checkpoints of a thread, newest first: which nodes ran, and which were due next.
+
+    With --json, each has the values of the state too.
+    """
+    from statewright.cli.console.values import as_json
+    from statewright.cli.db.database import opened_in
+    from statewright.cli.db.known_types import allow_types, pointing_to_graph, with_stand_ins
+
+    with opened_in(workspace, database, key_file) as saver, pointing_to_graph(saver.serde, graph):
+        allow_types(saver, graph)
+        if json:
+            found = read_history(saver, thread, branch, limit)
+        else:  # values are not shown, so nobody has to know their types
+            # One more than is shown: which agent ran stands in the checkpoint before.
+            more = limit + 1 if limit is not None else None
+            found = with_stand_ins(saver.serde, lambda: read_history(saver, thread, branch, more))
+    if json:
+        from statewright.cli.threads.describe import checkpoint_record
+
+        say(as_json([{**checkpoint_record(one), "values": one.checkpoint.values} for one in found]))
+    else:
+        _print_history(found, limit)
+
+
+def read_history(saver: Checkpointer, thread: str, branch: str | None, limit: int | None) -> Sequence[SavedCheckpoint]:
+    """The checkpoints that were asked for. Raises CheckpointNotFound for a thread or branch that does not exist."""
+    from statewright.cli.db.database import check_thread, found_checkpoint
+    from statewright.futures import resolve
+
+    check_thread(saver, thread)
+    if branch is not None:
+        found_checkpoint(saver, thread, branch)
+    return resolve(saver.history(thread, branch=branch, limit=limit))
+
+
+def _print_history(found: Sequence[SavedCheckpoint], limit: int | None) -> None:
+    from statewright.cli.console.table import Column, moment, print_table
+    from statewright.cli.threads.describe import due_tasks
+
+    by_id = {one.id: one for one in found}
+    several = len({one.line.branch for one in found[:limit]}) > 1
+    columns = [
+        Column("STEP", whole=True, right=True),
+        Column("CHECKPOINT", whole=True),
+        *([Column("BRANCH")] if several else []),
+        Column("RAN"),
+        Column("NEXT"),
+        Column("AT", whole=True),
+    ]
+    rows = [
+        (
+            one.checkpoint.step,
+            one.id,
+            *([one.line.branch] if several else []),
+            _ran(one, by_id.get(one.parent_id) if one.parent_id is not None else None),
+            ", ".join(due_tasks(one)),
+            moment(one.created_at)[5:],
+        )
+        for one in found[:limit]
+    ]
+    print_table(columns, rows)
+
+
+def _ran(saved: SavedCheckpoint, parent: SavedCheckpoint | None) -> str:
+    """Return what led to a checkpoint: the nodes that ran, or what else it was.
+
+    Agents of a network are named by the tasks that the checkpoint before had due.
+    """
+    from statewright.cli.threads.describe import task_label
+    from statewright.graph import START
+
+    if saved.source in ("input", "fork"):
+        return f"({saved.source})"
+    labels = {task.node: task_label(task) for task in parent.checkpoint.frontier} if parent is not None else {}
+    names: list[str] = [node for node in dict.fromkeys(saved.metadata.get("nodes", ())) if node != START]
+    nodes = ", ".join(labels.get(node, node) for node in names)
+    return f"{nodes} (update)" if saved.source == "update" else nodes

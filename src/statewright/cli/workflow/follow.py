@@ -1,0 +1,168 @@
+"""A run followed to its rest: its progress, the state that it leaves, what it waits for, and what to do next."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from statewright.checkpoint import Interrupt
+from statewright.cli.console.failure import (
+    CANCELLED,
+    FAILED,
+    WAITING,
+    WRONG_USE,
+    end,
+    exit_code_of,
+    place_lines,
+    said,
+    told,
+)
+from statewright.cli.console.printing import say, warn
+from statewright.cli.console.values import print_state
+from statewright.errors import SerdeError, StatewrightError
+from statewright.runtime import CompiledGraph
+from statewright.runtime.stream import INTERRUPT
+
+if TYPE_CHECKING:
+    from statewright.agents import Network
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Saved:
+    """Where a run is saved, as command lines name it."""
+
+    thread: str
+    target: str
+    """The file with its graph."""
+    options: tuple[str, ...] = ()
+    """Those that lead to the database and the branch."""
+    models: tuple[str, ...] = ()
+    """Those that name its models."""
+    is_ours: bool = True
+    """Whether it is in a database that commands look at; else only its graph knows where it is."""
+
+    def line(self, *words: str) -> str:
+        """A command line that does something with the thread."""
+        return shlex.join(["statewright", *words, *self.options])
+
+    @property
+    def look(self) -> str:
+        return self.line("threads", "show", self.thread)
+
+    def resume(self, *words: str) -> str:
+        return self.line("resume", self.thread, self.target, *words, *self.models)
+
+    @property
+    def chat(self) -> str:
+        return self.line("chat", self.target, "--thread", self.thread, *self.models)
+
+
+FollowedEnd = tuple[Any, Sequence[Interrupt]]
+"""The state at rest, and what the run waits for."""
+
+
+def follow(app: CompiledGraph, given: Any, config: dict[str, Any]) -> FollowedEnd:
+    """Run a graph with progress on a terminal."""
+    from statewright.cli.console.progress import Progress
+
+    state: Any = None
+    questions: Sequence[Interrupt] = ()
+    with Progress() as progress:
+        for mode, part in app.stream(given, config, stream_mode=[*progress.modes, "values"], durability="sync"):
+            if mode != "values":
+                progress.take(part)
+            elif isinstance(part, dict) and INTERRUPT in part:
+                questions = cast(dict[str, Any], part)[INTERRUPT]
+            else:
+                state = cast(Any, part)
+    return state, questions
+
+
+def conclude(
+    run: Callable[[], FollowedEnd],
+    saved: Saved | None,
+    *,
+    network: Network[Any] | None = None,
+    json_wanted: bool = False,
+    show_traceback: bool = False,
+) -> None:
+    """Run, print the state, and leave with the exit code that says how it ended.
+
+    Of a network, what its agents said last is printed, unless JSON is wanted.
+    """
+    try:
+        state, questions = run()
+    except KeyboardInterrupt:
+        end("\n".join(["Cancelled.", *_hints(saved, "Continue with:")]), CANCELLED)
+    except Exception as error:
+        _fail(error, saved, show_traceback=show_traceback)
+    if network is not None and not json_wanted:
+        _print_last(network, state, is_over=not questions)
+    else:
+        print_state(state, json_wanted=json_wanted)
+    if questions:
+        _ask(questions, saved)
+    if saved is not None and saved.is_ours and is_watched():
+        warn(f"Inspect it with: {saved.look}")
+
+
+def _print_last(network: Network[Any], state: Any, *, is_over: bool) -> None:
+    results = network.state_of(state).results
+    if is_over and results:
+        say(results[-1].text)
+
+
+def is_watched() -> bool:
+    """Whether somebody reads the hints; programs read states and errors alone."""
+    return sys.stderr.isatty()
+
+
+def _hints(saved: Saved | None, what: str) -> list[str]:
+    if saved is None or not is_watched():
+        return []
+    return [f"{what}\n  {saved.resume()}", *([f"Inspect it with:\n  {saved.look}"] if saved.is_ours else [])]
+
+
+def _ask(questions: Sequence[Interrupt], saved: Saved | None) -> NoReturn:
+    lines = ["The run waits for answers:", *(f"  {told_question(one)}" for one in questions)]
+    if saved is not None:
+        lines += ["Continue with:", *(f"  {line}" for line in answering(questions, saved))]
+        lines += ["Inspect it with:", f"  {saved.look}"] if saved.is_ours else []
+    end("\n".join(lines), WAITING)
+
+
+def told_question(question: Interrupt) -> str:
+    """A question on one line: its id, what it asks, and what it waits for besides an answer."""
+    from statewright.cli.console.table import moment
+
+    more = f"  event {question.event!r}" if question.event is not None else ""
+    word = "due at" if question.kind == "timer" else "until"
+    until = f"  {word} {moment(question.due_at)}" if question.due_at is not None else ""
+    return f"{question.id}  {question.value!r}{more}{until}"
+
+
+def answering(questions: Sequence[Interrupt], saved: Saved) -> list[str]:
+    """The command lines that go on with a waiting run."""
+    asked = [one for one in questions if one.kind == "question"]
+    single = len(questions) == 1
+    answers = [word for one in asked for word in ("--answer", "VALUE" if single else f"{one.id}=VALUE")]
+    events = sorted({one.event for one in questions if one.event is not None})
+    lines = [saved.resume(*answers)] if answers else []
+    lines += [saved.resume("--event", f"{event}=JSON") for event in events]
+    return [*lines, saved.resume("--due")] if any(one.due_at is not None for one in questions) else lines
+
+
+def _fail(error: Exception, saved: Saved | None, *, show_traceback: bool) -> NoReturn:
+    """Say what failed and where; what another command line would have avoided is wrong use."""
+    is_of_node = any(note.startswith("in node") for note in getattr(error, "__notes__", ()))
+    if isinstance(error, StatewrightError) and exit_code_of(error) == WRONG_USE and not is_of_node:
+        end(f"Error: {told(error)}", WRONG_USE)
+    if show_traceback:
+        warn("".join(traceback.format_exception(error)).rstrip())
+    unsaved = " To run it without saving, give --database memory:." if isinstance(error, SerdeError) else ""
+    line = f"Error: {said(error)}{unsaved}"
+    end("\n".join([line, *place_lines(error), *_hints(saved, "Once that is fixed, continue with:")]), FAILED)

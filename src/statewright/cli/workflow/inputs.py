@@ -1,0 +1,86 @@
+"""What `--input` means: JSON, `@file` with JSON, or `key=value`; for agents, text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from statewright.cli.console.failure import WrongUse
+from statewright.messages import Message
+
+if TYPE_CHECKING:
+    from statewright.runtime import CompiledGraph
+
+
+_LONGEST_SHOWN: Final = 40
+"""Characters of an input that an error repeats: longer ones are easily found without."""
+
+
+def read_input(inputs: Sequence[str], option: str = "--input") -> Any:
+    """What an option gives, the input of a run say; several are merged. Raises WrongUse for what cannot be read."""
+    parts = [_read_one(text, option) for text in inputs]
+    if len(parts) == 1:
+        return parts[0]
+    merged: dict[str, Any] = {}
+    for part in parts:
+        if not isinstance(part, dict):
+            raise WrongUse(
+                f"Only mappings can be merged, and one {option} is {json.dumps(part)}. Give one JSON object."
+            )
+        merged.update(cast(dict[str, Any], part))
+    return merged
+
+
+def check_fields(app: CompiledGraph, given: Any) -> None:
+    """Raise WrongUse for an input with a field that the graph does not have: a run would warn, and drop it."""
+    if problem := app.program.start.updates.unknown_in(given):
+        raise WrongUse(problem)
+
+
+def read_message(inputs: Sequence[str]) -> Message:
+    """What a user says to an agent: text as it stands, or the content of `@FILE`. Raises WrongUse."""
+    if len(inputs) != 1:
+        raise WrongUse(f"An agent is told one thing, and --input was given {len(inputs)} times. Give --input TEXT.")
+    text = inputs[0]
+    return Message(_content(Path(text[1:])) if text.startswith("@") else text)
+
+
+def _read_one(text: str, option: str) -> Any:
+    if text.startswith("@"):
+        return _parsed(_content(Path(text[1:])), f"The file {text[1:]}")
+    key, equals, value = text.partition("=")
+    if equals and key.isidentifier():
+        return {key: _value(value, option)}
+    return _parsed(text, f"{option} {text!r}" if len(text) <= _LONGEST_SHOWN else option)
+
+
+def _content(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise WrongUse(f"The input file {str(path)!r} cannot be read: {reason}.") from error
+
+
+def _parsed(text: str, what: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise WrongUse(
+            f"{what} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
+            f"Give a JSON object, @FILE or KEY=VALUE."
+        ) from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or thousands of brackets
+        raise WrongUse(f"{what} is JSON that cannot be read: {error}. Give a smaller one.") from error
+
+
+def _value(text: str, option: str) -> Any:
+    """A value as JSON if it is some, else as it stands."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+    except (ValueError, RecursionError) as error:
+        raise WrongUse(f"A value of {option} cannot be read: {error}. Give a smaller one.") from error

@@ -1,0 +1,268 @@
+"""What `FILE.py[:NAME]` or `MODULE[:NAME]` means: a graph, an agent or a network, as a compiled graph."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from statewright.checkpoint import Checkpointer, InMemorySaver
+from statewright.cli.console.failure import WrongUse
+from statewright.cli.workflow.models import NO_MODELS, Models
+from statewright.cli.workflow.states import is_workflow, load_app
+from statewright.errors import suggestion
+from statewright.runtime import CompiledGraph, StateGraph
+
+if TYPE_CHECKING:
+    from statewright.agents import Agent, Network
+
+    Found = CompiledGraph | StateGraph | Agent | Network[Any]
+
+USUAL_NAMES = ("graph", "app", "network", "agent")
+
+
+class Loaded(NamedTuple):
+    """What a target means."""
+
+    app: CompiledGraph
+    network: Network[Any] | None = None
+    """The network behind the graph, if it is one."""
+
+
+def load_graph(target: str) -> CompiledGraph:
+    """The graph of a workflow file, or that a target means, to be looked at: nobody's model is asked for.
+
+    Raises WrongUse, InvalidGraph for a graph that is wrong, and WorkflowError for a workflow.
+    """
+    return load_app(target) if is_workflow(target) else _compiled(find_graph(target), None, target).app
+
+
+def find_graph(target: str) -> Found:
+    """The same, as it stands in the file: a builder is not compiled."""
+    return _found(target, NO_MODELS)[0]
+
+
+def load(target: str, models: Models) -> Loaded:
+    """What a target means, to be run with the models of the command line.
+
+    Raises WrongUse, also for models that cannot be connected, and InvalidGraph for a graph that is wrong.
+    """
+    found, left = _found(target, models)
+    if left != NO_MODELS and isinstance(found, CompiledGraph | StateGraph):
+        raise WrongUse(
+            f"{target} is a graph whose code has chosen its models. --model is for workflows in YAML, agents and "
+            f"networks, and functions with a parameter `model` that make a graph."
+        )
+    return _compiled(found, left, target)
+
+
+def graphs_in(target: str) -> list[str]:
+    """Return a target for each graph and network of a file; the target itself where it names one, or there is none.
+
+    Raises WrongUse for a file that cannot be imported.
+    """
+    module = module_of(target.partition(":")[0])
+    if ":" in target:
+        return [target]
+    names = _each_once(module, _is_graph) or _each_once(module, _is_agent)
+    return [f"{target}:{name}" for name in names] or [target]
+
+
+def load_served(target: str, module: ModuleType, models: Models) -> CompiledGraph:
+    """The graph that a target means in its module, to be served: models go to those who have not chosen their own.
+
+    Raises WrongUse, and InvalidGraph for a graph that is wrong.
+    """
+    found, left = _among(vars(module), target, models)
+    return _compiled(found, left, module.__file__ or target).app
+
+
+def served_names(module: ModuleType) -> dict[str, str]:
+    """What of a module is served, if nobody says what: under which name, and how the module calls it.
+
+    Graphs that are compiled, networks, and the graph with a usual name; where there are none, the builders of graphs;
+    where there are none either, agents. The only one, or that with a usual name, has the name of the module.
+    """
+    graphs = _each_once(module, _is_graph)
+    usual = next((key for key in USUAL_NAMES if key in graphs), None)
+    ready = [key for key, one in graphs.items() if key == usual or not isinstance(one, StateGraph)]
+    chosen = ready or list(graphs) or list(_each_once(module, _is_agent))
+    first = next((key for key in USUAL_NAMES if key in chosen), chosen[0] if len(chosen) == 1 else None)
+    if module.__name__ in chosen:
+        first = None
+    return {module.__name__ if key == first else key: key for key in chosen}
+
+
+def _each_once(module: ModuleType, is_wanted: Callable[[object], bool]) -> dict[str, Any]:
+    """What a module holds of a kind, by the first name that each has."""
+    found: dict[int, tuple[str, Any]] = {}
+    for key, one in vars(module).items():
+        if is_wanted(one):
+            found.setdefault(id(one), (key, one))
+    return dict(found.values())
+
+
+def _compiled(found: Found, models: Models | None, target: str) -> Loaded:
+    if not isinstance(found, CompiledGraph | StateGraph):
+        from statewright.cli.workflow.agents import network_of
+
+        network = network_of(found, models, Path(target.partition(":")[0]))
+        return Loaded(network.compile(), network)
+    return Loaded(found.compile() if isinstance(found, StateGraph) else found)
+
+
+def keeps_threads(app: CompiledGraph) -> bool:
+    """Whether a graph was compiled with a saver that outlives the process."""
+    return app.checkpointer is not None and not isinstance(app.checkpointer, InMemorySaver)
+
+
+def saved_in(app: CompiledGraph, saver: Checkpointer) -> CompiledGraph:
+    """The same graph with its threads in another saver, which is told what the state holds."""
+    return app.with_services(checkpointer=saver)
+
+
+def _found(target: str, models: Models) -> tuple[Found, Models]:
+    """What a target means, and the models that are left: a function that is named is called, and may take one.
+
+    Of several, the one with a usual name is meant; agents count only where there is no graph and no network.
+    """
+    return _among(vars(module_of(target.partition(":")[0])), target, models)
+
+
+def _among(names: Mapping[str, Any], target: str, models: Models) -> tuple[Found, Models]:
+    file, _, name = target.partition(":")
+    graphs: dict[str, Any] = {key: one for key, one in names.items() if _is_graph(one)}
+    agents = {key: one for key, one in names.items() if _is_agent(one)}
+    if not name:
+        return _only(file, graphs or agents), models
+    found = {**graphs, **agents}
+    if name not in found and inspect.isfunction(names.get(name)):
+        return _made(target, names[name], models)
+    if name not in found:
+        raise WrongUse(f"{file} has no graph {name!r}. " + suggestion(name, found, noun="Graphs"))
+    return found[name], models
+
+
+def _only(file: str, graphs: Mapping[str, Any]) -> Found:
+    if not graphs:
+        raise WrongUse(
+            f"{file} holds no graph. Assign a StateGraph, or what compile() returns, to a name in it, "
+            f"or name a function that returns one: {file}:NAME."
+        )
+    usual = [graphs[key] for key in USUAL_NAMES if key in graphs]
+    if len(graphs) > 1 and not usual:
+        raise WrongUse(f"{file} holds {len(graphs)} graphs: {', '.join(sorted(graphs))}. Say which: {file}:NAME.")
+    return usual[0] if usual else next(iter(graphs.values()))
+
+
+def _is_graph(one: object) -> bool:
+    return isinstance(one, CompiledGraph | StateGraph) or _is_of(one, "Network")
+
+
+def _is_agent(one: object) -> bool:
+    return _is_of(one, "Agent")
+
+
+def _is_of(one: object, name: str) -> bool:
+    """Whether a value is an agent or a network. Where nobody has loaded their package, there is none."""
+    package = sys.modules.get("statewright.agents")
+    return package is not None and isinstance(one, getattr(package, name))
+
+
+def _made(target: str, function: Any, models: Models) -> tuple[Found, Models]:
+    takes_model = "model" in inspect.signature(function).parameters and models.everybody is not None
+    given = {"model": models.connect(models.everybody)} if takes_model and models.everybody is not None else {}
+    try:
+        inspect.signature(function).bind(**given)
+    except TypeError as error:
+        raise WrongUse(
+            f"The function {target} cannot be called: {error}. It may have one parameter, `model`, for --model."
+        ) from None
+    try:
+        found = function(**given)
+    except Exception as error:
+        raise WrongUse(f"The function {target} failed: {type(error).__name__}: {error}") from error
+    if not (_is_graph(found) or _is_agent(found)):
+        raise WrongUse(f"The function {target} made {found!r}. Let it return a graph, an agent or a network.")
+    return found, NO_MODELS if takes_model else models
+
+
+# -- Python files and modules, imported for what stands in them.
+
+
+def module_of(named: str) -> ModuleType:
+    """A file, imported as a module that can import its neighbours; or a module by its name, from the current folder.
+
+    What a process has imported before is not executed again.
+
+    Raises WrongUse for what cannot be imported, with the line of the file that failed.
+    """
+    path = Path(named)
+    if not path.exists() and path.suffix != ".py" and all(part.isidentifier() for part in named.split(".")):
+        sys.path.insert(0, str(Path.cwd()))
+        return _imported(lambda: importlib.import_module(named), path)
+    if not path.is_file():
+        raise WrongUse(f"There is no file {str(path)!r}. Give the path of a Python file that holds a graph.")
+    if path.suffix != ".py":
+        raise WrongUse(f"{str(path)!r} is not a Python file. Give a file that ends in .py.")
+    sys.path.insert(0, str(path.resolve().parent))
+    return _imported(lambda: _from_file(path), path)
+
+
+def module_in(folder: Path, named: str) -> ModuleType:
+    """A module as a project in a folder names it: `file.py`, relative to the folder, or a name that it imports.
+
+    Raises WrongUse, like `module_of`.
+    """
+    if named.endswith(".py"):
+        return module_of(str(folder / named))
+    sys.path.insert(0, str(folder.resolve()))
+    return _imported(lambda: importlib.import_module(named), Path(named))
+
+
+def _from_file(path: Path) -> ModuleType:
+    present = sys.modules.get(path.stem)
+    if present is not None and _is_of_file(present, path):
+        return present
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None  # it is a file that ends in .py
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(path.stem, None)  # half a module is not there, as for `import`
+        raise
+    return module
+
+
+def _is_of_file(module: ModuleType, path: Path) -> bool:
+    file = getattr(module, "__file__", None)
+    return file is not None and Path(file).resolve() == path.resolve()
+
+
+def _imported(load_module: Callable[[], ModuleType], path: Path) -> ModuleType:
+    try:
+        return load_module()
+    except ModuleNotFoundError as error:
+        if not f"{path}.".startswith(f"{error.name}."):
+            raise WrongUse(f"{path} cannot be imported: ModuleNotFoundError: {error}{_where(error, path)}") from error
+        raise WrongUse(f"There is no file and no module {str(path)!r}. Give the path of a Python file.") from error
+    except Exception as error:
+        raise WrongUse(f"{path} cannot be imported: {type(error).__name__}: {error}{_where(error, path)}") from error
+
+
+def _where(error: Exception, path: Path) -> str:
+    """The line of the file at which importing it failed."""
+    if isinstance(error, SyntaxError):
+        return ""
+    own = path.resolve()
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == own]
+    return f" (line {lines[-1]})" if lines else ""

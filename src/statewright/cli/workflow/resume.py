@@ -1,0 +1,178 @@
+"""`statewright resume`: go on with a saved thread, with answers, an event, or where it stopped."""
+
+from __future__ import annotations
+
+import json as json_format
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.options import (
+    BaseUrlOption,
+    BranchOption,
+    DatabaseOption,
+    KeyOption,
+    ModelOption,
+    ThreadArgument,
+)
+from statewright.cli.workflow.run import (
+    ItemsOption,
+    ScriptOption,
+    StateJsonOption,
+    StepsOption,
+    TargetArgument,
+    TasksOption,
+    TracebackOption,
+    limits,
+)
+
+if TYPE_CHECKING:
+    from statewright.cli.workflow.follow import FollowedEnd
+    from statewright.runtime import CompiledGraph
+
+
+def resume(
+    thread: ThreadArgument,
+    target: TargetArgument,
+    answer: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--answer",
+            "-a",
+            metavar="[ID=]VALUE",
+            help="The answer to a question, JSON or text. With several open questions, ID=VALUE for each.",
+        ),
+    ] = None,
+    event: Annotated[
+        str | None, typer.Option("--event", metavar="NAME[=JSON]", help="An event that has happened, with its payload.")
+    ] = None,
+    script: ScriptOption = None,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    due: Annotated[
+        bool, typer.Option("--due", help="Continue where timers have gone off and waits have timed out.")
+    ] = False,
+    branch: BranchOption = "main",
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+    json: StateJsonOption = False,
+    recursion_limit: StepsOption = None,
+    max_concurrency: TasksOption = None,
+    max_items: ItemsOption = None,
+    show_traceback: TracebackOption = False,
+) -> None:
+    """Continue a thread: with answers to its questions, with an event, with what is due, or where it stopped.
+
+    Exits with the codes of `run`.
+    """
+    from statewright.cli.db.database import found_checkpoint, opened, place_of
+    from statewright.cli.workflow.follow import Saved, conclude
+    from statewright.cli.workflow.load import keeps_threads, load, saved_in
+    from statewright.cli.workflow.models import read_models
+    from statewright.cli.workflow.states import is_workflow, resume_workflow
+
+    if sum((bool(answer), event is not None, due)) > 1:
+        raise WrongUse("A run is continued with one thing: give --answer, --event or --due.")
+    answers, models = read_answers(answer or ()), read_models(model, base_url)
+    if is_workflow(target):
+        with opened(database, key_file) as saver:
+            found_checkpoint(saver, thread, branch)
+            config = {**limits(recursion_limit, max_concurrency), "thread_id": thread, "branch": branch}
+            told = ... if answers is NOTHING else answers
+            options = place_of(database, key_file).options
+            resume_workflow(
+                target,
+                script,
+                thread,
+                saver,
+                told,
+                options,
+                config,
+                models=models,
+                max_items=max_items,
+                json_wanted=json,
+            )
+    app, network = load(target, models)
+    saver = None if database is None and keeps_threads(app) else opened(database, key_file)
+    with saver or nullcontext():
+        if saver is not None:
+            app = saved_in(app, saver)
+        assert app.checkpointer is not None
+        found_checkpoint(app.checkpointer, thread, branch)
+        config = {**limits(recursion_limit, max_concurrency), "thread_id": thread, "branch": branch}
+        options = (*place_of(database, key_file).options, *(("--branch", branch) if branch != "main" else ()))
+        saved = Saved(thread=thread, target=target, options=options, models=models.words, is_ours=saver is not None)
+        conclude(
+            lambda: _continued(app, config, answers, event, due),
+            saved,
+            network=network,
+            json_wanted=json,
+            show_traceback=show_traceback,
+        )
+
+
+def _continued(app: CompiledGraph, config: dict[str, Any], answers: Any, event: str | None, due: bool) -> FollowedEnd:
+    """Go on, and follow that to its rest."""
+    from statewright.cli.workflow.follow import follow
+    from statewright.graph import Command
+
+    if event is not None:
+        name, equals, payload = event.partition("=")
+        result = app.send_event(name, read_value(payload) if equals else None, config, durability="sync")
+    elif due:
+        result = app.resume_due(config, durability="sync")
+    else:
+        given = cast(Any, Command)(resume=answers) if answers is not NOTHING else None
+        state, questions = follow(app, given, config)
+        return (state if state is not None else app.get_state(config).values), questions
+    if result is None:  # nothing was due
+        snapshot = app.get_state(config)
+        return snapshot.values, snapshot.interrupts
+    return _split(result)
+
+
+def _split(result: Any) -> FollowedEnd:
+    """What `invoke` gives, as the state and the questions."""
+    from statewright.runtime.stream import INTERRUPT
+
+    if not isinstance(result, dict) or INTERRUPT not in result:
+        return cast(Any, result), ()
+    state = dict(cast(dict[str, Any], result))
+    questions = state.pop(INTERRUPT)
+    return (state["__root__"] if state.keys() == {"__root__"} else state), questions
+
+
+NOTHING: Any = object()
+"""In place of an answer: none was given."""
+
+
+def read_answers(given: Sequence[str]) -> Any:
+    """What `--answer` gives: one value, or values by the ids of questions. Raises WrongUse for a mixture."""
+    named = [_named(text) for text in given]
+    if not named:
+        return NOTHING
+    if all(one is not None for one in named):
+        return dict(cast(list[tuple[str, Any]], named))
+    if len(given) > 1:
+        raise WrongUse("Several answers need to say which question each is for: --answer ID=VALUE --answer ID=VALUE.")
+    return read_value(given[0])
+
+
+def _named(text: str) -> tuple[str, Any] | None:
+    from statewright.ids import is_interrupt_id
+
+    name, equals, value = text.partition("=")
+    return (name, read_value(value)) if equals and is_interrupt_id(name) else None
+
+
+def read_value(text: str) -> Any:
+    """A value as JSON if it is some, else the text as it stands."""
+    try:
+        return json_format.loads(text)
+    except json_format.JSONDecodeError:
+        return text
+    except (ValueError, RecursionError) as error:
+        raise WrongUse(f"The value cannot be read: {error}. Give a smaller one.") from error

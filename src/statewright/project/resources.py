@@ -1,0 +1,249 @@
+"""`[assistants.NAME]`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from statewright.agents import check_name
+from statewright.agents.mcp import read_server
+from statewright.errors import InvalidConfig, ToolError
+from statewright.project.reader import (
+    BOOLEAN,
+    COUNT,
+    DURATION,
+    LIST,
+    TABLE,
+    TEMPERATURE,
+    TEXT,
+    TEXTS,
+    Keys,
+    Reader,
+    hint,
+    kind_of,
+)
+from statewright.redaction import looks_secret
+from statewright.workflow.states.mcp import is_path
+from statewright.workflow.states.model import Assistant, AssistantTool
+from statewright.workflow.states.models import ModelSource
+from statewright.workflow.states.tools import ToolSettings, check_host, check_reference
+
+_ASSISTANT: Final = {
+    "system_prompt": TEXT,
+    "prompt_file": TEXT,
+    "model": TEXT,
+    "temperature": TEMPERATURE,
+    "tools": LIST,
+    "name": TEXT,
+}
+_ASSISTANT_TOOL: Final = {"name": TEXT, "integration_alias": TEXT}
+
+
+def read_assistant(name: str, given: Any, keys: Keys, reader: Reader) -> Assistant:
+    """An assistant that the project keeps."""
+    values = reader.table(given, keys, _ASSISTANT)
+    if "system_prompt" in values and "prompt_file" in values:
+        reader.problem(keys, "It has both a system_prompt and a prompt_file.", "Keep one of them.")
+    prompt = values.get("system_prompt")
+    if "prompt_file" in values:
+        prompt = _text_in(values["prompt_file"], (*keys, "prompt_file"), reader)
+    return Assistant(
+        id=name,
+        system_prompt=prompt,
+        name=values.get("name"),
+        model=values.get("model"),
+        temperature=values.get("temperature"),
+        tools=_assistant_tools(values.get("tools", []), (*keys, "tools"), reader),
+        at=reader.mark(keys),
+    )
+
+
+def _text_in(name: str, keys: Keys, reader: Reader) -> str | None:
+    try:
+        return (reader.folder / name).read_bytes().decode()
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        reader.problem(keys, f"The file {name!r} cannot be read: {error}.", "Its path is relative to this file.")
+        return None
+
+
+def _assistant_tools(given: Sequence[Any], keys: Keys, reader: Reader) -> tuple[AssistantTool, ...]:
+    """Names, or tables with a name and an integration."""
+    tools: list[AssistantTool] = []
+    for place, one in enumerate(given):
+        at = (*keys, str(place))
+        values = {"name": one} if isinstance(one, str) else reader.table(one, at, _ASSISTANT_TOOL)
+        if "name" in values:
+            tools.append(AssistantTool(values["name"], values.get("integration_alias"), reader.mark(keys)))
+        elif isinstance(one, dict):
+            reader.problem(at, "It has no name.", "Write the name of a tool.")
+    return tuple(tools)
+
+
+# -- `[models.NAME]`: models with an address, a key or settings of their own.
+
+_MODEL_SETTINGS: Final = {"temperature": TEMPERATURE, "max_tokens": COUNT}
+_MODEL: Final = {
+    "name": TEXT,
+    "base_url": TEXT,
+    "api_key": TEXT,
+    "timeout": DURATION,
+    "headers": TABLE,
+    "settings": TABLE,
+    **_MODEL_SETTINGS,
+}
+
+
+def read_model(name: str, given: Any, keys: Keys, reader: Reader) -> ModelSource:
+    """A model that the project knows; it is connected when a workflow wants it."""
+    values = reader.table(given, keys, _MODEL)
+    if "name" not in values and isinstance(given, dict) and "name" not in given:
+        reader.problem(keys, "It has no name.", 'Write name = "openai:gpt-5".')
+    if "api_key" in values:
+        check_secret("api_key", values["api_key"], (*keys, "api_key"), reader)
+    settings = {**values.get("settings", {}), **{key: values[key] for key in _MODEL_SETTINGS if key in values}}
+    return ModelSource(
+        values.get("name", ""),
+        base_url=values.get("base_url"),
+        api_key=values.get("api_key"),
+        timeout=values.get("timeout"),
+        settings=settings,
+        headers=_headers(values.get("headers", {}), (*keys, "headers"), reader),
+    )
+
+
+def _headers(written: dict[str, Any], keys: Keys, reader: Reader) -> dict[str, str]:
+    headers = {key: value for key, value in written.items() if reader.fits(value, (*keys, key), TEXT)}
+    for key, value in headers.items():
+        check_secret(key, value, (*keys, key), reader)
+    return headers
+
+
+# -- `[integrations.NAME]`, and what may be secret anywhere in the file.
+
+_VARIABLE: Final = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def read_integration(name: str, given: Any, keys: Keys, reader: Reader) -> dict[str, Any]:
+    """The values of an integration, as they are written."""
+    values = reader.entries(given, keys)
+    for key, value in values.items():
+        if isinstance(value, dict):
+            read_integration(name, value, (*keys, key), reader)
+        elif isinstance(value, str):
+            check_secret(key, value, (*keys, key), reader)
+        elif not isinstance(value, int | float):
+            reader.problem((*keys, key), f"It must be a text, a number or a table, and is {kind_of(value)}.")
+    return values
+
+
+def check_secret(name: str, value: str, keys: Keys, reader: Reader) -> None:
+    """Note a variable of the environment that is none, and warn of a secret that stands in the file itself."""
+    if value.startswith("env:"):
+        if not _VARIABLE.fullmatch(value):
+            reader.problem(keys, "What follows env: is no name of a variable.", "Write env:NAME.")
+    elif value and looks_secret(name, value):
+        reader.warn(
+            keys,
+            f"The value of {name!r} looks like a secret that stands in the file itself.",
+            "Put it into a variable of the environment and write env:NAME.",
+        )
+
+
+# -- `[tools]`: functions by name, and how far tools go.
+
+_TOOL_SETTINGS: Final = {"allow_shell": BOOLEAN, "allow_hosts": TEXTS, "mcp_commands": TEXTS, "root": TEXT}
+
+
+def read_tools(given: Any, reader: Reader) -> tuple[dict[str, str], ToolSettings]:
+    """The functions as `module:function`, and the settings."""
+    entries = reader.entries(given, ("tools",))
+    settings = {name: value for name, value in entries.items() if name in _TOOL_SETTINGS}
+    functions = {name: value for name, value in entries.items() if name not in _TOOL_SETTINGS}
+    good = {name: text for name, text in functions.items() if _is_function(name, text, reader)}
+    return good, _tool_settings(reader.table(settings, ("tools",), _TOOL_SETTINGS), reader)
+
+
+def _is_function(name: str, text: Any, reader: Reader) -> bool:
+    keys = ("tools", name)
+    if not isinstance(text, str):
+        advice = hint(name, _TOOL_SETTINGS, listed=False) or "Write 'module:function'."
+        reader.problem(keys, f"A tool must be a text, and is {kind_of(text)}.", advice)
+        return False
+    try:
+        check_name(name)
+        check_reference(name, text)
+    except ToolError as error:
+        reader.problem(keys, str(error))
+        return False
+    return True
+
+
+def _tool_settings(values: Mapping[str, Any], reader: Reader) -> ToolSettings:
+    hosts: list[str] = values.get("allow_hosts", [])
+    for host in hosts:
+        try:
+            check_host(host)
+        except ToolError as error:
+            reader.problem(("tools", "allow_hosts"), str(error))
+    commands: list[str] = values.get("mcp_commands", [])
+    for command in filter(is_path, commands):
+        message = f"The program {command!r} is no name of a program."
+        reader.problem(
+            ("tools", "mcp_commands"), message, "Write its name without a path, or keep the server under [mcp.NAME]."
+        )
+    root: Path | None = None
+    if "root" in values:
+        root = reader.path(values["root"], ("tools", "root"), is_wanted=Path.is_dir, noun="folder")
+    return ToolSettings(
+        root=root,
+        allow_hosts=tuple(hosts),
+        mcp_commands=tuple(commands),
+        allow_shell=values.get("allow_shell", False),
+        folder=reader.folder,
+    )
+
+
+# -- `[mcp.NAME]`: MCP servers that the project keeps. What stands here is trusted: any program, and any host.
+
+_SERVER: Final = {
+    "command": TEXT,
+    "args": TEXTS,
+    "env": TABLE,
+    "cwd": TEXT,
+    "url": TEXT,
+    "headers": TABLE,
+    "type": TEXT,
+    "auth_token": TEXT,
+    "integration_alias": TEXT,
+    "single_usage": BOOLEAN,
+    "timeout": DURATION,
+    "connect_timeout": DURATION,
+}
+_NOT_OF_SERVERS: Final = ("integration_alias", "single_usage")
+
+
+def read_mcp_server(name: str, given: Any, keys: Keys, reader: Reader) -> dict[str, Any]:
+    """A server as it is written; values of the environment are looked up when it is connected."""
+    values = reader.table(given, keys, _SERVER)
+    for where, key, text in _texts(values):
+        check_secret(key, text, (*keys, *where, key), reader)
+    try:
+        read_server({key: one for key, one in values.items() if key not in _NOT_OF_SERVERS}, name=name or "server")
+    except InvalidConfig as error:
+        if "{{" not in str(values.get("url", "")):  # an integration fills it in
+            reader.problem(keys, str(error))
+    if "cwd" in values:
+        values["cwd"] = str(reader.folder / values["cwd"])
+    return values
+
+
+def _texts(values: dict[str, Any]) -> Iterator[tuple[Keys, str, str]]:
+    """The texts that may be secret, with where they stand."""
+    if "auth_token" in values:
+        yield (), "auth_token", values["auth_token"]
+    for table in ("env", "headers"):
+        for key, value in values.get(table, {}).items():
+            if isinstance(value, str) and "{{" not in value:
+                yield (table,), key, value
