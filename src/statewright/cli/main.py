@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from statewright import __version__
-from statewright.cli.console.failure import TERMINATED, WRONG_USE, WrongUse, end
+from statewright.cli.console.failure import TERMINATED, USAGE_ERROR, UsageError, exit_with
 from statewright.cli.console.printing import say, warn
 
 COMMANDS: Final[Mapping[str, str]] = {
@@ -57,12 +57,12 @@ def main() -> None:
     name = sys.argv[1] if len(sys.argv) > 1 else None
     try:
         build(name if name in COMMANDS or name in GROUPS else None)()
-    except (WrongUse, GraphError) as error:
-        end(f"Error: {error}", WRONG_USE)
+    except (UsageError, GraphError) as error:
+        exit_with(f"Error: {error}", USAGE_ERROR)
     except StatewrightError as error:
-        from statewright.cli.console.failure import exit_code_of, told
+        from statewright.cli.console.failure import exit_code_for, message_of
 
-        end(f"Error: {told(error)}", exit_code_of(error))
+        exit_with(f"Error: {message_of(error)}", exit_code_for(error))
 
 
 @cache

@@ -8,14 +8,14 @@ from typing import Final, Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
-MOST: Final = 10_000
+MAX_ENTRIES: Final = 10_000
 """Entries of a map, unless its maker says otherwise."""
 
 
 class BoundedMap(Generic[K, V]):
     """Keeps the entries that were put last. May be used from any thread."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_ENTRIES) -> None:
         self._most = most
         self._entries: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.Lock()

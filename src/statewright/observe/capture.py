@@ -41,7 +41,7 @@ class LogCapture:
         clock: Clock | None = None,
         level: int | None = None,
     ) -> None:
-        self._captured = Captured(limits or CaptureLimits(), redactor or Redactor())
+        self._captured = CaptureBuffer(limits or CaptureLimits(), redactor or Redactor())
         self._clock = clock or SystemClock()
         self._level = level
         self._handler = _Handler(self)
@@ -105,7 +105,7 @@ class LogCapture:
         place = current_task()
         if place is not None:
             told = {"at": self._now(), "level": record.levelname.lower(), "logger": record.name, "stream": "log"}
-            self._captured.add(place, _said(record), told)
+            self._captured.add(place, _format_record(record), told)
 
     def _now(self) -> str:
         return self._clock.now().astimezone(UTC).isoformat().replace("+00:00", "Z")
@@ -138,7 +138,7 @@ class _Handler(logging.Handler):
         return True
 
 
-def _said(record: logging.LogRecord) -> str:
+def _format_record(record: logging.LogRecord) -> str:
     """The message, with the error if there is one."""
     try:
         message = record.getMessage()
@@ -170,7 +170,7 @@ class CaptureLimits:
     """Tasks of which something is kept."""
 
 
-class Place(NamedTuple):
+class TaskAttempt(NamedTuple):
     """Who says something."""
 
     task_id: str
@@ -183,14 +183,14 @@ _OF_A_LINE: Final = 500
 
 
 @dataclass(slots=True)
-class _Attempt:
+class _AttemptLines:
     """The lines of one attempt."""
 
-    place: Place
+    place: TaskAttempt
     lines: list[CapturedLine] = field(default_factory=list[CapturedLine])
     size: int = 0
-    left_out: int = 0
-    unfinished: dict[str, str] = field(default_factory=dict[str, str])
+    dropped: int = 0
+    partial_lines: dict[str, str] = field(default_factory=dict[str, str])
     """What was written to each stream since the last end of a line."""
 
     @property
@@ -203,9 +203,9 @@ class _Attempt:
 
     def all_lines(self) -> list[CapturedLine]:
         """The lines, with one that says how many are missing."""
-        if not self.left_out:
+        if not self.dropped:
             return self.lines
-        many = "1 more line was" if self.left_out == 1 else f"{self.left_out} more lines were"
+        many = "1 more line was" if self.dropped == 1 else f"{self.dropped} more lines were"
         last: CapturedLine = {
             **(self.lines[-1] if self.lines else {}),
             "level": "warning",
@@ -215,34 +215,34 @@ class _Attempt:
         return [*self.lines, {**last, "node": self.place.node, "message": f"{many} left out."}]
 
 
-class Captured:
+class CaptureBuffer:
     """The lines of tasks. Everything may be called from any thread, also while the same thread is at it."""
 
     def __init__(self, limits: CaptureLimits, redactor: Redactor) -> None:
         self._limits = limits
         self._redactor = redactor
-        self._tasks: OrderedDict[str, dict[int, _Attempt]] = OrderedDict()
+        self._tasks: OrderedDict[str, dict[int, _AttemptLines]] = OrderedDict()
         self._total = 0
         self._lock = threading.RLock()  # a signal may come while it is held, and its handler may print
 
-    def add(self, place: Place, text: str, told: CapturedLine) -> None:
+    def add(self, place: TaskAttempt, text: str, told: CapturedLine) -> None:
         """Keep one message, which may have several lines; `told` is what else there is to say of it."""
         with self._lock:
             attempt = self._attempt(place)
             if attempt.is_full(self._limits):
-                attempt.left_out += 1
+                attempt.dropped += 1
             else:
                 self._keep(attempt, self._shown(text), told)
 
-    def write(self, place: Place, stream: str, text: str, told: CapturedLine) -> None:
+    def write(self, place: TaskAttempt, stream: str, text: str, told: CapturedLine) -> None:
         """Keep what is written to a stream, a line at a time."""
         with self._lock:
             attempt = self._attempt(place)
-            finished, end, rest = (attempt.unfinished.pop(stream, "") + text).rpartition("\n")
+            finished, end, rest = (attempt.partial_lines.pop(stream, "") + text).rpartition("\n")
             if end:
                 self._keep_lines(attempt, finished, told)
             if rest and not attempt.is_full(self._limits):
-                attempt.unfinished[stream] = kept = rest.rpartition("\r")[2] or rest
+                attempt.partial_lines[stream] = kept = rest.rpartition("\r")[2] or rest
                 if len(kept) > self._longest:
                     self._finish(attempt, stream, told)
 
@@ -251,7 +251,7 @@ class Captured:
         with self._lock:
             attempts = self._tasks.pop(task_id, {})
             for attempt in attempts.values():
-                for stream in tuple(attempt.unfinished):
+                for stream in tuple(attempt.partial_lines):
                     self._finish(attempt, stream, {"at": at, "level": None, "logger": None, "stream": stream})
                 self._total -= attempt.weight
         return [line for number in sorted(attempts) for line in attempts[number].all_lines()]
@@ -261,11 +261,11 @@ class Captured:
         """Signs of a text that are looked at: more than are kept, so that no half of a secret is."""
         return 4 * self._limits.line
 
-    def _attempt(self, place: Place) -> _Attempt:
+    def _attempt(self, place: TaskAttempt) -> _AttemptLines:
         attempts = self._tasks.setdefault(place.task_id, {})
         self._tasks.move_to_end(place.task_id)
         if place.attempt not in attempts:
-            attempts[place.attempt] = _Attempt(place)
+            attempts[place.attempt] = _AttemptLines(place)
             self._forget_some()
         return attempts[place.attempt]
 
@@ -276,27 +276,27 @@ class Captured:
             _, oldest = self._tasks.popitem(last=False)
             self._total -= sum(one.weight for one in oldest.values())
 
-    def _finish(self, attempt: _Attempt, stream: str, told: CapturedLine) -> None:
+    def _finish(self, attempt: _AttemptLines, stream: str, told: CapturedLine) -> None:
         """Take what was written last to a stream as a line."""
-        self._keep_lines(attempt, attempt.unfinished.pop(stream), told)
+        self._keep_lines(attempt, attempt.partial_lines.pop(stream), told)
 
-    def _keep_lines(self, attempt: _Attempt, text: str, told: CapturedLine) -> None:
+    def _keep_lines(self, attempt: _AttemptLines, text: str, told: CapturedLine) -> None:
         """Keep lines that were written together: a secret may go over several."""
         if attempt.is_full(self._limits):
-            attempt.left_out += text.count("\n") + 1
+            attempt.dropped += text.count("\n") + 1
             return
         seen = text[: 4 * self._limits.size]
         for line in self._redactor.text(plain(seen)).split("\n"):
             if attempt.is_full(self._limits):
-                attempt.left_out += 1
+                attempt.dropped += 1
             else:
                 self._keep(attempt, line, told)
-        attempt.left_out += text.count("\n", len(seen))
+        attempt.dropped += text.count("\n", len(seen))
 
     def _shown(self, text: str) -> str:
         return self._redactor.text(plain(cut(text, self._longest)))
 
-    def _keep(self, attempt: _Attempt, text: str, told: CapturedLine) -> None:
+    def _keep(self, attempt: _AttemptLines, text: str, told: CapturedLine) -> None:
         message = cut(text, self._limits.line)
         size = len(message.encode())
         attempt.lines.append({**told, "message": message, "node": attempt.place.node, "attempt": attempt.place.attempt})
@@ -308,7 +308,7 @@ class Captured:
 # -- Who is at work on the present thread, or in the present asyncio task.
 
 
-def current_task() -> Place | None:
+def current_task() -> TaskAttempt | None:
     """The task of the run's own graph that is at work; None outside tasks, and for an attempt that was given up.
 
     What a subgraph does is done by the task that called it, under the name of the node inside.
@@ -321,7 +321,7 @@ def current_task() -> Place | None:
         outer = outer.run.caller
     task_id = _task_id(outer)
     number = outer.attempt.number if outer.attempt is not None else 1
-    return Place(task_id, node, number) if task_id else None
+    return TaskAttempt(task_id, node, number) if task_id else None
 
 
 def _task_id(scope: Scope) -> str:
@@ -335,15 +335,15 @@ def _task_id(scope: Scope) -> str:
 
 # -- A stream that somebody listens to: what is written goes on to where it went before.
 
-Heard = Callable[[str], object]
+Listener = Callable[[str], object]
 
 
 class Tee:
     """Stands in the place of a text stream. Everything but writing is what the stream itself does."""
 
-    def __init__(self, stream: TextIO, heard: Heard) -> None:
+    def __init__(self, stream: TextIO, heard: Listener) -> None:
         self._stream = stream
-        self._heard: Heard | None = heard
+        self._heard: Listener | None = heard
 
     @property
     def original(self) -> TextIO:

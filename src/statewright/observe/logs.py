@@ -107,7 +107,7 @@ def _with_head(_: Any, __: str, event: _Event) -> _Event:
 
 
 def _with_fields(_: Any, __: str, event: _Event) -> _Event:
-    return {**event, **{key: value for key, value in present_fields().items() if key not in event}}
+    return {**event, **{key: value for key, value in current_fields().items() if key not in event}}
 
 
 def _with_error(_: Any, __: str, event: _Event) -> _Event:
@@ -142,7 +142,7 @@ def bound(**fields: Any) -> Generator[None]:
         _bound.reset(token)
 
 
-def present_fields() -> dict[str, Any]:
+def current_fields() -> dict[str, Any]:
     """The fields that were bound, and those of the task that is at work."""
     fields, scope = dict(_bound.get() or {}), current_scope()
     if scope is None:

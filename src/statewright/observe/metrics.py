@@ -47,7 +47,7 @@ class Metrics(Instrument):
         self.registry: CollectorRegistry = registry or prometheus().CollectorRegistry()
         self._clock = clock or SystemClock()
         self._meters = Meters(self.registry)
-        self._refusals = Refusals()
+        self._refusals = RefusedUpdates()
         self._began: BoundedMap[Key, float] = BoundedMap()
         """When runs, supersteps and tasks began that have not ended."""
         self._workspaces: BoundedMap[str, str] = BoundedMap()
@@ -128,7 +128,7 @@ class Metrics(Instrument):
 
     def count_runs_by(self, counts: Counts) -> None:
         """Ask `counts` for the number of runs in each status whenever somebody looks at the metrics."""
-        self.registry.register(AskedGauge("statewright_runs", "Runs by their status.", "status", counts))
+        self.registry.register(CallbackGauge("statewright_runs", "Runs by their status.", "status", counts))
 
     def begins_run(self, run_id: str, workspace_id: str) -> None:
         """A worker begins with a run of a workspace, whose own share the names in its graph use."""
@@ -179,7 +179,7 @@ class Metrics(Instrument):
             self._meters.superstep_seconds.observe(seconds)
 
     def _count_refusal(self, event: Event) -> None:
-        found = self._refusals.found_in(event)
+        found = self._refusals.find(event)
         if found is not None:
             node, error = found
             graph, label = self._nodes(graph_of(event), node, owner=self._owner(event))
@@ -290,7 +290,7 @@ Counts = Callable[[], Mapping[str, float]]
 """Numbers by the value of one label."""
 
 
-class AskedGauge:
+class CallbackGauge:
     """A collector of one gauge with one label, whose numbers a callback gives."""
 
     def __init__(self, name: str, told: str, label: str, counts: Counts) -> None:
@@ -328,14 +328,14 @@ REFUSED: Final = (InvalidUpdateError, ConflictingWrites, UnknownTarget, MutatedS
 """What is raised for an answer of a node that cannot become part of the state, or says to go where it cannot."""
 
 
-class Refusals:
+class RefusedUpdates:
     """Finds refused updates in events."""
 
     def __init__(self) -> None:
         self._told: WeakSet[BaseException] = WeakSet()
         self._lock = threading.Lock()
 
-    def found_in(self, event: Event) -> tuple[str, StatewrightError] | None:
+    def find(self, event: Event) -> tuple[str, StatewrightError] | None:
         """The node whose update was refused, and the error; None if there is none, or it was found before."""
         error, node = error_of(event)
         if not isinstance(error, REFUSED):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, SpanKind, Tracer, TracerProvider
 
-MOST_OPEN: Final = 10_000
+MAX_OPEN_SPANS: Final = 10_000
 """Spans of each kind that may be open at once; the oldest, of work that was abandoned, are forgotten."""
 
 
@@ -51,17 +51,17 @@ class Tracing(Instrument):
         self._spans = Spans(tracer_provider, redactor or Redactor())
         self._redactor = redactor or Redactor()
         self._clock = clock or SystemClock()
-        self._runs: BoundedMap[Key, OpenSpan] = BoundedMap(MOST_OPEN)
-        self._supersteps: BoundedMap[Key, OpenSpan] = BoundedMap(MOST_OPEN)
-        self._attempts: BoundedMap[Key, OpenSpan] = BoundedMap(MOST_OPEN)
-        self._steps: BoundedMap[Key, OpenSpan] = BoundedMap(MOST_OPEN)
-        self._alone: BoundedMap[Key, OpenSpan] = BoundedMap(MOST_OPEN)
+        self._runs: BoundedMap[Key, OpenSpan] = BoundedMap(MAX_OPEN_SPANS)
+        self._supersteps: BoundedMap[Key, OpenSpan] = BoundedMap(MAX_OPEN_SPANS)
+        self._attempts: BoundedMap[Key, OpenSpan] = BoundedMap(MAX_OPEN_SPANS)
+        self._steps: BoundedMap[Key, OpenSpan] = BoundedMap(MAX_OPEN_SPANS)
+        self._alone: BoundedMap[Key, OpenSpan] = BoundedMap(MAX_OPEN_SPANS)
         """The attempt begun last of each run: where it runs alone it may be current when the run is broken off."""
 
     # -- runs and supersteps
 
     def on_run_started(self, event: Event) -> None:
-        told = _told_by_caller(event)
+        told = _caller_metadata(event)
         parent = self._spans.remote(told) if told else None
         name = f"run {graph_of(event)}"
         self._runs.put(run_of(event), self._spans.open(name, _attributes(event), self._now, parent=parent))
@@ -194,7 +194,7 @@ def _attributes(event: Event) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _told_by_caller(event: Event) -> Mapping[str, Any] | None:
+def _caller_metadata(event: Event) -> Mapping[str, Any] | None:
     """The metadata that the caller of a graph gave along; the run that begins is that of the present scope."""
     scope = current_scope()
     if event.namespace or scope is None or scope.run.run_id != event.run_id:

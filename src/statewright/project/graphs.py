@@ -42,10 +42,10 @@ def read_graph(name: str, given: Any, keys: Keys, reader: Reader) -> ServedGraph
         given = {"file" if _is_file(given) else "path": given}
         at = dict.fromkeys(_GRAPH, keys)
     elif not isinstance(given, dict):
-        reader.problem(keys, f"It must be a text or a table, and is {kind_of(given)}.", 'Write "module:graph".')
+        reader.add_problem(keys, f"It must be a text or a table, and is {kind_of(given)}.", 'Write "module:graph".')
         return ServedGraph(name=name)
-    values = reader.table(given, keys, _GRAPH, strict=True)
-    _check_place(name, cast("dict[str, Any]", given), values, keys, reader)
+    values = reader.read_table(given, keys, _GRAPH, strict=True)
+    _check_source(name, cast("dict[str, Any]", given), values, keys, reader)
     return ServedGraph(
         name=name,
         target=_target(values["path"], at["path"], reader) if "path" in values else None,
@@ -61,18 +61,20 @@ def check_names(graphs: Mapping[str, ServedGraph], workflows: Mapping[str, Any],
     """Note names that two have."""
     for name in graphs:
         if name in workflows:
-            reader.problem(("graphs", name), f"There is a [workflows.{name}] too.", "Give one of them another name.")
+            reader.add_problem(
+                ("graphs", name), f"There is a [workflows.{name}] too.", "Give one of them another name."
+            )
 
 
-def _check_place(name: str, given: Mapping[str, Any], values: Mapping[str, Any], keys: Keys, reader: Reader) -> None:
+def _check_source(name: str, given: Mapping[str, Any], values: Mapping[str, Any], keys: Keys, reader: Reader) -> None:
     if "path" in given and "file" in given:
-        reader.problem(keys, "It has both a path and a file.", "Keep one of them.")
+        reader.add_problem(keys, "It has both a path and a file.", "Keep one of them.")
     elif "path" not in given and "file" not in given:
-        reader.problem(
+        reader.add_problem(
             keys, "It has neither a path nor a file.", f'Write path = "module:graph", or file = "{name}.yaml".'
         )
     elif "file" in given and "version" in values:
-        reader.problem((*keys, "version"), "A file has its version from its content.", "Leave it away.")
+        reader.add_problem((*keys, "version"), "A file has its version from its content.", "Leave it away.")
 
 
 def _is_file(text: str) -> bool:
@@ -82,14 +84,14 @@ def _is_file(text: str) -> bool:
 def _target(text: str, keys: Keys, reader: Reader) -> str:
     if _is_file(text) or not _TARGET.fullmatch(text):
         advice = "Write it under file." if _is_file(text) else "Write it as 'module:graph' or 'file.py:graph'."
-        reader.problem(keys, f"{text!r} is no place of a graph in Python.", advice)
+        reader.add_problem(keys, f"{text!r} is no place of a graph in Python.", advice)
     return text
 
 
 def _file(text: str, keys: Keys, reader: Reader) -> Path:
     if not _is_file(text):
         advice = "A graph of Python stands under path." if ".py" in text else "Give a file of YAML or JSON."
-        reader.problem(keys, f"{text!r} does not end in .yaml, .yml or .json.", advice)
+        reader.add_problem(keys, f"{text!r} does not end in .yaml, .yml or .json.", advice)
     return reader.path(text, keys, is_wanted=Path.is_file, noun="file")
 
 
@@ -101,18 +103,18 @@ _WORKFLOW: Final = {"file": TEXT, "description": TEXT}
 
 def read_datasource(name: str, given: Any, keys: Keys, reader: Reader) -> DataSource:
     """A folder of documents."""
-    values = reader.table(given, keys, _DATASOURCE)
+    values = reader.read_table(given, keys, _DATASOURCE)
     if "folder" not in values and isinstance(given, dict) and "folder" not in given:
-        reader.problem(keys, "It has no folder.", 'Write folder = "documents".')
+        reader.add_problem(keys, "It has no folder.", 'Write folder = "documents".')
     folder = reader.path(values.get("folder", "."), (*keys, "folder"), is_wanted=Path.is_dir, noun="folder")
     return DataSource(name, folder, values.get("glob", "**"))
 
 
 def read_workflow(name: str, given: Any, keys: Keys, reader: Reader) -> ServedWorkflow:
     """A workflow that is served."""
-    values = reader.table(given, keys, _WORKFLOW)
+    values = reader.read_table(given, keys, _WORKFLOW)
     if "file" not in values and isinstance(given, dict) and "file" not in given:
-        reader.problem(keys, "It has no file.", f'Write file = "{name}.yaml".')
+        reader.add_problem(keys, "It has no file.", f'Write file = "{name}.yaml".')
     file = reader.path(values.get("file", "."), (*keys, "file"), is_wanted=Path.exists, noun="file")
     return ServedWorkflow(name, file, values.get("description"))
 
@@ -124,11 +126,11 @@ _HANDLERS: Final = {"modules": TEXTS}
 
 def read_handlers(given: Any, reader: Reader) -> tuple[str, ...]:
     """The modules that may be named in steps."""
-    modules: list[str] = reader.table(given, ("handlers",), _HANDLERS, strict=True).get("modules", [])
+    modules: list[str] = reader.read_table(given, ("handlers",), _HANDLERS, strict=True).get("modules", [])
     for one in modules:
         if one.endswith(".py") or not all(part.isidentifier() for part in one.split(".")):
             advice = "Write it as Python imports it, such as 'outreach.handlers'."
-            reader.problem(("handlers", "modules"), f"{one!r} is no name of a module.", advice)
+            reader.add_problem(("handlers", "modules"), f"{one!r} is no name of a module.", advice)
     return tuple(dict.fromkeys(modules))
 
 
@@ -160,7 +162,7 @@ _LISTS: Final = ("cors_origins", "allowed_hosts", "webhook_hosts")
 
 def read_serving(given: Any, reader: Reader) -> Serving:
     """What the project says about being served."""
-    values = reader.table(given, ("serve",), _SERVE, strict=True)
+    values = reader.read_table(given, ("serve",), _SERVE, strict=True)
     if "database" in values:
         values["database"] = _database(values["database"], reader)
     for name in _LISTS:
@@ -170,13 +172,13 @@ def read_serving(given: Any, reader: Reader) -> Serving:
 
 def _database(name: str, reader: Reader) -> Any:
     if "\0" in name or not name:
-        reader.problem(("serve", "database"), "It is no path.", "Name a file, such as 'runs.db'.")
+        reader.add_problem(("serve", "database"), "It is no path.", "Name a file, such as 'runs.db'.")
         return None
     try:
         return reader.folder / path_of(name)
     except InvalidConfig as error:
         problem, _, advice = str(error).partition(". ")
-        reader.problem(("serve", "database"), f"{problem}.", advice)
+        reader.add_problem(("serve", "database"), f"{problem}.", advice)
         return None
 
 
@@ -190,22 +192,22 @@ _SECTION: Final = "spending_limits"
 
 def read_spending_limits(given: Any, reader: Reader) -> dict[str, Mapping[str, float]]:
     """The limits by the names of workspaces: what stands in the section itself is for all that have no table in it."""
-    values = reader.entries(given, (_SECTION,))
+    values = reader.read_entries(given, (_SECTION,))
     tables = {name: cast("Any", value) for name, value in values.items() if isinstance(value, dict)}
     own = {name: value for name, value in values.items() if name not in tables}
     if own and OTHERS in tables:
-        reader.problem(
+        reader.add_problem(
             (_SECTION, OTHERS),
             "The section says itself what holds for all other workspaces.",
             "Put everything that does into one of the two places.",
         )
     found = {name: _limits(table, (_SECTION, name), reader) for name, table in tables.items()}
     if own:
-        found[OTHERS] = reader.table(own, (_SECTION,), _LIMITS, strict=True)
+        found[OTHERS] = reader.read_table(own, (_SECTION,), _LIMITS, strict=True)
     return {name: limits for name, limits in found.items() if limits}
 
 
 def _limits(table: Any, keys: Keys, reader: Reader) -> Mapping[str, float]:
     if not table:
-        reader.problem(keys, "It limits nothing.", f"Give it some of {', '.join(_LIMITS)}.")
-    return reader.table(table, keys, _LIMITS, strict=True)
+        reader.add_problem(keys, "It limits nothing.", f"Give it some of {', '.join(_LIMITS)}.")
+    return reader.read_table(table, keys, _LIMITS, strict=True)

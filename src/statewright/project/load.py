@@ -69,14 +69,14 @@ def find_project(folder: Path) -> Path | None:
     """The nearest project file at a folder or above it."""
     for one in (folder, *folder.parents):
         file = one / FILE_NAME
-        if file.is_file() and not _may_be_planted(file):
+        if file.is_file() and not _is_untrusted(file):
             return file
         if (one / ".git").exists():
             return None
     return None
 
 
-def _may_be_planted(file: Path) -> bool:
+def _is_untrusted(file: Path) -> bool:
     """Whether somebody else has put it into a folder where everybody may write: it could name any module to run."""
     is_shared = os.name == "posix" and file.parent.stat().st_mode & stat.S_IWOTH
     return bool(is_shared) and file.stat().st_uid not in (os.getuid(), 0)
@@ -87,7 +87,7 @@ def read_project(text: str, file: Path) -> Project:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise WorkflowError([_broken(str(error))], source=str(file)) from None
+        raise WorkflowError([_syntax_problem(str(error))], source=str(file)) from None
     reader = Reader(text, file.parent)
     project = _read(document, reader, file)
     if reader.problems:
@@ -95,7 +95,7 @@ def read_project(text: str, file: Path) -> Project:
     return project
 
 
-def _broken(message: str) -> Problem:
+def _syntax_problem(message: str) -> Problem:
     place = _PLACE.search(message)
     line, column = (int(place[1]), int(place[2])) if place else (0, 0)
     return Problem("", line, column, f"It is no TOML: {_PLACE.sub('', message).strip()}.")
@@ -106,9 +106,9 @@ def _order(problem: Problem) -> int:
 
 
 def _read(document: dict[str, Any], reader: Reader, file: Path) -> Project:
-    sections = reader.table(document, (), _SECTIONS)
+    sections = reader.read_table(document, (), _SECTIONS)
     functions, settings = read_tools(sections.get("tools", {}), reader)
-    defaults = reader.table(sections.get("defaults", {}), ("defaults",), _DEFAULTS)
+    defaults = reader.read_table(sections.get("defaults", {}), ("defaults",), _DEFAULTS)
     graphs = _each(sections, "graphs", reader, read_graph)
     check_names(graphs, sections.get("workflows", {}), reader)
     return Project(
@@ -135,5 +135,5 @@ def _read(document: dict[str, Any], reader: Reader, file: Path) -> Project:
 def _each(
     sections: Mapping[str, Any], section: str, reader: Reader, read: Callable[[str, Any, Keys, Reader], Any]
 ) -> dict[str, Any]:
-    given = reader.entries(sections.get(section, {}), (section,))
+    given = reader.read_entries(sections.get(section, {}), (section,))
     return {name: read(name, value, (section, name), reader) for name, value in given.items()}

@@ -20,13 +20,13 @@ class Reader:
         self.folder = folder
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
-        self._lines = lines_of(text)
+        self._lines = find_lines(text)
 
-    def problem(self, keys: Keys, message: str, suggestion: str = "") -> None:
-        self.problems.append(Problem(written_path(keys), *self.mark(keys), message, suggestion))
+    def add_problem(self, keys: Keys, message: str, suggestion: str = "") -> None:
+        self.problems.append(Problem(format_path(keys), *self.mark(keys), message, suggestion))
 
-    def warn(self, keys: Keys, message: str, suggestion: str = "") -> None:
-        self.warnings.append(Problem(written_path(keys), *self.mark(keys), message, suggestion))
+    def add_warning(self, keys: Keys, message: str, suggestion: str = "") -> None:
+        self.warnings.append(Problem(format_path(keys), *self.mark(keys), message, suggestion))
 
     def line(self, keys: Keys) -> int:
         """Where a key stands, or what is nearest above it; 0 if that is nowhere."""
@@ -36,26 +36,28 @@ class Reader:
     def mark(self, keys: Keys) -> Mark:
         return Mark(self.line(keys), 1 if self.line(keys) else 0)
 
-    def table(self, given: Any, keys: Keys, forms: Mapping[str, ValueType], *, strict: bool = False) -> dict[str, Any]:
+    def read_table(
+        self, given: Any, keys: Keys, forms: Mapping[str, ValueType], *, strict: bool = False
+    ) -> dict[str, Any]:
         """The values of a table that are what they must be. A key that is not known is odd; `strict`, it is wrong."""
         found: dict[str, Any] = {}
-        note = self.problem if strict else self.warn
-        for name, value in self.entries(given, keys).items():
+        note = self.add_problem if strict else self.add_warning
+        for name, value in self.read_entries(given, keys).items():
             if name not in forms:
-                note((*keys, name), f"The key {name!r} is not known.", hint(name, forms))
-            elif self.fits(value, (*keys, name), forms[name]):
+                note((*keys, name), f"The key {name!r} is not known.", suggest_key(name, forms))
+            elif self.check_type(value, (*keys, name), forms[name]):
                 found[name] = value
         return found
 
-    def entries(self, given: Any, keys: Keys) -> dict[str, Any]:
-        return cast("dict[str, Any]", given) if self.fits(given, keys, TABLE) else {}
+    def read_entries(self, given: Any, keys: Keys) -> dict[str, Any]:
+        return cast("dict[str, Any]", given) if self.check_type(given, keys, TABLE) else {}
 
-    def fits(self, value: Any, keys: Keys, form: ValueType) -> bool:
-        if form.fits(value):
+    def check_type(self, value: Any, keys: Keys, form: ValueType) -> bool:
+        if form.accepts(value):
             return True
         # Where secrets may stand not even a part of a value is quoted.
         found = "" if keys[0] in ("integrations", "mcp", "models") else f": {json.dumps(value, default=str)[:80]}"
-        self.problem(keys, f"It must be {form.name}, and is {kind_of(value)}{found}.")
+        self.add_problem(keys, f"It must be {form.name}, and is {kind_of(value)}{found}.")
         return False
 
     def path(self, name: str, keys: Keys, *, is_wanted: Callable[[Path], bool], noun: str) -> Path:
@@ -65,13 +67,13 @@ class Reader:
         """
         place = self.folder / name
         if "\0" in name:
-            self.problem(keys, "It is no path.")
+            self.add_problem(keys, "It is no path.")
         elif not is_wanted(place):
-            self.warn(keys, f"There is no {noun} {name!r}.", "Its path is relative to this file.")
+            self.add_warning(keys, f"There is no {noun} {name!r}.", "Its path is relative to this file.")
         return place
 
 
-def hint(name: str, known: Collection[str], *, listed: bool = True) -> str:
+def suggest_key(name: str, known: Collection[str], *, listed: bool = True) -> str:
     """A sentence or two that help to find what a key should have been."""
     guess = nearest(name[:60], known)
     return (f"Did you mean {guess!r}? " if guess else "") + (f"Keys: {', '.join(known)}." if listed else "")
@@ -84,7 +86,7 @@ class ValueType(NamedTuple):
     """What a value must be."""
 
     name: str
-    fits: Callable[[Any], bool]
+    accepts: Callable[[Any], bool]
 
 
 def _of(*kinds: type) -> Callable[[Any], bool]:
@@ -161,7 +163,7 @@ _ENTRY: Final = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]
 _KEY: Final = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 
 
-def lines_of(text: str) -> dict[Keys, int]:
+def find_lines(text: str) -> dict[Keys, int]:
     """The line of each key, as far as a look at the text tells. The parser does not say where it found what."""
     lines: dict[Keys, int] = {}
     table: Keys = ()
@@ -184,6 +186,6 @@ def _keys_in(written: str) -> Keys:
     return tuple(one.strip("\"'") for one in _KEY.findall(written))
 
 
-def written_path(keys: Keys) -> str:
+def format_path(keys: Keys) -> str:
     """A way to a value as TOML writes it."""
     return ".".join(key if re.fullmatch(r"[\w-]+", key) else json.dumps(key, ensure_ascii=False) for key in keys)

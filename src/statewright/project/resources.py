@@ -21,8 +21,8 @@ from statewright.project.reader import (
     TEXTS,
     Keys,
     Reader,
-    hint,
     kind_of,
+    suggest_key,
 )
 from statewright.redaction import looks_secret
 from statewright.workflow.states.mcp import is_path
@@ -43,9 +43,9 @@ _ASSISTANT_TOOL: Final = {"name": TEXT, "integration_alias": TEXT}
 
 def read_assistant(name: str, given: Any, keys: Keys, reader: Reader) -> Assistant:
     """An assistant that the project keeps."""
-    values = reader.table(given, keys, _ASSISTANT)
+    values = reader.read_table(given, keys, _ASSISTANT)
     if "system_prompt" in values and "prompt_file" in values:
-        reader.problem(keys, "It has both a system_prompt and a prompt_file.", "Keep one of them.")
+        reader.add_problem(keys, "It has both a system_prompt and a prompt_file.", "Keep one of them.")
     prompt = values.get("system_prompt")
     if "prompt_file" in values:
         prompt = _text_in(values["prompt_file"], (*keys, "prompt_file"), reader)
@@ -64,7 +64,7 @@ def _text_in(name: str, keys: Keys, reader: Reader) -> str | None:
     try:
         return (reader.folder / name).read_bytes().decode()
     except (OSError, UnicodeDecodeError, ValueError) as error:
-        reader.problem(keys, f"The file {name!r} cannot be read: {error}.", "Its path is relative to this file.")
+        reader.add_problem(keys, f"The file {name!r} cannot be read: {error}.", "Its path is relative to this file.")
         return None
 
 
@@ -73,11 +73,11 @@ def _assistant_tools(given: Sequence[Any], keys: Keys, reader: Reader) -> tuple[
     tools: list[AssistantTool] = []
     for place, one in enumerate(given):
         at = (*keys, str(place))
-        values = {"name": one} if isinstance(one, str) else reader.table(one, at, _ASSISTANT_TOOL)
+        values = {"name": one} if isinstance(one, str) else reader.read_table(one, at, _ASSISTANT_TOOL)
         if "name" in values:
             tools.append(AssistantTool(values["name"], values.get("integration_alias"), reader.mark(keys)))
         elif isinstance(one, dict):
-            reader.problem(at, "It has no name.", "Write the name of a tool.")
+            reader.add_problem(at, "It has no name.", "Write the name of a tool.")
     return tuple(tools)
 
 
@@ -97,9 +97,9 @@ _MODEL: Final = {
 
 def read_model(name: str, given: Any, keys: Keys, reader: Reader) -> ModelSource:
     """A model that the project knows; it is connected when a workflow wants it."""
-    values = reader.table(given, keys, _MODEL)
+    values = reader.read_table(given, keys, _MODEL)
     if "name" not in values and isinstance(given, dict) and "name" not in given:
-        reader.problem(keys, "It has no name.", 'Write name = "openai:gpt-5".')
+        reader.add_problem(keys, "It has no name.", 'Write name = "openai:gpt-5".')
     if "api_key" in values:
         check_secret("api_key", values["api_key"], (*keys, "api_key"), reader)
     settings = {**values.get("settings", {}), **{key: values[key] for key in _MODEL_SETTINGS if key in values}}
@@ -114,7 +114,7 @@ def read_model(name: str, given: Any, keys: Keys, reader: Reader) -> ModelSource
 
 
 def _headers(written: dict[str, Any], keys: Keys, reader: Reader) -> dict[str, str]:
-    headers = {key: value for key, value in written.items() if reader.fits(value, (*keys, key), TEXT)}
+    headers = {key: value for key, value in written.items() if reader.check_type(value, (*keys, key), TEXT)}
     for key, value in headers.items():
         check_secret(key, value, (*keys, key), reader)
     return headers
@@ -127,14 +127,14 @@ _VARIABLE: Final = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 def read_integration(name: str, given: Any, keys: Keys, reader: Reader) -> dict[str, Any]:
     """The values of an integration, as they are written."""
-    values = reader.entries(given, keys)
+    values = reader.read_entries(given, keys)
     for key, value in values.items():
         if isinstance(value, dict):
             read_integration(name, value, (*keys, key), reader)
         elif isinstance(value, str):
             check_secret(key, value, (*keys, key), reader)
         elif not isinstance(value, int | float):
-            reader.problem((*keys, key), f"It must be a text, a number or a table, and is {kind_of(value)}.")
+            reader.add_problem((*keys, key), f"It must be a text, a number or a table, and is {kind_of(value)}.")
     return values
 
 
@@ -142,9 +142,9 @@ def check_secret(name: str, value: str, keys: Keys, reader: Reader) -> None:
     """Note a variable of the environment that is none, and warn of a secret that stands in the file itself."""
     if value.startswith("env:"):
         if not _VARIABLE.fullmatch(value):
-            reader.problem(keys, "What follows env: is no name of a variable.", "Write env:NAME.")
+            reader.add_problem(keys, "What follows env: is no name of a variable.", "Write env:NAME.")
     elif value and looks_secret(name, value):
-        reader.warn(
+        reader.add_warning(
             keys,
             f"The value of {name!r} looks like a secret that stands in the file itself.",
             "Put it into a variable of the environment and write env:NAME.",
@@ -158,24 +158,24 @@ _TOOL_SETTINGS: Final = {"allow_shell": BOOLEAN, "allow_hosts": TEXTS, "mcp_comm
 
 def read_tools(given: Any, reader: Reader) -> tuple[dict[str, str], ToolSettings]:
     """The functions as `module:function`, and the settings."""
-    entries = reader.entries(given, ("tools",))
+    entries = reader.read_entries(given, ("tools",))
     settings = {name: value for name, value in entries.items() if name in _TOOL_SETTINGS}
     functions = {name: value for name, value in entries.items() if name not in _TOOL_SETTINGS}
     good = {name: text for name, text in functions.items() if _is_function(name, text, reader)}
-    return good, _tool_settings(reader.table(settings, ("tools",), _TOOL_SETTINGS), reader)
+    return good, _tool_settings(reader.read_table(settings, ("tools",), _TOOL_SETTINGS), reader)
 
 
 def _is_function(name: str, text: Any, reader: Reader) -> bool:
     keys = ("tools", name)
     if not isinstance(text, str):
-        advice = hint(name, _TOOL_SETTINGS, listed=False) or "Write 'module:function'."
-        reader.problem(keys, f"A tool must be a text, and is {kind_of(text)}.", advice)
+        advice = suggest_key(name, _TOOL_SETTINGS, listed=False) or "Write 'module:function'."
+        reader.add_problem(keys, f"A tool must be a text, and is {kind_of(text)}.", advice)
         return False
     try:
         check_name(name)
         check_reference(name, text)
     except ToolError as error:
-        reader.problem(keys, str(error))
+        reader.add_problem(keys, str(error))
         return False
     return True
 
@@ -186,11 +186,11 @@ def _tool_settings(values: Mapping[str, Any], reader: Reader) -> ToolSettings:
         try:
             check_host(host)
         except ToolError as error:
-            reader.problem(("tools", "allow_hosts"), str(error))
+            reader.add_problem(("tools", "allow_hosts"), str(error))
     commands: list[str] = values.get("mcp_commands", [])
     for command in filter(is_path, commands):
         message = f"The program {command!r} is no name of a program."
-        reader.problem(
+        reader.add_problem(
             ("tools", "mcp_commands"), message, "Write its name without a path, or keep the server under [mcp.NAME]."
         )
     root: Path | None = None
@@ -226,14 +226,14 @@ _NOT_OF_SERVERS: Final = ("integration_alias", "single_usage")
 
 def read_mcp_server(name: str, given: Any, keys: Keys, reader: Reader) -> dict[str, Any]:
     """A server as it is written; values of the environment are looked up when it is connected."""
-    values = reader.table(given, keys, _SERVER)
+    values = reader.read_table(given, keys, _SERVER)
     for where, key, text in _texts(values):
         check_secret(key, text, (*keys, *where, key), reader)
     try:
         read_server({key: one for key, one in values.items() if key not in _NOT_OF_SERVERS}, name=name or "server")
     except InvalidConfig as error:
         if "{{" not in str(values.get("url", "")):  # an integration fills it in
-            reader.problem(keys, str(error))
+            reader.add_problem(keys, str(error))
     if "cwd" in values:
         values["cwd"] = str(reader.folder / values["cwd"])
     return values

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from statewright.errors import Problem
-from statewright.project.reader import written_path
+from statewright.project.reader import format_path
 from statewright.workflow.states.mcp import server_stanza
 from statewright.workflow.states.model import NOWHERE, Assistant, Mark
 from statewright.workflow.states.models import ModelSource
@@ -143,7 +143,7 @@ class Project:
 
 
 def _section(kind: str, id: str, *lines: str) -> str:  # noqa: A002
-    return "\n".join((f"[{kind}.{written_path((id,))}]", *lines))
+    return "\n".join((f"[{kind}.{format_path((id,))}]", *lines))
 
 
 STANZAS: Final[dict[str, Callable[[str], str]]] = {

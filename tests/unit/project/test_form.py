@@ -20,8 +20,8 @@ from statewright.project.reader import COUNT, DURATION, TEMPERATURE, TEXTS, Valu
     ],
 )
 def test_what_fits_and_what_does_not(form: ValueType, good: list[Any], bad: list[Any]) -> None:
-    assert all(map(form.fits, good))
-    assert not any(map(form.fits, bad))
+    assert all(map(form.accepts, good))
+    assert not any(map(form.accepts, bad))
 
 
 def test_values_are_called_by_what_they_are() -> None:

@@ -1,7 +1,7 @@
-"""What a conversation looks like: answers on standard output, everything else on standard error.
+"""Display of a conversation: answers on standard output, everything else on standard error.
 
-On a terminal what is not an answer is dim. Elsewhere all are plain lines. What models and tools say is never let
-command the terminal.
+On a terminal everything but answers is dim; elsewhere all lines are plain. Control characters in the output of models
+and tools never reach the terminal.
 """
 
 from __future__ import annotations
@@ -11,81 +11,81 @@ import shutil
 import sys
 from typing import IO, Any, Final
 
-from statewright.cli.chat.pieces import Pieces, Shown
-from statewright.cli.console.printing import fit
+from statewright.cli.chat.pieces import OutputPiece, OutputSequencer
+from statewright.cli.console.printing import printable_for
 from statewright.models import Usage
 from statewright.terminal_text import printable
 
 DIM, RED, BOLD, BLUE = "2", "31", "1", "34"
 _WIDTH: Final = 160
-"""Of lines about tools where there is no terminal."""
+"""Characters of a line about a tool where there is no terminal."""
 
 
 class Display:
-    """Shows one conversation."""
+    """Writes one conversation to standard output and standard error."""
 
     def __init__(self, *, reasoning: bool = False, quiet: bool = False, names_speakers: bool = False) -> None:
         self._reasoning = reasoning
         self._quiet = quiet
         self._names_speakers = names_speakers
-        self._pieces = Pieces()
+        self._pieces = OutputSequencer()
         self._open: IO[str] | None = None
-        """Where a line has been begun."""
+        """The stream with an unfinished line, if any."""
         self._is_speaking = False
-        """Whether a message has begun and has not ended."""
+        """True while a message is being written."""
         self._waits = False
-        """Whether the sign of life is on the screen."""
+        """True while the activity sign is on the screen."""
         self.last_text = ""
-        """What was said last in this run."""
+        """The last message of this run."""
 
     # -- turns
 
     def begin_turn(self) -> None:
-        """A turn begins."""
-        self._pieces = Pieces()
+        """Begin a turn."""
+        self._pieces = OutputSequencer()
 
     def end_turn(self) -> None:
-        """The turn is over: say what it has used up, if that is known and wanted."""
-        if told := told_usage(self._pieces.usage):
+        """End the turn, and show its token usage if that is known."""
+        if told := format_usage(self._pieces.usage):
             self.hint(told)
 
-    def begin(self) -> None:
-        """A run begins: on a terminal there is a sign of life until something is said."""
+    def begin_run(self) -> None:
+        """Begin a run. A terminal shows an activity sign until the first output."""
         self._is_speaking, self.last_text = False, ""
         if sys.stderr.isatty():
             self._write(sys.stderr, styled("…", DIM, sys.stderr))
             self._waits, self._open = True, None
 
-    def take(self, mode: str, part: Any) -> None:
-        """Show what a part of the stream brings."""
+    def show_part(self, mode: str, part: Any) -> None:
+        """Show a part of the stream."""
         for shown in self._pieces.take(mode, part):
             self._show(shown)
 
-    def end(self) -> None:
-        """The run is at rest."""
+    def end_run(self) -> None:
+        """End a run, and show what is still buffered."""
         for shown in self._pieces.end():
             self._show(shown)
         self.stop_waiting()
         self._end_line()
 
     def stop_waiting(self) -> None:
-        """Take the sign of life away."""
+        """Remove the activity sign."""
         if self._waits:
             self._waits = False
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
     def leave(self) -> None:
-        """Give the terminal back in the middle of something."""
+        """Leave the terminal on a new line, in the middle of whatever was shown."""
         self.stop_waiting()
         self._write(sys.stderr, "\n")
 
     def answer(self, text: str) -> None:
-        """Show an answer that did not come in pieces."""
-        self._show(Shown("text", text))
-        self._show(Shown("end"))
+        """Show an answer that was not streamed."""
+        self._show(OutputPiece("text", text))
+        self._show(OutputPiece("end"))
 
-    def _show(self, shown: Shown) -> None:
+    def _show(self, shown: OutputPiece) -> None:
         match shown.kind:
             case "text":
                 self._say(shown)
@@ -104,33 +104,33 @@ class Display:
                 self._is_speaking = False
                 self._end_line()
 
-    def _say(self, shown: Shown) -> None:
+    def _say(self, shown: OutputPiece) -> None:
         if not self._is_speaking:
             self._is_speaking, self.last_text = True, ""
             self._end_line()
             if self._names_speakers and shown.name:
                 self._write(sys.stdout, f"{styled(shown.name, BOLD, sys.stdout)}: ")
         self.last_text += shown.text
-        self._write(sys.stdout, fit(shown.text, sys.stdout))
+        self._write(sys.stdout, printable_for(shown.text, sys.stdout))
 
     # -- lines
 
     def note(self, text: str) -> None:
-        """A line beside the conversation, shortened to one line of the terminal."""
+        """Show a note, cut to one line of the terminal."""
         self.line(shortened(text), DIM)
 
     def hint(self, text: str) -> None:
-        """Lines that help, for those who want help."""
+        """Show hints, unless the display is quiet."""
         if not self._quiet:
             self.line(text, DIM)
 
     def line(self, text: str, style: str = "") -> None:
-        """Lines on standard error."""
+        """Write lines to standard error."""
         self._end_line()
         self._write(sys.stderr, styled(text, style, sys.stderr) + "\n")
 
     def error(self, text: str, *details: str) -> None:
-        """What went wrong, on one line, and details on lines of their own."""
+        """Show an error on one line, and each detail on a line of its own."""
         self.line(f"Error: {' '.join(text.split())}", RED)
         for detail in details:
             self.line(detail, DIM)
@@ -149,7 +149,7 @@ class Display:
 
 
 def styled(text: str, style: str, file: IO[str]) -> str:
-    """Text in a style where the file is a terminal, without what would command it."""
+    """Return text for a stream: styled and without control characters for a terminal, else unchanged."""
     if not file.isatty():
         return text
     plain = printable(text)
@@ -157,14 +157,14 @@ def styled(text: str, style: str, file: IO[str]) -> str:
 
 
 def shortened(text: str) -> str:
-    """Text on one line, cut where the terminal ends."""
+    """Return text on one line, cut to the width of the terminal."""
     line = " ".join(text.split())
     width = shutil.get_terminal_size().columns - 1 if sys.stderr.isatty() else _WIDTH
     return line if len(line) <= width else f"{line[: max(width - 1, 1)]}…"
 
 
-def told_usage(usage: Usage) -> str:
-    """What a turn has used up, in words; empty if that is not known."""
+def format_usage(usage: Usage) -> str:
+    """Return the token usage and cost as text; empty if unknown."""
     if not usage.tokens:
         return ""
     cost = f", ${usage.cost:.4f}" if usage.cost else ""

@@ -1,4 +1,4 @@
-"""Lines that somebody types, or that stand in a file or come through a pipe."""
+"""Input of a conversation: lines from a terminal, a file or a pipe, and the commands among them."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import sys
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.failure import UsageError
 from statewright.cli.console.printing import warn
 from statewright.errors import nearest, suggestion
 
 
 class Lines:
-    """Standard input, line by line. On a terminal lines can be edited, and called back with the arrow keys."""
+    """Standard input, line by line. On a terminal, lines can be edited and recalled with the arrow keys."""
 
     def __init__(self) -> None:
         stdin: Any = sys.stdin
         self.is_terminal: bool = stdin.isatty()
         if self.is_terminal:
-            with suppress(ImportError):  # not every system has it
+            with suppress(ImportError):  # not available on every system
                 import readline  # noqa: F401  # pyright: ignore[reportUnusedImport]  # input() uses it then
         elif isinstance(stdin, io.TextIOWrapper):
             stdin.reconfigure(errors="replace")
 
     def read(self, prompt: str) -> str | None:
-        """The next line; None at the end of the input. The prompt is shown on a terminal only."""
+        """Return the next line, or None at the end of the input. The prompt is shown on a terminal only."""
         if not self.is_terminal:
             line = sys.stdin.readline()
             return line.rstrip("\r\n") if line else None
@@ -36,7 +36,7 @@ class Lines:
             return None
 
 
-# -- Commands within a conversation: lines that begin with a slash.
+# -- commands: lines that begin with a slash
 
 COMMANDS: Final = {
     "exit": "leaves; the thread is kept",
@@ -50,25 +50,25 @@ COMMANDS: Final = {
 
 
 class Command(NamedTuple):
-    """One of them."""
+    """A command that was typed."""
 
     name: str
 
 
 def read_command(text: str) -> Command | None:
-    """The command that a line is; None for what is none."""
+    """Return the command of a line, or None if the line is not a command."""
     name = text.strip().removeprefix("/")
     return Command(name) if name in COMMANDS and text.strip().startswith("/") else None
 
 
-def check_is_text(text: str) -> None:
-    """Raise WrongUse for what looks like a command and is none: a word alone, or one that is nearly a command."""
+def check_is_not_command(text: str) -> None:
+    """Raise UsageError for an unknown command: a single word after a slash, or a near miss of a command."""
     word, *more = text.split()
     known = [f"/{name}" for name in COMMANDS]
     if word.startswith("/") and word[1:].isalpha() and (not more or nearest(word, known)):
-        raise WrongUse(f"There is no command {word!r}. {suggestion(word, known, noun='Commands')}")
+        raise UsageError(f"There is no command {word!r}. {suggestion(word, known, noun='Commands')}")
 
 
-def told_commands() -> str:
-    """The list of them."""
+def format_commands() -> str:
+    """Return the list of commands with their descriptions."""
     return "\n".join(f"/{name:8} {meaning}" for name, meaning in COMMANDS.items())

@@ -1,4 +1,4 @@
-"""Turns of a conversation: a run that is followed to its rest, its questions answered on the way."""
+"""Turns of a conversation: runs that are streamed until they are idle, with their questions answered."""
 
 from __future__ import annotations
 
@@ -11,122 +11,126 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from statewright.checkpoint import Interrupt
 from statewright.cli.chat.display import Display
 from statewright.cli.chat.input import Command
-from statewright.cli.chat.questions import Asker
-from statewright.cli.chat.subject import Subject
-from statewright.cli.console.failure import place_lines, said
-from statewright.cli.console.table import moment
-from statewright.cli.threads.describe import due_nodes, status_of
-from statewright.cli.workflow.follow import told_question
+from statewright.cli.chat.questions import QuestionPrompt
+from statewright.cli.chat.subject import ChatTarget
+from statewright.cli.console.failure import failure_message, location_lines
+from statewright.cli.console.table import format_instant
+from statewright.cli.threads.describe import due_nodes, thread_status
+from statewright.cli.workflow.follow import format_question
 from statewright.errors import InvalidResume, StatewrightError, ThreadBusy
 from statewright.futures import resolve
 from statewright.graph import Command as GraphCommand
 from statewright.runtime import OnBusy
 
 Ending = Literal["done", "failed", "stopped", "waiting"]
-"""How a turn ended: `stopped` by its user; `waiting` where a question is left open."""
+"""How a turn ended: `stopped` by the user, or `waiting` with an open question."""
 
 
-class Standing(NamedTuple):
-    """Where a thread stands."""
+class ThreadStatus(NamedTuple):
+    """The status of a thread, its open questions and the nodes that are due."""
 
     status: str
     questions: Sequence[Interrupt] = ()
-    ahead: Sequence[str] = ()
+    due_nodes: Sequence[str] = ()
     """The nodes that are due."""
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether its last run failed, was stopped, was killed, or is still going on."""
+        """True if the last run failed, was stopped or killed, or is still running."""
         return self.status in ("failed", "pending", "running")
 
     @property
     def waits(self) -> bool:
-        """Whether its run waits for something, or stands at a breakpoint."""
+        """True if the run waits for an answer or an event, or is paused at a breakpoint."""
         return self.status in ("waiting", "paused")
 
 
-NOWHERE: Final = Standing("new")
+NEW_THREAD: Final = ThreadStatus("new")
 
 
-class _Input(NamedTuple):
-    """With what a run goes on."""
+class _NextInput(NamedTuple):
+    """Input with which the run continues."""
 
     given: Any
 
 
 class Turns:
-    """The turns on one thread. All run on one event loop, which keeps the connections to models open."""
+    """The turns of one thread. All run on one event loop, so that connections to models stay open."""
 
-    def __init__(self, subject: Subject, thread: str, display: Display, asker: Asker, loop: asyncio.Runner) -> None:
+    def __init__(
+        self, subject: ChatTarget, thread: str, display: Display, asker: QuestionPrompt, loop: asyncio.Runner
+    ) -> None:
         self._subject = subject
         self._display = display
         self._asker = asker
         self._loop = loop
         self._config = {"thread_id": thread}
-        self.left_by: Command | None = None
-        """The command that was given in the place of an answer."""
+        self.pending_command: Command | None = None
+        """The command that was typed in place of an answer."""
 
     # -- turns
 
     def say(self, text: str) -> Ending:
-        """Let a turn begin with what the user says. What is unfinished on the thread is left."""
-        return self._turn(lambda: self._until_rest(self._subject.given(text)))
+        """Run a turn for a user's message. Unfinished work of the thread is discarded."""
+        return self._turn(lambda: self._run_until_idle(self._subject.make_input(text)))
 
-    def go_on(self) -> Ending:
-        """Go on where the thread stands: ask what is open, or run what is due."""
-        return self._turn(lambda: self._from_here(self.standing()))
+    def resume(self) -> Ending:
+        """Resume the thread: ask its open questions, or run the nodes that are due."""
+        return self._turn(lambda: self._resume_from(self.thread_status()))
 
     def _turn(self, run: Callable[[], Ending]) -> Ending:
-        self.left_by = None
+        self.pending_command = None
         self._display.begin_turn()
         ending = run()
         self._display.end_turn()
         return ending
 
-    def _from_here(self, standing: Standing) -> Ending:
-        after = _Input(None) if standing.is_unfinished else self._after(standing)
-        return self._until_rest(after.given) if isinstance(after, _Input) else after
+    def _resume_from(self, standing: ThreadStatus) -> Ending:
+        after = _NextInput(None) if standing.is_unfinished else self._next_input(standing)
+        return self._run_until_idle(after.given) if isinstance(after, _NextInput) else after
 
-    def _until_rest(self, given: Any) -> Ending:
-        """Run, and ask what comes up, until the run is at rest or is left."""
+    def _run_until_idle(self, given: Any) -> Ending:
+        """Run and ask questions until the run is idle or the user leaves it."""
         while True:
-            self._display.begin()
+            self._display.begin_run()
             ending = self._run(given)
-            self._display.end()
-            after = self._after(self.standing()) if ending == "done" else ending
-            if not isinstance(after, _Input):
+            self._display.end_run()
+            after = self._next_input(self.thread_status()) if ending == "done" else ending
+            if not isinstance(after, _NextInput):
                 return after
             given = after.given
 
-    def _after(self, standing: Standing) -> Ending | _Input:
-        """With what the run goes on: the answers to all that is open; or how the turn ended."""
+    def _next_input(self, standing: ThreadStatus) -> Ending | _NextInput:
+        """Ask the open questions and return the answers as the next input; or how the turn ended."""
         if standing.status == "paused":
             return self._at_breakpoint(standing)
         answers: dict[str, Any] = {}
         for question in standing.questions:
             if question.kind != "question":
-                self._display.note(f"The run waits: {told_question(question)}. Continue it with `statewright resume`.")
+                self._display.note(
+                    f"The run waits: {format_question(question)}. Continue it with `statewright resume`."
+                )
                 continue
             answer = self._asker.ask(question)
             if isinstance(answer, Command):
-                return self._left(answer)
+                return self._leave_with(answer)
             answers[question.id] = answer
         if answers:
-            return _Input(cast(Any, GraphCommand)(resume=answers))
+            return _NextInput(cast(Any, GraphCommand)(resume=answers))
         return "waiting" if standing.questions else "done"
 
-    def _at_breakpoint(self, standing: Standing) -> Ending | _Input:
-        """Go on at a breakpoint, with an answer where one is taken."""
-        names = ", ".join(dict.fromkeys(standing.ahead))
+    def _at_breakpoint(self, standing: ThreadStatus) -> Ending | _NextInput:
+        """Ask at a breakpoint, and return the next input or how the turn ended."""
+        names = ", ".join(dict.fromkeys(standing.due_nodes))
         takes_answer = self._subject.answers_pauses
         wanted = "Your answer goes on with it" if takes_answer else "Anything goes on with it"
-        answer = self._asker.ask_at(f"The run stopped before {names}. {wanted}, /skip leaves it.")
+        answer = self._asker.ask_at_breakpoint(f"The run stopped before {names}. {wanted}, /skip leaves it.")
         if isinstance(answer, Command):
-            return self._left(answer)
-        return _Input(cast(Any, GraphCommand)(resume=answer) if takes_answer else None)
+            return self._leave_with(answer)
+        return _NextInput(cast(Any, GraphCommand)(resume=answer) if takes_answer else None)
 
-    def _left(self, command: Command) -> Ending:
-        self.left_by = command
+    def _leave_with(self, command: Command) -> Ending:
+        self.pending_command = command
         return "waiting"
 
     # -- runs
@@ -136,21 +140,21 @@ class Turns:
             if not self._loop.run(self._follow(given)):
                 self._display.line("Stopped. /retry continues.")
                 return "stopped"
-            self._tell_answer()
-        except InvalidResume as error:  # the question is still open, and is asked again
+            self._show_answer()
+        except InvalidResume as error:  # the question is still open, so it is asked again
             self._display.error(str(error))
         except Exception as error:
-            self._display.error(said(error), *place_lines(error))
+            self._display.error(failure_message(error), *location_lines(error))
             return "failed"
         return "done"
 
     async def _follow(self, given: Any) -> bool:
-        """Show a run while it goes; whether it came to its rest, for the user may stop it."""
+        """Stream a run to the display. False if the user stopped it."""
         try:
             try:
                 await self._show(given, "reject")
             except ThreadBusy:
-                self._tell_busy()
+                self._show_busy()
                 await self._show(given, "enqueue")
         except asyncio.CancelledError:
             return False
@@ -168,17 +172,17 @@ class Turns:
         )
         async with aclosing(parts):
             async for _, mode, part in parts:
-                self._display.take(mode, part)
+                self._display.show_part(mode, part)
 
-    def _tell_busy(self) -> None:
+    def _show_busy(self) -> None:
         lease = resolve(self._saver.lease(self._config["thread_id"]))
-        until = f", until {moment(lease.until)} at most if it was killed" if lease is not None else ""
+        until = f", until {format_instant(lease.until)} at most if it was killed" if lease is not None else ""
         self._display.line(f"Another run holds the thread. Waiting for it{until}. Ctrl-C gives up.")
 
-    def _tell_answer(self) -> None:
-        """Say what the state holds as the answer, if nobody has said it."""
+    def _show_answer(self) -> None:
+        """Show the answer in the state, unless it was streamed."""
         snapshot = self._subject.app.get_state(self._config)
-        answer = self._subject.answer(snapshot.values, is_over=not snapshot.next)
+        answer = self._subject.final_answer(snapshot.values, is_over=not snapshot.next)
         if answer and not is_same_answer(answer, self._display.last_text):
             self._display.answer(answer)
 
@@ -188,20 +192,22 @@ class Turns:
     def _saver(self) -> Any:
         return self._subject.app.checkpointer
 
-    def standing(self) -> Standing:
-        """Where the thread stands now."""
+    def thread_status(self) -> ThreadStatus:
+        """Return the current status of the thread."""
         thread = self._config["thread_id"]
         saved = resolve(self._saver.load(thread))
         if saved is None:
-            return NOWHERE
-        return Standing(status_of(saved, resolve(self._saver.lease(thread))), saved.pending.open, due_nodes(saved))
+            return NEW_THREAD
+        return ThreadStatus(
+            thread_status(saved, resolve(self._saver.lease(thread))), saved.pending.open, due_nodes(saved)
+        )
 
-    def past(self) -> Sequence[tuple[str, str]]:
-        """What has been said, as speakers with their texts."""
+    def past_messages(self) -> Sequence[tuple[str, str]]:
+        """Return the conversation so far as pairs of speaker and text."""
         try:
-            messages = self._subject.past(self._subject.app.get_state(self._config).values)
+            messages = self._subject.past_messages(self._subject.app.get_state(self._config).values)
         except StatewrightError as error:
-            self._display.error(said(error))
+            self._display.error(failure_message(error))
             return ()
         return [(_speaker(one), one.text) for one in messages if one.role in ("user", "assistant") and one.text]
 
@@ -211,7 +217,7 @@ def _speaker(message: Any) -> str:
 
 
 def is_same_answer(one: str, other: str) -> bool:
-    """Whether two texts say the same: as they stand, or as JSON."""
+    """Return True if two texts are equal, literally or as JSON."""
     if one.strip() == other.strip():
         return True
     try:

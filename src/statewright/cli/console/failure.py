@@ -1,4 +1,4 @@
-"""How a command ends when it can't do what it was asked for."""
+"""Errors of the command line: usage errors, exit codes, and where in the user's code a failure was raised."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from statewright.errors import (
     WrongKey,
 )
 
-DONE, FAILED, WRONG_USE, WAITING, CANCELLED, TERMINATED = 0, 1, 2, 3, 130, 143
+DONE, FAILED, USAGE_ERROR, WAITING, CANCELLED, TERMINATED = 0, 1, 2, 3, 130, 143
 """The exit codes."""
-_ASKED_WRONGLY = (
+_USAGE_ERRORS = (
     CheckpointConflict,
     CheckpointNotFound,
     EmptyInputError,
@@ -49,22 +49,22 @@ _ASKED_WRONGLY = (
     Unauthorized,
     WrongKey,
 )
-"""What another command line would have avoided; the rest are failures."""
+"""Errors reported as usage errors (exit code 2), because another command line would have avoided them."""
 
 
-class WrongUse(Exception):
-    """The command was asked for something that cannot be; one sentence says what, and what to do."""
+class UsageError(Exception):
+    """The command line is wrong; the message says what is wrong and what to do."""
 
 
-def end(message: str, code: int) -> NoReturn:
-    """Say why on standard error, and leave."""
+def exit_with(message: str, code: int) -> NoReturn:
+    """Print a message on standard error and exit."""
     warn(message)
     raise SystemExit(code)
 
 
-def told(error: StatewrightError) -> str:
-    """What an error says, and its code for those who look it up."""
-    if isinstance(error, UnansweredInterrupts):  # whose own advice is for callers in Python
+def message_of(error: StatewrightError) -> str:
+    """Return the message of an error followed by its error code."""
+    if isinstance(error, UnansweredInterrupts):  # its own message advises callers in Python
         return (
             f"Thread {error.thread_id!r} waits for answers ({', '.join(error.open_ids)}), so new input would throw its "
             f"work away. Answer with `statewright resume`, or give another --thread. [{error.code}]"
@@ -73,31 +73,31 @@ def told(error: StatewrightError) -> str:
     return f"{error}{hint} [{error.code}]"
 
 
-def said(error: Exception) -> str:
-    """What failed in a run, and in which node."""
+def failure_message(error: Exception) -> str:
+    """Return the type and message of an error, with the node that raised it."""
     places = [note for note in getattr(error, "__notes__", ()) if note.startswith("in node")]
-    sentence = told(error) if isinstance(error, StatewrightError) else str(error)
+    sentence = message_of(error) if isinstance(error, StatewrightError) else str(error)
     return f"{type(error).__name__}: {sentence}{f' ({places[0]})' if places else ''}"
 
 
-def place_lines(error: Exception) -> list[str]:
-    """The line that says where in the user's code it failed; no line if it was nowhere in it."""
+def location_lines(error: Exception) -> list[str]:
+    """Return a line with the location of the failure in the user's code; empty if it did not fail there."""
     line = user_line(error)
     return [f"  {line}"] if line is not None else []
 
 
-def exit_code_of(error: StatewrightError) -> int:
-    """How a command ends that meets the error."""
-    return WRONG_USE if isinstance(error, _ASKED_WRONGLY) else FAILED
+def exit_code_for(error: StatewrightError) -> int:
+    """Return the exit code for an error."""
+    return USAGE_ERROR if isinstance(error, _USAGE_ERRORS) else FAILED
 
 
-# -- Where an error was raised, as its user sees it: a line of their own code, not one of a library.
+# -- the location of a failure: a line of the user's own code, not of a library
 
 
 def user_line(error: BaseException) -> str | None:
     """Return `at FILE:LINE in FUNCTION` for the innermost line of the user's code; None if there is none.
 
-    What an error was raised from counts if the error itself has not passed through code of the user.
+    The cause of an error is searched if the error itself has not passed through the user's code.
     """
     for link in _chain(error):
         frames = traceback.extract_tb(link.__traceback__)
@@ -108,7 +108,7 @@ def user_line(error: BaseException) -> str | None:
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """The error, then what it was raised from; of a group its first member goes before the group."""
+    """Return the error followed by its causes; the first member of a group comes before the group."""
     found: list[BaseException] = []
     link: BaseException | None = error
     while link is not None and all(link is not one for one in found):
@@ -120,7 +120,7 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def _is_users(filename: str) -> bool:
-    """Whether a file is neither generated, nor installed, nor a part of Python or of this library."""
+    """Return True for the user's code: not generated, not installed, not part of Python or of this library."""
     path = Path(filename)
     if not path.is_file() or {"site-packages", "dist-packages"} & set(path.parts):
         return False
@@ -135,9 +135,9 @@ def _library_folders() -> tuple[Path, ...]:
 
 
 def _relative_path(filename: str) -> str:
-    """A path as people here would write it: relative if it is below the current folder."""
+    """Return a path relative to the current folder if it is below that, else the absolute path."""
     path = Path(filename).resolve()
     try:
         return str(path.relative_to(Path.cwd().resolve()))
-    except (OSError, ValueError):  # the folder is gone, or is another one
+    except (OSError, ValueError):  # the current folder was deleted, or does not contain the file
         return str(path)

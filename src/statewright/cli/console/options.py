@@ -1,4 +1,4 @@
-"""The options that commands share. Nothing is loaded for them: what they mean is in `database`."""
+"""Options shared by several commands. Light to import; `cli.db.database` interprets the values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 VARIABLE: Final = "STATEWRIGHT_DATABASE"
 DEFAULT: Final = Path(".statewright/runs.db")
 MEMORY: Final = "memory:"
-"""In place of a path: nothing is saved."""
+"""Value of --database that saves nothing."""
 
 DatabaseOption = Annotated[
     str | None,

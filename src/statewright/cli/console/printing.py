@@ -1,6 +1,7 @@
-"""All output of commands: what goes to a terminal has no characters that command it.
+"""Output of all commands. Text for a terminal is stripped of control characters.
 
-Names, errors and values come from models, tools, states and files of others. Other programs get them as they are.
+Names, errors and values come from models, tools, states and foreign files, so they may contain escape sequences. Output
+to a pipe or a file is not altered.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def say(text: object = "", *, file: IO[str] | None = None, flush: bool = False) -> None:
-    """Print a line, on standard output unless another stream is given."""
+    """Print a line on standard output, or on another stream."""
     stream = file if file is not None else sys.stdout
-    print(fit(str(text), stream), file=stream, flush=flush)
+    print(printable_for(str(text), stream), file=stream, flush=flush)
 
 
 def warn(text: object) -> None:
@@ -25,13 +26,13 @@ def warn(text: object) -> None:
     say(text, file=sys.stderr)
 
 
-def fit(text: str, file: IO[str]) -> str:
-    """Return the text as the stream may have it."""
+def printable_for(text: str, file: IO[str]) -> str:
+    """Return the text as it may be written to the stream: without control characters for a terminal."""
     return printable(text) if file.isatty() else text
 
 
 def console(**options: Any) -> Console:
-    """Make a Rich console whose styles reach the terminal, and whose texts cannot command it."""
+    """Return a Rich console that strips control characters from text, but keeps its own styles."""
     from statewright.cli.console.rich_console import PrintableConsole
 
     return PrintableConsole(**options)

@@ -1,4 +1,4 @@
-"""Progress on a terminal: a line a node, with how often it ran, for how long, and what it waits for."""
+"""Progress display on a terminal: one line per node with its number of runs, its time and what it waits for."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _WAITS: Final = {"question": "waits for an answer", "event": "waits for an event
 
 @dataclass(slots=True)
 class NodeProgress:
-    """The tasks of one node, counted; `seconds` is wall time in which at least one of them ran."""
+    """Counts of the tasks of one node; `seconds` is the wall time during which at least one of them ran."""
 
     running: int = 0
     finished: int = 0
     failed: int = 0
     seconds: float = 0.0
     expected: int = 0
-    """Tasks of the present superstep, if they are known; `done` of them have ended."""
+    """Tasks of the current superstep, if known; `done` of them have ended."""
     done: int = 0
     waiting: Counter[str] = field(default_factory=Counter[str])
-    """Tasks that wait, by the kind of what they wait for."""
+    """Waiting tasks by the kind of their interrupt."""
     since: float = 0.0
-    """When the first of those that run now was started."""
+    """When the first of the tasks that are running now was started."""
 
     @property
     def text(self) -> str:
-        """How far the node is: of a fan-out as a share, else how often it ran; and what its tasks wait for."""
+        """Describe the progress: `3 of 7` for a fan-out, else the number of runs, and what its tasks wait for."""
         share = self.expected > 1 and self.done < self.expected and not self.waiting
         ran = f"{self.done} of {self.expected}" if share else f"{self.finished}×" if self.finished else ""
         waits = [f"{_WAITS[kind]}{f' ({count} tasks)' if count > 1 else ''}" for kind, count in self.waiting.items()]
@@ -49,7 +49,7 @@ class NodeProgress:
 
 
 class Progress:
-    """Follows the `tasks` and `checkpoints` parts of a stream. Draws on standard error if that is a terminal."""
+    """Follows the `tasks` and `checkpoints` parts of a stream, and draws on standard error if that is a terminal."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeProgress] = {}
@@ -59,7 +59,7 @@ class Progress:
 
     @property
     def modes(self) -> list[StreamMode]:
-        """The modes of the stream that are needed."""
+        """The stream modes to subscribe to."""
         return ["tasks", "checkpoints"] if self._live is not None else ["tasks"]
 
     def __enter__(self) -> Self:
@@ -74,7 +74,7 @@ class Progress:
             self._live.stop()
 
     def take(self, part: dict[str, Any]) -> None:
-        """Count the start or the end of a task, or the tasks that a checkpoint says are next."""
+        """Record the start or end of a task, or the tasks that a checkpoint lists as next."""
         if "next" in part:
             for name, count in Counter[str](part["next"]).items():
                 self._node(name).expected, self._node(name).done = count, 0
@@ -102,7 +102,7 @@ class Progress:
         now = time.monotonic()
         for name, node in self.nodes.items():
             if not (node.running or node.done or node.finished or node.failed):
-                continue  # it is due, and has not begun
+                continue  # due, but not started yet
             table.add_row(_sign(node), escape(name), node.text, f"{node.elapsed(now):.2f} s")
         return table
 

@@ -1,4 +1,4 @@
-"""Rich's console, but for text that commands terminals."""
+"""A Rich console that strips control characters. A module of its own, because Rich is slow to import."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from statewright.terminal_text import printable
 
 
 class PrintableConsole(Console):
-    """Leaves out of texts what `printable` does; styles and control segments are Rich's own."""
+    """Strips from text what `printable` strips; styles and control segments of Rich stay."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Generate the segments of something to be shown."""
+        """Yield the segments of a renderable."""
         for segment in super().render(renderable, options):
             if segment.control:
                 yield segment

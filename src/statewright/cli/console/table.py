@@ -1,6 +1,6 @@
-"""Tables on standard output: no wider than the terminal if there is one, a line a record for other programs.
+"""Tables on standard output: as wide as the terminal at most, or one line per record in a pipe.
 
-Nothing is cut off. On a terminal a cell that is too long is folded; elsewhere every cell stands whole on its line.
+Nothing is cut off. On a terminal a long cell is folded; elsewhere a cell is never broken.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class Column(NamedTuple):
     """A column of a table."""
 
     title: str = ""
-    whole: bool = False
-    """Whether it holds names to be copied: their words are broken only where there is no other way."""
+    keep_words: bool = False
+    """True for names that users copy: words are broken only as the last resort."""
     right: bool = False
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows, under titles if the columns have some. Nothing is cut off: what is too long is folded."""
+    """Print rows, under titles if the columns have titles. Long cells are folded, never cut off."""
     cells = [[_cell(cell) for cell in row] for row in rows]
     terminal = console(highlight=False)
     widths = [
@@ -47,12 +47,12 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> 
 
 
 def print_fields(fields: Iterable[tuple[str, object]]) -> None:
-    """Print names with what they mean, a line each."""
-    print_table([Column(whole=True), Column()], [(Text(name, "bold"), meaning) for name, meaning in fields])
+    """Print names and values, one pair per line."""
+    print_table([Column(keep_words=True), Column()], [(Text(name, "bold"), meaning) for name, meaning in fields])
 
 
 def _cell(value: object) -> Text:
-    """A cell without breaks: each row is one record."""
+    """Return a cell without line breaks, since each row is one record."""
     text = value if isinstance(value, Text) else Text(str(value))
     if text.plain.isprintable():
         return text
@@ -60,7 +60,7 @@ def _cell(value: object) -> Text:
 
 
 def _shrink(widths: list[int], columns: Sequence[Column], cells: Sequence[Sequence[Text]], room: int) -> None:
-    """Make columns narrower until they fit: the widest first, names last of all, the first column after the others."""
+    """Make columns narrower until they fit: the widest first, names last, and of those the first column last."""
     if sum(widths) <= room:
         return
     widths[:] = [min(width, max(room, 1)) for width in widths]
@@ -72,15 +72,15 @@ def _shrink(widths: list[int], columns: Sequence[Column], cells: Sequence[Sequen
         )
         for place, column in enumerate(columns)
     ]
-    usual = [word if column.whole else min(word, _NARROW) for column, word in zip(columns, words, strict=True)]
-    narrow = [word if column.whole else min(word, _NARROWEST) for column, word in zip(columns, words, strict=True)]
+    usual = [word if column.keep_words else min(word, _NARROW) for column, word in zip(columns, words, strict=True)]
+    narrow = [word if column.keep_words else min(word, _NARROWEST) for column, word in zip(columns, words, strict=True)]
     first_alone = [words[0], *(min(word, _NARROWEST) for word in words[1:])]
     for floors in (usual, narrow, first_alone, [1] * len(columns)):
         _shrink_to(widths, floors, room)
 
 
 def _shrink_to(widths: list[int], floors: Sequence[int], room: int) -> None:
-    """Take from the widest column what is too much, as long as one is wider than its floor."""
+    """Shrink the widest column until the table fits or every column has reached its minimum."""
     while (excess := sum(widths) - room) > 0:
         wide = [place for place in range(len(widths)) if widths[place] > floors[place]]
         if not wide:
@@ -98,14 +98,14 @@ def _print(terminal: Console, table: Table) -> None:
     terminal.file.write(f"{written}\n")  # its styles are the console's own, and its texts are printable
 
 
-def moment(instant: datetime) -> str:
-    """An instant as people here read it: local time, to the second."""
+def format_instant(instant: datetime) -> str:
+    """Return an instant in local time, to the second."""
     return instant.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 _GAP: Final = 2
-"""Columns of the terminal between two of a table."""
+"""Characters between two columns."""
 _NARROW: Final = 8
-"""To how little a column may shrink; most names of nodes are no longer."""
+"""Preferred minimum width of a column, in characters; most node names fit into it."""
 _NARROWEST: Final = 4
-"""To how little it may shrink where names of other columns would be broken otherwise."""
+"""Minimum width where names in other columns would have to be broken otherwise."""

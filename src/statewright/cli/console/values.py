@@ -1,4 +1,4 @@
-"""States on standard output: for people, or as JSON."""
+"""Values on standard output, as JSON: coloured on a terminal, plain elsewhere."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from statewright.cli.console.printing import say
 from statewright.messages import Message
 
 
-def as_json(value: Any) -> str:
-    """One JSON document; what JSON does not know is turned into what comes nearest."""
+def to_json(value: Any) -> str:
+    """Return a value as an indented JSON document; values without a JSON form are converted."""
     return json.dumps(jsonable(value), ensure_ascii=False, allow_nan=False, indent=2)
 
 
 def jsonable(value: Any) -> Any:
-    """The value out of what JSON knows: texts as keys, numbers that are numbers, letters that can be written."""
+    """Convert a value to JSON types: string keys, finite numbers, valid Unicode."""
     if isinstance(value, str):
         return value.encode(errors="replace").decode()
     if value is None or isinstance(value, bool | int):
@@ -30,7 +30,7 @@ def jsonable(value: Any) -> Any:
         return {_key(key): jsonable(content) for key, content in items}
     if isinstance(value, list | tuple):
         return [jsonable(one) for one in cast(list[Any], value)]
-    return jsonable(plain(value))
+    return jsonable(to_plain(value))
 
 
 def _key(key: Any) -> str:
@@ -38,8 +38,8 @@ def _key(key: Any) -> str:
     return known if isinstance(known, str) else json.dumps(known)
 
 
-def plain(value: Any) -> Any:
-    """A value that JSON does not know, as one that it does, or as its repr."""
+def to_plain(value: Any) -> Any:
+    """Convert one level of a value without a JSON form; the fallback is its repr."""
     if isinstance(value, type):
         return repr(value)
     if isinstance(value, Message):
@@ -56,12 +56,12 @@ def plain(value: Any) -> Any:
 
 
 def print_state(state: Any, *, json_wanted: bool) -> None:
-    """Print a state: pretty on a terminal, JSON if asked for or if somebody else reads it."""
+    """Print a state as JSON, coloured on a terminal unless plain JSON is wanted."""
     import sys
 
     if json_wanted or not sys.stdout.isatty():
-        say(as_json(state))
+        say(to_json(state))
         return
     from statewright.cli.console.printing import console
 
-    console().print_json(as_json(state))
+    console().print_json(to_json(state))

@@ -1,4 +1,4 @@
-"""`statewright db backup` and `restore`: a database as a whole."""
+"""`statewright db backup`, `restore` and `vacuum`: operations on the database file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import DatabaseOption, KeyOption
 from statewright.cli.console.printing import say
 from statewright.errors import DamagedDatabase, StorageUnavailable
@@ -20,20 +20,20 @@ def backup(
     database: DatabaseOption = None,
 ) -> None:
     """Copy a database, also while others write to it. An encrypted one stays encrypted."""
-    from statewright.cli.db.database import existing_path
-    from statewright.cli.db.files import copy_database, draft_beside, put_in_place, remove_database
+    from statewright.cli.db.database import existing_database
+    from statewright.cli.db.files import copy_database, draft_path, move_into_place, remove_database
 
-    path = existing_path(database)
+    path = existing_database(database)
     if target.exists() and target.samefile(path):
-        raise WrongUse("The backup would replace the database itself. Give another path.")
+        raise UsageError("The backup would replace the database itself. Give another path.")
     if target.exists() and not force:
-        raise WrongUse(f"There is a file {str(target)!r} already. Give another name, or pass --force to replace it.")
+        raise UsageError(f"There is a file {str(target)!r} already. Give another name, or pass --force to replace it.")
     if not target.parent.is_dir():
-        raise WrongUse(f"There is no folder {str(target.parent)!r} for the backup. Make it, or give another path.")
-    draft = draft_beside(target)
+        raise UsageError(f"There is no folder {str(target.parent)!r} for the backup. Make it, or give another path.")
+    draft = draft_path(target)
     try:
         copy_database(path, draft)
-        put_in_place(draft, target)
+        move_into_place(draft, target)
     except BaseException:
         remove_database(draft)
         raise
@@ -50,17 +50,19 @@ def restore(
     key_file: KeyOption = None,
 ) -> None:
     """Replace the database by a backup. Refused if the database is in use, or holds newer work."""
-    from statewright.cli.db.database import check_is_ours
-    from statewright.cli.db.files import copy_database, draft_beside, remove_database
+    from statewright.cli.db.database import check_is_database
+    from statewright.cli.db.files import copy_database, draft_path, remove_database
 
     if not source.exists():
-        raise WrongUse(f"There is no backup {str(source)!r}. Give the path of one that `statewright db backup` wrote.")
-    check_is_ours(source)
+        raise UsageError(
+            f"There is no backup {str(source)!r}. Give the path of one that `statewright db backup` wrote."
+        )
+    check_is_database(source)
     path = _path_to_restore(database, source)
-    draft = draft_beside(path)
+    draft = draft_path(path)
     try:
         copy_database(source, draft)
-        threads = _checked(draft, source, key_file)
+        threads = _check_backup(draft, source, key_file)
         if path.exists() and not force:
             check_replaceable(path, draft)
         aside = _replace(draft, path)
@@ -72,41 +74,41 @@ def restore(
 
 
 def _path_to_restore(database: str | None, source: Path) -> Path:
-    """Where the database is or will be. Raises WrongUse where none of ours can be."""
-    from statewright.cli.db.database import check_is_ours, place_of
+    """Return the path of the database to replace. Raises UsageError for a path that cannot be used."""
+    from statewright.cli.db.database import check_is_database, locate_database
 
-    path = place_of(database).path
+    path = locate_database(database).path
     if path is None:
-        raise WrongUse("There is no database to restore. Name one with --database PATH.")
+        raise UsageError("There is no database to restore. Name one with --database PATH.")
     if path.exists() and path.samefile(source):
-        raise WrongUse("The backup is the database itself. Give another path.")
+        raise UsageError("The backup is the database itself. Give another path.")
     if path.exists() and path.stat().st_size:
-        check_is_ours(path)  # somebody else's file is not written over, whatever is passed
+        check_is_database(path)  # somebody else's file is not written over, whatever is passed
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise WrongUse(f"The folder {str(path.parent)!r} cannot be made: {error.strerror}.") from error
+        raise UsageError(f"The folder {str(path.parent)!r} cannot be made: {error.strerror}.") from error
     return path
 
 
-def _checked(draft: Path, source: Path, key_file: Path | None) -> str:
-    """How many threads the backup holds. Raises what is wrong with it."""
-    from statewright.cli.db.check import Checkup
+def _check_backup(draft: Path, source: Path, key_file: Path | None) -> str:
+    """Check the heads of a backup and return its number of threads as text. Raises DamagedDatabase."""
+    from statewright.cli.db.check import DatabaseCheck
     from statewright.cli.db.database import read_key
-    from statewright.cli.threads.edit import counted
+    from statewright.cli.threads.edit import count_of
     from statewright.storage.sqlite import SqliteSaver
 
     with SqliteSaver(draft, key=read_key(key_file)) as saver:
-        checkup = Checkup(saver)
+        checkup = DatabaseCheck(saver)
         checkup.read_heads()
     problems = checkup.problems
     if problems:
-        raise DamagedDatabase(f"{counted(len(problems), 'problem')}: {problems[0]}", where=str(source))
-    return counted(len(checkup.threads), "thread")
+        raise DamagedDatabase(f"{count_of(len(problems), 'problem')}: {problems[0]}", where=str(source))
+    return count_of(len(checkup.threads), "thread")
 
 
 def check_replaceable(path: Path, draft: Path) -> None:
-    """Raise WrongUse if the database is in use, holds newer work than the backup, or can't be read."""
+    """Raise UsageError if the database is in use, holds newer work than the backup, or cannot be read."""
     from statewright.cli.db.files import is_in_use
     from statewright.cli.db.newer_work import find_newer_work
     from statewright.storage.sqlite.faults import UNREADABLE
@@ -115,24 +117,24 @@ def check_replaceable(path: Path, draft: Path) -> None:
         return
     try:
         if is_in_use(path):
-            raise WrongUse(f"The database {str(path)!r} is in use. Stop what uses it, or pass --force.")
+            raise UsageError(f"The database {str(path)!r} is in use. Stop what uses it, or pass --force.")
         newer = find_newer_work(path, draft)
     except (sqlite3.Error, *UNREADABLE) as error:
-        raise WrongUse(
+        raise UsageError(
             f"It cannot be told what {str(path)!r} holds: {error}. Pass --force to set it aside and restore the backup."
         ) from error
     if newer is not None:
-        raise WrongUse(f"The database {str(path)!r} holds {newer}. Back it up first, or pass --force to lose it.")
+        raise UsageError(f"The database {str(path)!r} holds {newer}. Back it up first, or pass --force to lose it.")
 
 
 def _replace(draft: Path, path: Path) -> Path | None:
-    """Let a database become what the draft is; where what was there went, if it could not be read."""
-    from statewright.cli.db.files import copy_database, is_in_use, put_in_place, set_aside
+    """Replace a database by the draft; an unreadable one is set aside, and its new path returned."""
+    from statewright.cli.db.files import copy_database, is_in_use, move_into_place, set_aside
 
     aside = None
     try:
         if path.exists() and path.stat().st_size and is_in_use(path):
-            copy_database(draft, path)  # in a transaction: whoever has it open sees the new state at once
+            copy_database(draft, path)  # in one transaction, so that other processes see the new state at once
             return None
     except (DamagedDatabase, sqlite3.DatabaseError) as error:
         if isinstance(error, sqlite3.OperationalError):
@@ -140,18 +142,18 @@ def _replace(draft: Path, path: Path) -> Path | None:
                 f"The database {path} cannot be replaced: {error}. Nothing was changed."
             ) from error
         aside = set_aside(path)
-    put_in_place(draft, path)
+    move_into_place(draft, path)
     return aside
 
 
-# -- `statewright db vacuum`: give the room back that deleted threads have left.
+# -- vacuum
 
 
 def vacuum(database: DatabaseOption = None, key_file: KeyOption = None) -> None:
     """Shrink the database file after `threads prune` or `threads rm`. Others cannot write meanwhile."""
-    from statewright.cli.db.database import existing_path, opened
+    from statewright.cli.db.database import existing_database, open_saver
 
-    path = existing_path(database)
-    with opened(database, key_file) as saver:
+    path = existing_database(database)
+    with open_saver(database, key_file) as saver:
         freed = saver.database.vacuum()
     say(f"Vacuumed {path}: {path.stat().st_size} bytes, {max(freed, 0)} fewer than before.")

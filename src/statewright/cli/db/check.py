@@ -1,4 +1,4 @@
-"""`statewright db check`: can everything be read?"""
+"""`statewright db check`: verify that a database is intact."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from statewright.cli.console.failure import FAILED, end
+from statewright.cli.console.failure import FAILED, exit_with
 from statewright.cli.console.options import DatabaseOption, KeyOption
 from statewright.cli.console.printing import say
 from statewright.ids import DEFAULT_WORKSPACE
@@ -25,42 +25,42 @@ def check(
     key_file: KeyOption = None,
 ) -> None:
     """Check that a database is intact and that every thread can be read. Exits with 1 if not."""
-    from statewright.cli.db.database import existing_path, opened
-    from statewright.cli.threads.edit import counted
+    from statewright.cli.db.database import existing_database, open_saver
+    from statewright.cli.threads.edit import count_of
     from statewright.errors import DamagedDatabase
 
-    path = existing_path(database)
+    path = existing_database(database)
     try:
-        with opened(database, key_file) as saver:
-            checkup = Checkup(saver)
+        with open_saver(database, key_file) as saver:
+            checkup = DatabaseCheck(saver)
             checkup.read_heads()
             if full:
                 checkup.read_all()
-    except DamagedDatabase as error:  # not even the list of tables can be read
-        _end_with([f"the file: {reason(error)}"], path)
+    except DamagedDatabase as error:  # even the list of tables is unreadable
+        _end_with([f"the file: {short_reason(error)}"], path)
     if checkup.problems:
         _end_with(checkup.problems, path)
-    what = counted(checkup.read, "checkpoint" if full else "head")
-    say(f"ok: {path}, {counted(len(checkup.threads), 'thread')}, {what} read")
+    what = count_of(checkup.read, "checkpoint" if full else "head")
+    say(f"ok: {path}, {count_of(len(checkup.threads), 'thread')}, {what} read")
 
 
 def _end_with(problems: list[str], path: Path) -> NoReturn:
-    from statewright.cli.threads.edit import counted
+    from statewright.cli.threads.edit import count_of
 
-    lines = [f"Error: {counted(len(problems), 'problem')} in {path}:", *problems]
-    end("\n  ".join(lines) + "\nA backup replaces it: statewright db restore BACKUP", FAILED)
+    lines = [f"Error: {count_of(len(problems), 'problem')} in {path}:", *problems]
+    exit_with("\n  ".join(lines) + "\nA backup replaces it: statewright db restore BACKUP", FAILED)
 
 
-class Checkup:
-    """Everything in a database read, and what could not be."""
+class DatabaseCheck:
+    """A check of a database: reads its contents and collects the problems."""
 
     def __init__(self, saver: SqliteSaver) -> None:
         self._saver = saver
         self.problems: list[str] = []
         self.lines: list[tuple[str, str, str, str]] = []
-        """Workspace, thread, namespace and branch of each line."""
+        """Workspace, thread, namespace and branch of every branch."""
         self.read = 0
-        """How many checkpoints."""
+        """Number of checkpoints read."""
         self._attempt("the file", self._check_file)
         self._attempt("the list of threads", self._list_lines)
 
@@ -70,7 +70,7 @@ class Checkup:
         return list(dict.fromkeys(line[:2] for line in self.lines))
 
     def read_heads(self) -> None:
-        """Read where every branch stands."""
+        """Read the head of every branch."""
         for workspace, thread, namespace, branch in self.lines:
             where = f"{_named(workspace, thread)}, branch {branch!r}{_inside(namespace)}"
             self._attempt(where, partial(self._read_head, workspace, thread, namespace, branch))
@@ -92,7 +92,7 @@ class Checkup:
         try:
             with_stand_ins(self._saver.serde, read)
         except StorageError as error:
-            self.problems.append(f"{what}: {reason(error)}")
+            self.problems.append(f"{what}: {short_reason(error)}")
 
     def _check_file(self) -> None:
         with self._saver.database.read() as connection:
@@ -121,7 +121,7 @@ class Checkup:
 
 
 def _named(workspace: str, thread: str) -> str:
-    """Name a thread in a message; its workspace only where that is not the default one."""
+    """Return the name of a thread for a message, with its workspace unless that is the default one."""
     return f"thread {thread!r}" + (f" of workspace {workspace!r}" if workspace != DEFAULT_WORKSPACE else "")
 
 
@@ -129,8 +129,8 @@ def _inside(namespace: str) -> str:
     return f", subgraph {namespace!r}" if namespace else ""
 
 
-def reason(error: StorageError) -> str:
-    """What an error found, without the advice to look for it."""
+def short_reason(error: StorageError) -> str:
+    """Return the message of an error without its advice."""
     return str(error).partition(". Restore a copy of it")[0]
 
 

@@ -1,6 +1,6 @@
-"""The database that a command works on: which one it is, and how it is opened.
+"""Locating and opening the database of a command.
 
-It is the one that `--database` names, else the environment, else `.statewright/runs.db`. Only `run` makes one.
+It is named by `--database`, else by the environment, else it is `.statewright/runs.db`. Only `run` creates one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from statewright.checkpoint import DEFAULT_WORKSPACE, Checkpointer, SavedCheckpoint
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import DEFAULT, MEMORY, VARIABLE
 from statewright.errors import CheckpointNotFound, InvalidConfig, suggestion
 from statewright.futures import resolve
@@ -22,60 +22,60 @@ from statewright.storage.locations import path_of
 from statewright.storage.sqlite import SqliteSaver
 
 _MARK: Final = frozenset({"threads", "checkpoints"})
-"""Tables of which a database of ours has one, whatever its format."""
+"""A database of Statewright has at least one of these tables, in every format."""
 _KEY_SIZES: Final = (16, 24, 32)
 
 
-class Place(NamedTuple):
-    """Where threads are kept."""
+class DatabaseLocation(NamedTuple):
+    """The path of a database and the options that lead to it."""
 
     path: Path | None
-    """None where nothing is kept."""
+    """None if nothing is saved."""
     options: tuple[str, ...] = ()
-    """What a later command line needs to find it again."""
+    """Options for later command lines that use the same database."""
 
 
-def place_of(database: str | None, key_file: Path | None = None) -> Place:
-    """The database that a command line means, whether it exists or not."""
+def locate_database(database: str | None, key_file: Path | None = None) -> DatabaseLocation:
+    """Return the location of the database that the command line names, whether it exists or not."""
     named = database or os.environ.get(VARIABLE)
     if named == MEMORY:
-        return Place(None)
+        return DatabaseLocation(None)
     if named in ("", ":memory:"):
-        raise WrongUse(
+        raise UsageError(
             f"{named!r} is not the path of a database. For a run that is not saved give --database {MEMORY}."
         )
     options = (*(("--database", database) if database else ()), *(("--key-file", str(key_file)) if key_file else ()))
     try:
         path = path_of(named or str(DEFAULT))
     except InvalidConfig as error:
-        raise WrongUse(str(error)) from error
-    return Place(path, options)
+        raise UsageError(str(error)) from error
+    return DatabaseLocation(path, options)
 
 
-def existing_path(database: str | None) -> Path:
-    """The path of the database. Raises WrongUse where there is none."""
-    path = place_of(database).path
+def existing_database(database: str | None) -> Path:
+    """Return the path of an existing database. Raises UsageError if there is none."""
+    path = locate_database(database).path
     if path is None:
-        raise WrongUse(f"{MEMORY} keeps nothing that could be looked at. Name a database with --database PATH.")
-    check_is_ours(path)
+        raise UsageError(f"{MEMORY} keeps nothing that could be looked at. Name a database with --database PATH.")
+    check_is_database(path)
     return path
 
 
-def check_is_ours(path: Path) -> None:
-    """Raise WrongUse for a file that does not exist, or holds something else: nobody's file is made into ours."""
+def check_is_database(path: Path) -> None:
+    """Raise UsageError for a file that does not exist or is not a database of Statewright."""
     if not path.exists():
-        raise WrongUse(
+        raise UsageError(
             f"There is no database {str(path)!r}. `statewright run FILE.py` makes one; "
             f"--database PATH or the variable {VARIABLE} names another."
         )
     if not path.is_file():
-        raise WrongUse(f"{str(path)!r} is not a file. Give the path of a database.")
-    if not _MARK & tables_of(path):
-        raise WrongUse(f"{str(path)!r} is not a database of Statewright: it holds no threads. Give another path.")
+        raise UsageError(f"{str(path)!r} is not a file. Give the path of a database.")
+    if not _MARK & list_tables(path):
+        raise UsageError(f"{str(path)!r} is not a database of Statewright: it holds no threads. Give another path.")
 
 
-def tables_of(path: Path) -> frozenset[str]:
-    """The names of the tables of a SQLite file; where it can't be read, those that let the error come up on opening."""
+def list_tables(path: Path) -> frozenset[str]:
+    """Return the tables of a SQLite file; for an unreadable one our own, so that opening it reports the error."""
     from statewright.cli.db.files import connect_to_read
 
     try:
@@ -85,41 +85,41 @@ def tables_of(path: Path) -> frozenset[str]:
         return _MARK
 
 
-def opened(database: str | None, key_file: Path | None) -> SqliteSaver:
-    """The saver of a database that exists."""
-    return SqliteSaver(existing_path(database), key=read_key(key_file))
+def open_saver(database: str | None, key_file: Path | None) -> SqliteSaver:
+    """Open the saver of an existing database."""
+    return SqliteSaver(existing_database(database), key=read_key(key_file))
 
 
 @contextmanager
-def opened_in(workspace: str, database: str | None, key_file: Path | None) -> Generator[SqliteSaver]:
-    """The saver of a workspace, given by its slug or its id, in a database that exists."""
-    with opened(database, key_file) as saver:
-        yield in_workspace(saver, workspace)
+def open_workspace_saver(workspace: str, database: str | None, key_file: Path | None) -> Generator[SqliteSaver]:
+    """Open the saver of a workspace, named by slug or id, in an existing database."""
+    with open_saver(database, key_file) as saver:
+        yield saver_for_workspace(saver, workspace)
 
 
-def in_workspace(saver: SqliteSaver, named: str) -> SqliteSaver:
-    """The saver of a workspace, given by its slug or its id. Raises WrongUse if the database knows none."""
+def saver_for_workspace(saver: SqliteSaver, named: str) -> SqliteSaver:
+    """Return the saver of a workspace, named by slug or id. Raises UsageError for an unknown workspace."""
     ids = _workspace_ids(saver)
     workspace = ids.get(named, named)
     if workspace not in {DEFAULT_WORKSPACE, *ids.values(), *resolve(saver.workspaces())}:
         known = sorted({*ids, *resolve(saver.workspaces())}.difference(ids.values()) | {DEFAULT_WORKSPACE})
-        raise WrongUse(f"There is no workspace {named!r}. {suggestion(named, known, noun='Workspaces')}")
+        raise UsageError(f"There is no workspace {named!r}. {suggestion(named, known, noun='Workspaces')}")
     return saver.for_workspace(workspace)
 
 
 def _workspace_ids(saver: SqliteSaver) -> Mapping[str, str]:
-    """The ids of the workspaces of a service by their slugs; empty where no service has worked."""
+    """Return the workspace ids of a service by slug; empty if no service has used the database."""
     with saver.database.read() as connection:
         if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'workspaces'").fetchone() is None:
             return {}
         return dict(connection.execute("SELECT slug, id FROM workspaces").fetchall())
 
 
-def made(path: Path, key_file: Path | None, **options: Any) -> SqliteSaver:
-    """The saver of a database, which is made where there is none."""
+def open_or_create_saver(path: Path, key_file: Path | None, **options: Any) -> SqliteSaver:
+    """Open the saver of a database, and create the database if there is none."""
     key = read_key(key_file)
     if path.exists() and path.stat().st_size:
-        check_is_ours(path)
+        check_is_database(path)
     folder = path.parent
     try:
         if path == DEFAULT and not folder.exists():
@@ -127,24 +127,26 @@ def made(path: Path, key_file: Path | None, **options: Any) -> SqliteSaver:
             (folder / ".gitignore").write_text("*\n", encoding="utf-8")  # what runs leave behind is nobody's source
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise WrongUse(f"The folder {str(folder)!r} cannot be made: {error.strerror}. Give --database PATH.") from error
+        raise UsageError(
+            f"The folder {str(folder)!r} cannot be made: {error.strerror}. Give --database PATH."
+        ) from error
     return SqliteSaver(path, key=key, **options)
 
 
 def read_key(key_file: Path | None) -> bytes | None:
-    """The key in a file: 16, 24 or 32 bytes, or twice as many hexadecimal digits. What it is, is never told."""
+    """Read a key from a file: 16, 24 or 32 bytes, raw or as hexadecimal digits. No message contains it."""
     if key_file is None:
         return None
     try:
         content = key_file.read_bytes()
     except OSError as error:
-        raise WrongUse(f"The key file {str(key_file)!r} cannot be read: {error.strerror}.") from error
+        raise UsageError(f"The key file {str(key_file)!r} cannot be read: {error.strerror}.") from error
     try:
         key = bytes.fromhex(content.decode("ascii"))
     except ValueError:
         key = content if len(content) in _KEY_SIZES else content.rstrip(b"\r\n")
     if len(key) not in _KEY_SIZES:
-        raise WrongUse(
+        raise UsageError(
             f"The key file {str(key_file)!r} holds {len(content)} bytes. It must hold 16, 24 or 32 bytes, "
             f"or as many in hexadecimal digits."
         )
@@ -152,15 +154,15 @@ def read_key(key_file: Path | None) -> bytes | None:
 
 
 def check_thread(saver: Checkpointer, thread_id: str) -> None:
-    """Raise CheckpointNotFound if there is no such thread."""
+    """Raise CheckpointNotFound for an unknown thread."""
     if resolve(saver.branches(thread_id)):
         return
     if all(entry.thread_id != thread_id for entry in resolve(saver.threads(prefix=thread_id))):
-        raise CheckpointNotFound(f"There is no thread {thread_id!r}{_where_else(saver, thread_id)}")
+        raise CheckpointNotFound(f"There is no thread {thread_id!r}{_suggest_thread(saver, thread_id)}")
 
 
-def _where_else(saver: Checkpointer, thread_id: str) -> str:
-    """End the message about a thread that is not there: with the workspaces that have one, else with near misses."""
+def _suggest_thread(saver: Checkpointer, thread_id: str) -> str:
+    """Return the end of a message about an unknown thread: the workspaces that have it, else similar names."""
     if isinstance(saver, SqliteSaver):
         others = [one for one in resolve(saver.workspaces()) if resolve(saver.for_workspace(one).branches(thread_id))]
         if others:
@@ -171,13 +173,13 @@ def _where_else(saver: Checkpointer, thread_id: str) -> str:
     return f". {suggestion(thread_id, names, noun='The last threads')}"
 
 
-def found_checkpoint(
+def find_checkpoint(
     saver: Checkpointer, thread_id: str, branch: str, *, checkpoint: str | None = None, step: int | None = None
 ) -> SavedCheckpoint:
-    """The checkpoint with an id, or of a step of a branch; the head of the branch if neither is given."""
+    """Return a checkpoint by its id or by its step on the branch; by default the head of the branch."""
     check_thread(saver, thread_id)
     if checkpoint is not None and step is not None:
-        raise WrongUse("A checkpoint has one name: give --checkpoint or --step.")
+        raise UsageError("A checkpoint has one name: give --checkpoint or --step.")
     if step is not None:
         return _at_step(saver, thread_id, branch, step)
     wanted = CheckpointId(checkpoint) if checkpoint is not None else None

@@ -1,4 +1,4 @@
-"""Databases as files: copied while others write, put in the place of others, removed."""
+"""Database files: copied while others write, moved into place, set aside, removed."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.failure import UsageError
 from statewright.errors import DamagedDatabase, StorageUnavailable
 
 _BESIDE: Final = ("-wal", "-shm", "-journal")
-"""What SQLite keeps beside a database; it would be taken for a part of another one in the same place."""
+"""Suffixes of SQLite's companion files. Left behind, they would be taken for parts of the next database there."""
 _PATIENCE: Final = 10.0
-"""Seconds for which a copy waits for other processes that write."""
+"""Seconds that a copy waits for other writers."""
 
 
-def draft_beside(path: Path) -> Path:
-    """Where to write what will take the place of a file."""
+def draft_path(path: Path) -> Path:
+    """Return the path of a draft that will replace a file."""
     return path.with_name(f".{path.name}.{os.getpid()}")
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Make one database what another one is now, in one transaction; others may go on writing to the source.
+    """Copy a database over another one in one transaction, while others may write to the source.
 
-    Raises DamagedDatabase if what is read, or what would be written over, is no database; StorageUnavailable if
-    something can't be read or written now. Nothing is changed then.
+    Raises DamagedDatabase if the source or the target is not a valid database, and StorageUnavailable if one of them
+    cannot be read or written now. Nothing is changed in either case.
     """
     try:
         with (
@@ -42,14 +42,14 @@ def copy_database(source: Path, target: Path) -> None:
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """A connection to a database that exists, even where nothing may be written beside it."""
+    """Open a connection to an existing database, also in a folder without write permission."""
     uri = path.resolve().as_uri()
     connection = sqlite3.connect(f"{uri}?mode=rw", uri=True, timeout=_PATIENCE)
     try:
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
         connection.close()
-        if path.with_name(path.name + "-wal").exists():  # then what is in the file is not all
+        if path.with_name(path.name + "-wal").exists():  # then the file alone is not complete
             raise
         return sqlite3.connect(f"{uri}?immutable=1", uri=True)
     except BaseException:
@@ -58,29 +58,29 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def put_in_place(draft: Path, path: Path) -> None:
-    """Let a finished database take the place of a file that nobody uses."""
+def move_into_place(draft: Path, path: Path) -> None:
+    """Move a finished database over a file that is not in use."""
     try:
-        remove_beside(path)
+        remove_companions(path)
         draft.replace(path)
     except OSError as error:
-        raise WrongUse(f"{str(path)!r} cannot be written: {error.strerror}. Give another path.") from error
+        raise UsageError(f"{str(path)!r} cannot be written: {error.strerror}. Give another path.") from error
 
 
 def remove_database(path: Path) -> None:
-    """Remove a database with what is beside it."""
+    """Delete a database and its companion files."""
     path.unlink(missing_ok=True)
-    remove_beside(path)
+    remove_companions(path)
 
 
-def remove_beside(path: Path) -> None:
-    """Remove what SQLite has kept beside a database."""
+def remove_companions(path: Path) -> None:
+    """Delete the companion files of a database."""
     for suffix in _BESIDE:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a database that can't be read, with what is beside it; its new path."""
+    """Rename an unreadable database with its companion files, and return its new path."""
     number = 1
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
@@ -93,7 +93,7 @@ def set_aside(path: Path) -> Path:
 
 
 def is_in_use(path: Path) -> bool:
-    """Whether somebody else has the database open. It is found out by asking for what only the last user gets."""
+    """Return True if another process has the database open: only the last user may change its journal mode."""
     with closing(sqlite3.connect(path, timeout=0)) as connection:
         try:
             (mode,) = connection.execute("PRAGMA journal_mode=DELETE").fetchone()

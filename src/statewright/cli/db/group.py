@@ -1,4 +1,4 @@
-"""`statewright db`: the database as a whole."""
+"""The command group `statewright db`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types of a state: known to its graph, or taken as they are where nobody looks at the values."""
+"""Types of stored values: registered from a graph, or replaced by stand-ins where the values are not needed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 
 from statewright.checkpoint import Checkpointer
 from statewright.checkpoint.serde import Serde
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.failure import UsageError
 from statewright.errors import SerdeError
 
 T = TypeVar("T")
 
 
 def allow_types(saver: Checkpointer, graph: str | None) -> None:
-    """Let values be read and stored whose types the state of the graph in a file names, if one is given."""
+    """Register the types in the state of a graph with the saver, if a graph is given."""
     if graph is not None:
         from statewright.cli.workflow.load import load_graph
 
@@ -24,25 +24,25 @@ def allow_types(saver: Checkpointer, graph: str | None) -> None:
 
 @contextmanager
 def pointing_to_graph(serde: Serde, graph: str | None) -> Generator[None]:
-    """Says where types come from, if one is missing."""
+    """Turn the error about an unknown type into advice to name the graph."""
     try:
         yield
     except SerdeError as error:
         if not _is_of_unknown_type(serde, error):
             raise
         hint = "Its graph knows it: give --graph FILE.py" if graph is None else f"{graph} is not its graph"
-        raise WrongUse(f"{str(error).rstrip('.')}. {hint}. [{error.code}]") from error
+        raise UsageError(f"{str(error).rstrip('.')}. {hint}. [{error.code}]") from error
 
 
 def _is_of_unknown_type(serde: Serde, error: SerdeError) -> bool:
-    """Whether a type is missing: it is what the error names, and nobody knows it. Tags are those of our own types."""
+    """Return True if the error is about an unregistered type. Tags belong to the built-in types."""
     return serde.named(error.key_path) is None and not error.key_path.startswith("tag ")
 
 
 def with_stand_ins(serde: Serde, read: Callable[[], T]) -> T:
-    """What a function reads, with values of unknown types as stand-ins, which are stored as they were.
+    """Call `read` with stand-ins for values of unknown types; they are stored again unchanged.
 
-    For what does not look into values. Raises SerdeError for what is known and can't be read all the same.
+    For operations that do not use the values. Raises SerdeError if a value of a known type cannot be read.
     """
     while True:
         try:

@@ -1,9 +1,9 @@
 """Find work in a database that its backup does not contain, and that restoring the backup would lose.
 
-Most of what is written says when: records of the ledger do, so do the holders of threads, items of a store and the ids
-of checkpoints. What is younger than all that a backup holds is newer work. Some writes tell no time: a thread that was
-copied or imported keeps the times that it had, a schedule that is paused has none for that, nor have results of a
-superstep that still runs. They are found as rows that the backup does not have. None of this needs the key.
+Most rows have a time: records of the ledger, leases of threads, items of a store and the ids of checkpoints. If one is
+later than all times in the backup, the row is newer work. The times of some rows prove nothing: a copied or imported
+thread keeps its original times, and a paused schedule or the results of a superstep that is still running have none.
+These are found as rows that the backup lacks. None of this needs the key.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Final
 
 from statewright.checkpoint.forms import instant_of
-from statewright.cli.console.table import moment
+from statewright.cli.console.table import format_instant
 from statewright.cli.db.files import connect_to_read
 from statewright.ids import drawn_at
 from statewright.runs import RECORDS, Worker, columns_of
 
 AHEAD: Final = frozenset({"deadline_at", "due_at", "expires_at", "last_at", "next_at", "until", "wait_until"})
-"""Instants of records that do not tell when something was written."""
+"""Columns with instants in the future, which say nothing about the time of writing."""
 _KEPT: Final = tuple(kind for kind in RECORDS if kind is not Worker)
-"""The records to compare: those of workers are deleted when the workers stop."""
+"""The records to compare. Those of workers are left out, because a worker deletes its record when it stops."""
 
 
 def find_newer_work(path: Path, backup: Path) -> str | None:
@@ -36,8 +36,8 @@ def find_newer_work(path: Path, backup: Path) -> str | None:
         connection.execute("ATTACH ? AS backup", (backup.resolve().as_uri(),))
         there, here = _changed_at(connection, "main"), _changed_at(connection, "backup")
         if there is not None and (here is None or there > here):
-            last = f"which ends at {moment(here)}" if here is not None else "which is empty"
-            return f"work of {moment(there)} that is not in the backup, {last}"
+            last = f"which ends at {format_instant(here)}" if here is not None else "which is empty"
+            return f"work of {format_instant(there)} that is not in the backup, {last}"
         thread = _other_thread(connection)
         if thread is not None:
             return f"a thread {thread!r} that is not in the backup"
@@ -46,7 +46,7 @@ def find_newer_work(path: Path, backup: Path) -> str | None:
 
 
 def _changed_at(connection: sqlite3.Connection, schema: str) -> datetime | None:
-    """When something in a database was written last, as far as it says; None if it is empty."""
+    """Return the latest time recorded in a database; None if it is empty."""
     tables = _tables(connection, schema)
     columns = [("threads", "changed"), ("items", "updated_at")]
     columns += [(kind.TABLE, one.name) for kind in _KEPT for one in columns_of(kind) if one.kind == "instant"]
@@ -62,11 +62,11 @@ def _changed_at(connection: sqlite3.Connection, schema: str) -> datetime | None:
 
 
 _HEADS: Final = "SELECT id FROM {0}.records WHERE place IN (SELECT max(place) FROM {0}.records GROUP BY place >> 32)"
-"""The ids of the newest checkpoints of all branches; see `places` for what a place is."""
+"""Query for the ids of the newest checkpoints of all branches."""
 
 
 def _other_thread(connection: sqlite3.Connection) -> str | None:
-    """A thread that the backup does not have: work, however old it is."""
+    """Return a thread that the backup lacks; it counts as work, however old it is."""
     if "threads" not in _tables(connection, "main"):
         return None
     is_old = "workspace" not in _columns(connection, "main", "threads")  # then the id was unique in the file
@@ -79,7 +79,7 @@ def _other_thread(connection: sqlite3.Connection) -> str | None:
 
 
 def _other_rows(connection: sqlite3.Connection) -> Iterator[str]:
-    """The tables that have rows which the backup does not have."""
+    """Yield the tables with rows that the backup lacks."""
     tables, others = _tables(connection, "main"), _tables(connection, "backup")
     keys = {"pending": ["place", "kind", "key"]}
     for table in ("pending", *(kind.TABLE for kind in _KEPT)):

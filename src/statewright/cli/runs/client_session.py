@@ -1,6 +1,6 @@
-"""A server asked by a command: where it is, with which key, and what is said if it does not answer.
+"""The HTTP client of commands that talk to a server: its address, API key and error messages.
 
-The key is taken from the environment: what stands on a command line can be read by every program of the machine.
+The key is read from the environment, because every process on the machine can read a command line.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from statewright.cli.console.failure import FAILED, WrongUse, end, told
+from statewright.cli.console.failure import FAILED, UsageError, exit_with, message_of
 from statewright.errors import InvalidConfig, ServiceError, ServiceUnreachable, Unauthorized
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 URL_VARIABLE: Final = "STATEWRIGHT_URL"
 KEY_VARIABLE: Final = "STATEWRIGHT_API_KEY"
 _USUAL: Final = 2
-"""How often a request is sent again; people would rather know."""
+"""Retries of a request; few, because a user is waiting for the error message."""
 _PATIENT: Final = 10
 
 UrlOption = Annotated[
@@ -34,10 +34,10 @@ RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The id of the r
 
 
 @contextmanager
-def asking(url: str | None, *, patient: bool = False) -> Generator[Client]:
-    """A client of the server that a command line means; what it refuses is told as that deserves.
+def open_client(url: str | None, *, patient: bool = False) -> Generator[Client]:
+    """Open a client of the server that the command line names, and turn its errors into messages.
 
-    A `patient` one holds out while the server is started anew, once it has answered at all.
+    A `patient` client keeps trying while the server restarts, provided that it has answered once.
     """
     from statewright.client import DEFAULT_URL, Client
 
@@ -45,32 +45,35 @@ def asking(url: str | None, *, patient: bool = False) -> Generator[Client]:
     try:
         opened = Client(address, os.environ.get(KEY_VARIABLE) or None, retries=_PATIENT if patient else _USUAL)
     except InvalidConfig as error:
-        if not str(error).startswith("base_url="):  # the key, say
+        if not str(error).startswith("base_url="):  # the key is wrong, for example
             raise
-        raise WrongUse(f"{address!r} is not the URL of a server. Give one such as {DEFAULT_URL}.") from error
+        raise UsageError(f"{address!r} is not the URL of a server. Give one such as {DEFAULT_URL}.") from error
     with opened as client:
         try:
             if patient:
                 client.health()
             yield client
         except Unauthorized as error:
-            raise WrongUse(
-                f"{told(error)} The key is taken from the variable {KEY_VARIABLE}; "
+            raise UsageError(
+                f"{message_of(error)} The key is taken from the variable {KEY_VARIABLE}; "
                 f"`statewright keys create NAME` makes one, beside the database of the server."
             ) from error
         except ServiceError as error:
             if not is_unreachable(error):
                 raise
-            end(f"Error: {_nobody(address, error, is_chosen=bool(url or os.environ.get(URL_VARIABLE)))}", FAILED)
+            exit_with(
+                f"Error: {_unreachable_message(address, error, is_chosen=bool(url or os.environ.get(URL_VARIABLE)))}",
+                FAILED,
+            )
 
 
 def is_unreachable(error: ServiceError) -> bool:
-    """Whether no server has answered at all."""
+    """Return True if no server has answered at all."""
     details: Any = error.details
     return isinstance(error, ServiceUnreachable) and isinstance(details, dict) and "repeatable" in details
 
 
-def _nobody(address: str, error: ServiceError, *, is_chosen: bool) -> str:
+def _unreachable_message(address: str, error: ServiceError, *, is_chosen: bool) -> str:
     if is_chosen:
         return f"No server answers at {address}: {error.details['reason']}. Check --url and {URL_VARIABLE}."
     return (

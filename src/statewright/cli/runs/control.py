@@ -1,4 +1,4 @@
-"""`statewright runs cancel`, `pause`, `resume`, `retry`, `signal` and `approve`: a run moved from outside."""
+"""`statewright runs cancel`, `pause`, `resume`, `retry`, `signal` and `approve`: control a run."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ def cancel(
     url: UrlOption = None,
 ) -> None:
     """Cancel a run and the runs that it has started. A run that has ended stays as it is."""
-    from statewright.cli.runs.client_session import asking
+    from statewright.cli.runs.client_session import open_client
 
-    with asking(url) as client:
-        _tell(client.runs.cancel(run, reason))
+    with open_client(url) as client:
+        _print_status(client.runs.cancel(run, reason))
 
 
 def pause(run: RunArgument, url: UrlOption = None) -> None:
     """Pause a run after its current step."""
-    from statewright.cli.runs.client_session import asking
+    from statewright.cli.runs.client_session import open_client
 
-    with asking(url) as client:
+    with open_client(url) as client:
         found = client.runs.pause(run)
     say(f"{found.id} is {found.status}{'' if found.status == 'paused' else ', and will pause after its step'}.")
 
 
 def retry(run: RunArgument, url: UrlOption = None) -> None:
     """Retry a failed run from the step that failed."""
-    from statewright.cli.runs.client_session import asking
+    from statewright.cli.runs.client_session import open_client
 
-    with asking(url) as client:
-        _tell(client.runs.retry(run))
+    with open_client(url) as client:
+        _print_status(client.runs.retry(run))
 
 
 def resume(
@@ -55,39 +55,43 @@ def resume(
     url: UrlOption = None,
 ) -> None:
     """Continue a paused run, or answer the questions of a waiting one."""
-    from statewright.cli.runs.client_session import asking
+    from statewright.cli.runs.client_session import open_client
 
-    with asking(url) as client:
-        _tell(client.runs.answer(run, _answers(client, run, answer)) if answer else client.runs.resume(run))
+    with open_client(url) as client:
+        _print_status(
+            client.runs.answer(run, _match_answers(client, run, answer)) if answer else client.runs.resume(run)
+        )
 
 
-def _answers(client: Client, run_id: str, given: Sequence[str]) -> dict[str, Any]:
-    """The answers by the ids of questions. Raises WrongUse where it is not plain which one is meant."""
-    from statewright.cli.console.failure import WrongUse
-    from statewright.cli.runs.text import is_approval, waits_of
+def _match_answers(client: Client, run_id: str, given: Sequence[str]) -> dict[str, Any]:
+    """Return the answers by question id. Raises UsageError if it is unclear which question is meant."""
+    from statewright.cli.console.failure import UsageError
+    from statewright.cli.runs.text import is_approval, list_waits
     from statewright.cli.workflow.resume import read_value
 
-    waits = {one.id: one for one in waits_of(client, client.runs.get(run_id)) if one.kind == "question"}
+    waits = {one.id: one for one in list_waits(client, client.runs.get(run_id)) if one.kind == "question"}
     if waits and all(is_approval(one) for one in waits.values()):
-        raise WrongUse(f"Run {run_id} waits for an approval. Decide on it with: statewright runs approve {run_id}")
+        raise UsageError(f"Run {run_id} waits for an approval. Decide on it with: statewright runs approve {run_id}")
     named = [one.partition("=") for one in given]
     if all(name in waits and equals for name, equals, _ in named):
         return {name: read_value(value) for name, _, value in named}
     if len(given) == 1 and len(waits) == 1:
         return {next(iter(waits)): read_value(given[0])}
-    raise WrongUse("\n".join([f"Run {run_id} {_asked(waits)}", *(f"  {one}" for one in _told(waits.values()))]))
+    raise UsageError(
+        "\n".join([f"Run {run_id} {_mismatch_reason(waits)}", *(f"  {one}" for one in _describe_waits(waits.values()))])
+    )
 
 
-def _asked(waits: dict[str, Wait]) -> str:
+def _mismatch_reason(waits: dict[str, Wait]) -> str:
     if not waits:
         return "asks nothing. See what it waits for: statewright runs show RUN"
     return f"has {len(waits)} open questions. Say which one is meant, with --answer ID=VALUE:"
 
 
-def _told(waits: Any) -> list[str]:
-    from statewright.cli.runs.text import wait_line
+def _describe_waits(waits: Any) -> list[str]:
+    from statewright.cli.runs.text import format_wait
 
-    return [f"{one.id}  {wait_line(one)}" for one in waits]
+    return [f"{one.id}  {format_wait(one)}" for one in waits]
 
 
 def signal(
@@ -105,11 +109,13 @@ def signal(
     url: UrlOption = None,
 ) -> None:
     """Send a signal to a run. It is kept until a step waits for it."""
-    from statewright.cli.runs.client_session import asking
+    from statewright.cli.runs.client_session import open_client
     from statewright.cli.workflow.inputs import read_input
 
-    with asking(url) as client:
-        _tell(client.runs.signal(run, type, read_input(payload, "--payload") if payload else None, signal_id=key))
+    with open_client(url) as client:
+        _print_status(
+            client.runs.signal(run, type, read_input(payload, "--payload") if payload else None, signal_id=key)
+        )
 
 
 def approve(
@@ -128,23 +134,23 @@ def approve(
     url: UrlOption = None,
 ) -> None:
     """Approve or reject what a run asks for, or approve other content in its place."""
-    from statewright.cli.console.failure import WrongUse
-    from statewright.cli.console.values import as_json
-    from statewright.cli.runs.client_session import asking
+    from statewright.cli.console.failure import UsageError
+    from statewright.cli.console.values import to_json
+    from statewright.cli.runs.client_session import open_client
 
     if reject and edit is not None:
-        raise WrongUse("An approval has one decision: give --reject or --edit.")
-    with asking(url) as client:
+        raise UsageError("An approval has one decision: give --reject or --edit.")
+    with open_client(url) as client:
         if which is None:
             _list_open(client, json_wanted=json)
             return
-        found = _decided(client, _approval(client, which), reject=reject, edit=edit, by=by)
-    say(as_json(found.raw) if json else f"{found.id} is {found.decision}. Run {found.workflow_run_id} goes on.")
+        found = _decide(client, _resolve_approval(client, which), reject=reject, edit=edit, by=by)
+    say(to_json(found.raw) if json else f"{found.id} is {found.decision}. Run {found.workflow_run_id} goes on.")
 
 
-def _approval(client: Client, which: str) -> str:
-    """The id of an approval; that of a run means the one that it waits for. Raises WrongUse if there are several."""
-    from statewright.cli.console.failure import WrongUse
+def _resolve_approval(client: Client, which: str) -> str:
+    """Return the id of an approval; a run id means its open one. Raises UsageError if there are none or several."""
+    from statewright.cli.console.failure import UsageError
 
     if not which.startswith("run_"):
         return which
@@ -153,11 +159,11 @@ def _approval(client: Client, which: str) -> str:
     if len(pending) == 1:
         return pending[0].id
     if not pending:
-        raise WrongUse(f"Run {run.id} is {run.status}, and waits for no approval.")
-    raise WrongUse(f"Run {run.id} waits for several: {', '.join(one.id for one in pending)}. Say which one is meant.")
+        raise UsageError(f"Run {run.id} is {run.status}, and waits for no approval.")
+    raise UsageError(f"Run {run.id} waits for several: {', '.join(one.id for one in pending)}. Say which one is meant.")
 
 
-def _decided(client: Client, approval: str, *, reject: bool, edit: str | None, by: str | None) -> Approval:
+def _decide(client: Client, approval: str, *, reject: bool, edit: str | None, by: str | None) -> Approval:
     if reject:
         return client.approvals.reject(approval, by=by)
     if edit is not None:
@@ -166,10 +172,10 @@ def _decided(client: Client, approval: str, *, reject: bool, edit: str | None, b
 
 
 def read_content(text: str) -> Any:
-    """A content as JSON if it is some, else as text; that of a file after `@`. Raises WrongUse."""
+    """Parse a value as JSON, or keep it as text; `@FILE` reads it from a file. Raises UsageError."""
     from pathlib import Path
 
-    from statewright.cli.console.failure import WrongUse
+    from statewright.cli.console.failure import UsageError
     from statewright.cli.workflow.resume import read_value
 
     if not text.startswith("@"):
@@ -177,21 +183,28 @@ def read_content(text: str) -> Any:
     try:
         return read_value(Path(text[1:]).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise WrongUse(f"The file {text[1:]!r} cannot be read: {error}.") from error
+        raise UsageError(f"The file {text[1:]!r} cannot be read: {error}.") from error
 
 
 def _list_open(client: Client, *, json_wanted: bool) -> None:
-    from statewright.cli.console.table import Column, moment, print_table
-    from statewright.cli.console.values import as_json
-    from statewright.cli.runs.text import on_one_line
+    from statewright.cli.console.table import Column, format_instant, print_table
+    from statewright.cli.console.values import to_json
+    from statewright.cli.runs.text import one_line_json
 
     found = list(client.approvals.iterate(pending=True))
     if json_wanted:
-        say(as_json([one.raw for one in found]))
+        say(to_json([one.raw for one in found]))
     elif found:
-        columns = [Column(title, whole=True) for title in ("APPROVAL", "RUN", "STEP", "ASKED")]
+        columns = [Column(title, keep_words=True) for title in ("APPROVAL", "RUN", "STEP", "ASKED")]
         rows = [
-            (one.id, one.workflow_run_id, one.step_name, moment(one.created_at), one.prompt, on_one_line(one.content))
+            (
+                one.id,
+                one.workflow_run_id,
+                one.step_name,
+                format_instant(one.created_at),
+                one.prompt,
+                one_line_json(one.content),
+            )
             for one in found
         ]
         print_table([*columns, Column("PROMPT"), Column("CONTENT")], rows)
@@ -199,5 +212,5 @@ def _list_open(client: Client, *, json_wanted: bool) -> None:
         say("Nobody waits for an approval.")
 
 
-def _tell(run: Run) -> None:
+def _print_status(run: Run) -> None:
     say(f"{run.id} is {run.status}.")

@@ -1,4 +1,4 @@
-"""`statewright runs`: durable runs of a server, started, followed, moved and looked at."""
+"""The command group `statewright runs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`statewright runs show` and `logs`."""
+"""`statewright runs ls`, `show` and `logs`: inspect runs."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ def show(
 ) -> None:
     """Show a run: its status, its steps, what it waits for, and its last events."""
     from statewright.cli.console.table import Column, print_table
-    from statewright.cli.console.values import as_json
-    from statewright.cli.runs.client_session import asking
-    from statewright.cli.runs.text import event_cells, wait_line, waits_of
+    from statewright.cli.console.values import to_json
+    from statewright.cli.runs.client_session import open_client
+    from statewright.cli.runs.text import event_cells, format_wait, list_waits
 
-    with asking(url) as client:
+    with open_client(url) as client:
         found = client.runs.get(run)
         events = _last_events(client, found.id, limit)
-        waits = waits_of(client, found) if found.status == "waiting" else []
+        waits = list_waits(client, found) if found.status == "waiting" else []
     if json:
         more = {"waits": [one.raw for one in waits], "events": [one.raw for one in events]}
-        say(as_json({**found.raw, **more}))
+        say(to_json({**found.raw, **more}))
         return
     _print_run(found, waits)
     _print_steps(found.step_runs)
     if waits:
         say()
-        print_table([Column("WAITS")], [(wait_line(one),) for one in waits])
+        print_table([Column("WAITS")], [(format_wait(one),) for one in waits])
     if events:
         say()
-        columns = (Column("AT", whole=True), Column("EVENT", whole=True), Column("STEP"), Column("DETAILS"))
+        columns = (Column("AT", keep_words=True), Column("EVENT", keep_words=True), Column("STEP"), Column("DETAILS"))
         print_table(columns, [event_cells(one) for one in events])
 
 
@@ -59,7 +59,7 @@ def _last_events(client: Client, run_id: str, limit: int) -> Sequence[Event]:
 
 def _print_run(run: RunWithSteps, waits: Sequence[Wait]) -> None:
     from statewright.cli.console.table import print_fields
-    from statewright.cli.runs.text import error_line, instant
+    from statewright.cli.runs.text import format_optional_instant, format_run_error
 
     ended = run.completed_at or run.failed_at or run.cancelled_at
     fields = {
@@ -70,14 +70,14 @@ def _print_run(run: RunWithSteps, waits: Sequence[Wait]) -> None:
         "thread": run.thread_id if run.thread_id != run.id else None,
         "source": run.source,
         "tags": ", ".join(run.tags),
-        "created": instant(run.created_at),
-        "started": instant(run.started_at),
-        "ended": instant(ended),
-        "due": instant(run.next_run_at),
+        "created": format_optional_instant(run.created_at),
+        "started": format_optional_instant(run.started_at),
+        "ended": format_optional_instant(ended),
+        "due": format_optional_instant(run.next_run_at),
         "cost": f"{run.total_cost_usd:.4f} USD" if run.total_cost_usd else None,
         "input": _json(run.input),
         "output": _json(run.output) if run.output is not None else None,
-        "error": error_line(run) if run.error else None,
+        "error": format_run_error(run) if run.error else None,
     }
     print_fields((name, value) for name, value in fields.items() if value)
 
@@ -95,10 +95,10 @@ def _print_steps(steps: Sequence[Step]) -> None:
         return
     columns = (
         Column("STEP"),
-        Column("TYPE", whole=True),
-        Column("STATUS", whole=True),
-        Column("ATTEMPT", whole=True, right=True),
-        Column("SECONDS", whole=True, right=True),
+        Column("TYPE", keep_words=True),
+        Column("STATUS", keep_words=True),
+        Column("ATTEMPT", keep_words=True, right=True),
+        Column("SECONDS", keep_words=True, right=True),
     )
     say()
     print_table(columns, [(one.step_name, one.step_type, one.status, one.attempt, _seconds(one)) for one in steps])
@@ -119,9 +119,9 @@ def logs(
     """Print what the steps of a run have logged and printed, by step and attempt."""
     import json as json_format
 
-    from statewright.cli.runs.client_session import asking
+    from statewright.cli.runs.client_session import open_client
 
-    with asking(url) as client:
+    with open_client(url) as client:
         found = list(_lines(client.runs.logs(run, step=step)))
     if not found:
         warn(f"Step {step!r} has no logs." if step is not None else "The run has no logs.")
@@ -141,7 +141,7 @@ def _log_line(line: dict[str, Any]) -> str:
     return f"{line.get('at', '')}  {who:<20}  {kind:<8}  {line.get('message', '').rstrip()}"
 
 
-# -- `statewright runs ls`.
+# -- ls
 
 
 def ls(
@@ -159,8 +159,8 @@ def ls(
     url: UrlOption = None,
 ) -> None:
     """List runs, the newest first."""
-    from statewright.cli.console.values import as_json
-    from statewright.cli.runs.client_session import asking
+    from statewright.cli.console.values import to_json
+    from statewright.cli.runs.client_session import open_client
     from statewright.cli.runs.start import read_metadata
 
     filters: dict[str, Any] = {
@@ -169,13 +169,13 @@ def ls(
         "tags": tag or [],
         "metadata": read_metadata(metadata or ()),
     }
-    with asking(url) as client:
+    with open_client(url) as client:
         if limit <= 100:
             found = list(client.runs.list(page_size=limit, **filters).items)
         else:
             found = list(islice(client.runs.iterate(**filters), limit))
     if json:
-        say(as_json([one.raw for one in found]))
+        say(to_json([one.raw for one in found]))
     elif found:
         _print_runs(found)
     else:
@@ -183,18 +183,25 @@ def ls(
 
 
 def _print_runs(found: list[Run]) -> None:
-    from statewright.cli.console.table import Column, moment, print_table
+    from statewright.cli.console.table import Column, format_instant, print_table
 
     columns = (
-        Column("RUN", whole=True),
+        Column("RUN", keep_words=True),
         Column("GRAPH"),
-        Column("STATUS", whole=True),
+        Column("STATUS", keep_words=True),
         Column("STEP"),
-        Column("CREATED", whole=True),
+        Column("CREATED", keep_words=True),
         Column("TAGS"),
     )
     rows = [
-        (one.id, one.graph, one.status, one.current_step_name or "", moment(one.created_at), ", ".join(one.tags))
+        (
+            one.id,
+            one.graph,
+            one.status,
+            one.current_step_name or "",
+            format_instant(one.created_at),
+            ", ".join(one.tags),
+        )
         for one in found
     ]
     print_table(columns, rows)

@@ -46,14 +46,14 @@ def start(
     url: UrlOption = None,
 ) -> None:
     """Start a run and print its id; with --wait, wait for it and print its output."""
-    from statewright.cli.console.failure import WrongUse
-    from statewright.cli.console.values import as_json
-    from statewright.cli.runs.client_session import asking
-    from statewright.cli.runs.watch import conclude, followed
+    from statewright.cli.console.failure import UsageError
+    from statewright.cli.console.values import to_json
+    from statewright.cli.runs.client_session import open_client
+    from statewright.cli.runs.watch import exit_with_outcome, follow_run
     from statewright.cli.workflow.inputs import read_input
 
     if (graph is None) == (definition is None):
-        raise WrongUse("Say what to run: the name of a graph, or --definition ID.")
+        raise UsageError("Say what to run: the name of a graph, or --definition ID.")
     options: dict[str, Any] = {
         "definition_id": definition,
         "idempotency_key": idempotency_key,
@@ -62,24 +62,24 @@ def start(
         "tags": tag or None,
         "metadata": read_metadata(metadata or ()) or None,
     }
-    with asking(url, patient=wait) as client:
+    with open_client(url, patient=wait) as client:
         run = client.runs.start(graph, read_input(given) if given else None, **options)
         if wait:
-            conclude(client, followed(client, run.id, lambda _: None), url, json_wanted=json)
-    say(as_json(run.raw) if json else run.id)
+            exit_with_outcome(client, follow_run(client, run.id, lambda _: None), url, json_wanted=json)
+    say(to_json(run.raw) if json else run.id)
     if not run.created:
         warn("This key has started this run before; nothing new was started.")
 
 
 def read_metadata(given: Sequence[str]) -> dict[str, str]:
-    """What `--metadata NAME=VALUE` says. Raises WrongUse."""
-    from statewright.cli.console.failure import WrongUse
+    """Parse the values of `--metadata NAME=VALUE`. Raises UsageError."""
+    from statewright.cli.console.failure import UsageError
 
     found: dict[str, str] = {}
     for one in given:
         name, equals, value = one.partition("=")
         if not name or not equals:
-            raise WrongUse(f"--metadata {one!r} is not NAME=VALUE.")
+            raise UsageError(f"--metadata {one!r} is not NAME=VALUE.")
         found[name] = value
     return found
 
@@ -99,19 +99,21 @@ def watch(
     """
     import json as json_format
 
-    from statewright.cli.console.failure import CANCELLED, FAILED, end
-    from statewright.cli.runs.client_session import asking
-    from statewright.cli.runs.text import EXIT_CODES, event_line
-    from statewright.cli.runs.watch import conclude, followed
+    from statewright.cli.console.failure import CANCELLED, FAILED, exit_with
+    from statewright.cli.runs.client_session import open_client
+    from statewright.cli.runs.text import EXIT_CODES, format_event
+    from statewright.cli.runs.watch import exit_with_outcome, follow_run
 
     def tell(event: Event) -> None:
-        say(json_format.dumps(event.raw, ensure_ascii=False) if json else event_line(event), flush=True)
+        say(json_format.dumps(event.raw, ensure_ascii=False) if json else format_event(event), flush=True)
 
-    with asking(url, patient=True) as client:
+    with open_client(url, patient=True) as client:
         try:
-            found = followed(client, run, tell, after=after, to_the_end=to_the_end)
+            found = follow_run(client, run, tell, after=after, to_the_end=to_the_end)
         except KeyboardInterrupt:
-            end(f"Stopped watching; the run goes on. Watch it again with: statewright runs watch {run}", CANCELLED)
+            exit_with(
+                f"Stopped watching; the run goes on. Watch it again with: statewright runs watch {run}", CANCELLED
+            )
         if json:
             raise SystemExit(EXIT_CODES.get(found.status, FAILED))
-        conclude(client, found, url, json_wanted=False)
+        exit_with_outcome(client, found, url, json_wanted=False)

@@ -1,4 +1,4 @@
-"""A run followed to its rest: until it has ended, or until it waits for somebody outside."""
+"""Following a run until it has ended or waits for outside input."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from statewright.cli.console.failure import FAILED, end
+from statewright.cli.console.failure import FAILED, exit_with
 from statewright.cli.console.printing import say, warn
-from statewright.cli.console.values import as_json, print_state
-from statewright.cli.runs.text import EXIT_CODES, error_line, wait_line, waits_of, ways_on
+from statewright.cli.console.values import print_state, to_json
+from statewright.cli.runs.text import EXIT_CODES, format_run_error, format_wait, list_waits, next_commands
 from statewright.clock import SystemClock
 
 if TYPE_CHECKING:
     from statewright.client import Client, Event, Run
 
 _MOMENT: Final = 0.1
-"""Seconds in which a worker takes up what is due."""
+"""Seconds within which a worker picks up a due run."""
 
 
-def followed(
+def follow_run(
     client: Client, run_id: str, tell: Callable[[Event], None], *, after: int = 0, to_the_end: bool = False
 ) -> Run:
-    """The run at rest, or at its end, its events told on the way. What waits only for the clock is not at rest."""
+    """Pass the events of a run to `tell` until it is idle or, with `to_the_end`, has ended. A timer is not idle."""
     for event in client.runs.follow(run_id, after=after):
         tell(event)
-        if not to_the_end and _may_be_rest(event) and _rests(client, run_id, event.seq):
+        if not to_the_end and _may_be_idle(event) and _is_idle(client, run_id, event.seq):
             break
     return client.runs.get(run_id)
 
 
-def _may_be_rest(event: Event) -> bool:
+def _may_be_idle(event: Event) -> bool:
     return event.event_type == "WORKFLOW_PAUSED" and event.payload.get("reason") != "timer"
 
 
-def _rests(client: Client, run_id: str, last: int) -> bool:
-    """Whether nothing has come after an event, and nothing is about to: an answer that was just given, say."""
+def _is_idle(client: Client, run_id: str, last: int) -> bool:
+    """Return True if no event follows and none is about to, such as after an answer that was just sent."""
     for look in range(2):
         if look:
             time.sleep(_MOMENT)
@@ -46,27 +46,29 @@ def _rests(client: Client, run_id: str, last: int) -> bool:
     return True
 
 
-def conclude(client: Client, run: Run, url: str | None, *, json_wanted: bool) -> NoReturn:
-    """Print what a run gave, or what it waits for, and leave with the exit code that says how it stands."""
+def exit_with_outcome(client: Client, run: Run, url: str | None, *, json_wanted: bool) -> NoReturn:
+    """Print the result of a run or what it waits for, and exit with the code of its status."""
     code = EXIT_CODES.get(run.status, FAILED)
     if json_wanted:
-        say(as_json(run.raw))
+        say(to_json(run.raw))
         raise SystemExit(code)
     match run.status:
         case "completed":
             print_state(run.output, json_wanted=False)
         case "failed":
-            end(f"Error: {error_line(run)}\nRetry it with: statewright runs retry {run.id}", code)
+            exit_with(f"Error: {format_run_error(run)}\nRetry it with: statewright runs retry {run.id}", code)
         case "waiting" | "paused":
-            _tell_waits(client, run, url)
+            _print_waits(client, run, url)
         case _:
             warn(f"The run is {run.status}.")
     raise SystemExit(code)
 
 
-def _tell_waits(client: Client, run: Run, url: str | None) -> None:
-    waits = waits_of(client, run) if run.status == "waiting" else []
-    why = [f"  {error_line(run)}"] if run.error is not None else []  # it rests until its workspace may spend again
-    lines = [f"Run {run.id} is {run.status}.", *why, *(f"  {wait_line(one)}" for one in waits)]
-    ways = ways_on(run, waits, url)
+def _print_waits(client: Client, run: Run, url: str | None) -> None:
+    waits = list_waits(client, run) if run.status == "waiting" else []
+    why = (
+        [f"  {format_run_error(run)}"] if run.error is not None else []
+    )  # it rests until its workspace may spend again
+    lines = [f"Run {run.id} is {run.status}.", *why, *(f"  {format_wait(one)}" for one in waits)]
+    ways = next_commands(run, waits, url)
     warn("\n".join([*lines, *(["Continue with:"] if ways else []), *(f"  {one}" for one in ways)]))

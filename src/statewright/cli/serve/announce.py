@@ -25,15 +25,15 @@ def announce(url: str, catalog: Catalog, database: object, auth: Auth) -> None:
     terminal.print(Text("Statewright listens at ").append(url, style="bold cyan"))
     if catalog.served:
         terminal.print("It serves:")
-        print_table([Column(whole=True), Column(), Column()], [_line_of(one) for one in catalog.served])
-        _print_ways(terminal, url, catalog.served[0], auth)
+        print_table([Column(keep_words=True), Column(), Column()], [_line_of(one) for one in catalog.served])
+        _print_start_commands(terminal, url, catalog.served[0], auth)
     else:
         terminal.print("It serves no graph yet. Add a workflow of steps: statewright definitions add FILE.json")
     terminal.print(f"Runs are kept in {database}", style="dim", markup=False)
     terminal.file.flush()
 
 
-def announce_again(catalog: Catalog) -> None:
+def announce_reload(catalog: Catalog) -> None:
     """Tell that what is served was loaded anew."""
     say(f"It serves: {', '.join(one.name for one in catalog.served) or 'no graph'}", flush=True)
 
@@ -43,20 +43,20 @@ def _line_of(served: Served) -> tuple[Text, str, Text]:
     return Text(f"  {served.name}", style="bold"), _KINDS[served.kind], Text(description, style="dim")
 
 
-def _print_ways(terminal: Console, url: str, served: Served, auth: Auth) -> None:
+def _print_start_commands(terminal: Console, url: str, served: Served, auth: Auth) -> None:
     body = json.dumps(example_input(served.app.get_input_jsonschema()), ensure_ascii=False)
     terminal.print("Start a run:")
-    terminal.print(f"  {start_line(url, served.name, body)}", markup=False)
-    terminal.print(f"  {curl_line(url, served.name, body, auth)}", markup=False)
+    terminal.print(f"  {start_command(url, served.name, body)}", markup=False)
+    terminal.print(f"  {curl_command(url, served.name, body, auth)}", markup=False)
 
 
-def start_line(url: str, graph: str, body: str) -> str:
+def start_command(url: str, graph: str, body: str) -> str:
     """The command line that starts a run."""
     where = [] if url == USUAL_URL else ["--url", url]
     return shlex.join(["statewright", "runs", "start", graph, "--input", body, "--wait", *where])
 
 
-def curl_line(url: str, graph: str, body: str, auth: Auth) -> str:
+def curl_command(url: str, graph: str, body: str, auth: Auth) -> str:
     """The same for curl; the key is taken from the environment, and stands in no line."""
     key = ' -H "x-api-key: $STATEWRIGHT_API_KEY"' if auth == "keys" else ""
     sent = shlex.quote(f'{{"graph": {json.dumps(graph, ensure_ascii=False)}, "input": {body}}}')

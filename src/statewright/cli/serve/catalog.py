@@ -9,14 +9,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, cast
 
-from statewright.cli.console.failure import WrongUse, told
+from statewright.cli.console.failure import UsageError, message_of
 from statewright.cli.console.printing import warn
-from statewright.cli.workflow.load import load_served, module_in, served_names
+from statewright.cli.workflow.load import import_from_folder, load_served, served_names
 from statewright.cli.workflow.models import NO_MODELS, Models, PinnedModel
 from statewright.errors import InvalidGraph, Problem, StatewrightError, WorkflowError, suggestion
 from statewright.models import ChatModel
 from statewright.project import Project, ServedGraph, load_project
-from statewright.project.reader import Keys, written_path
+from statewright.project.reader import Keys, format_path
 from statewright.service import Catalog
 from statewright.workflow.states.models import ModelNames
 from statewright.workflow.steps import read_definition, registered
@@ -25,12 +25,12 @@ from statewright.workflow.steps.llm.models import whole_name
 _KINDS: Final = (".py", ".yaml", ".yml", ".json")
 
 
-def project_of(target: str | None) -> Project:
-    """The project of the current folder; with a file, the same serving nothing but that. Raises WrongUse for none."""
+def select_project(target: str | None) -> Project:
+    """The project of the current folder; with a file, the same serving nothing but that. Raises UsageError for none."""
     if target is None:
         project = load_project(Path.cwd())
         if project.file is None:
-            raise WrongUse(
+            raise UsageError(
                 "There is no statewright.toml in this folder or above it. Write one that lists what is served, "
                 "or name a file: FILE.py, FILE.yaml or FILE.json."
             )
@@ -39,7 +39,7 @@ def project_of(target: str | None) -> Project:
     path = Path(file)
     if path.suffix.lower() not in _KINDS or not path.is_file():
         problem = f"{file!r} does not end in .py, .yaml or .json" if path.is_file() else f"There is no file {file!r}"
-        raise WrongUse(f"{problem}. Give a file with a graph in Python, states in YAML, or steps in JSON.")
+        raise UsageError(f"{problem}. Give a file with a graph in Python, states in YAML, or steps in JSON.")
     return _narrowed(load_project(path), path.resolve(), name)
 
 
@@ -48,27 +48,27 @@ def _narrowed(project: Project, path: Path, name: str) -> Project:
     if path.suffix != ".py":
         graphs = {path.stem: ServedGraph(name=path.stem, file=path)}
         return replace(project, graphs=graphs, workflows={})
-    module = module_in(path.parent, path.name)
+    module = import_from_folder(path.parent, path.name)
     names = {path.stem: name} if name else served_names(module)
     graphs = {one: ServedGraph(name=one, target=f"{path}:{key}") for one, key in names.items()}
     return replace(project, graphs=graphs, workflows={}, handler_modules=(*project.handler_modules, path.stem))
 
 
-def catalog_of(project: Project, models: Models = NO_MODELS) -> Catalog:
+def build_catalog(project: Project, models: Models = NO_MODELS) -> Catalog:
     """What a project serves. Its modules are imported, with its folder on `sys.path`.
 
     `models` may name one for everybody, which counts before all that files say. Raises WorkflowError with everything
-    that is wrong, and WrongUse for a model that cannot be connected.
+    that is wrong, and UsageError for a model that cannot be connected.
     """
-    return _Collector(project, models).collected()
+    return _CatalogBuilder(project, models).build()
 
 
-def everybody_of(models: Models, project: Project) -> ChatModel | None:
-    """The model that the command line names for everybody. Raises WrongUse if it cannot be connected."""
-    return PinnedModel(models.connect(models.everybody, project)) if models.everybody is not None else None
+def connect_default_model(models: Models, project: Project) -> ChatModel | None:
+    """The model that the command line names for everybody. Raises UsageError if it cannot be connected."""
+    return PinnedModel(models.connect(models.default, project)) if models.default is not None else None
 
 
-class _Collector:
+class _CatalogBuilder:
     """Fills a catalog, and notes what is wrong on the way."""
 
     def __init__(self, project: Project, models: Models) -> None:
@@ -76,7 +76,7 @@ class _Collector:
         self._models = models
         self._problems: list[Problem] = []
         self._modules: dict[str, ModuleType] = {}
-        everybody = everybody_of(models, project)
+        everybody = connect_default_model(models, project)
         names = ModelNames(project.models, project.defaults.provider)
         self._catalog = Catalog(
             handlers=registered.allowing(*project.handler_modules),
@@ -86,29 +86,29 @@ class _Collector:
             states_models={"default": everybody} if everybody is not None else None,
         )
 
-    def collected(self) -> Catalog:
+    def build(self) -> Catalog:
         project = self._project
         for name in project.handler_modules:
-            self._noting(("handlers", "modules"), lambda name=name: self._module(name))
+            self._collect_problems(("handlers", "modules"), lambda name=name: self._module(name))
         # Modules first: they may register the handlers that files name.
         for entry in sorted(project.graphs.values(), key=lambda one: one.file is not None):
-            self._noting(("graphs", entry.name), lambda entry=entry: self._serve(entry))
+            self._collect_problems(("graphs", entry.name), lambda entry=entry: self._serve(entry))
         for one in project.workflows.values():
             entry = ServedGraph(name=one.name, file=one.file, description=one.description)
-            self._noting(("workflows", one.name), lambda entry=entry: self._serve(entry))
+            self._collect_problems(("workflows", one.name), lambda entry=entry: self._serve(entry))
         self._problems += self._unknown_graphs()
         if self._problems:
             raise WorkflowError(self._problems, source=str(project.file or project.folder))
         return self._catalog
 
-    def _noting(self, keys: Keys, work: Callable[[], object]) -> None:
+    def _collect_problems(self, keys: Keys, work: Callable[[], object]) -> None:
         """Do something, and note under which key of the project it went wrong."""
         entry = self._project.graphs.get(keys[1])
         line, column = entry.at if entry is not None and keys[0] == "graphs" else (0, 0)
         try:
             work()
-        except (StatewrightError, WrongUse, OSError, UnicodeDecodeError) as error:
-            self._problems += [Problem(written_path(keys), line, column, said) for said in _sentences(error)]
+        except (StatewrightError, UsageError, OSError, UnicodeDecodeError) as error:
+            self._problems += [Problem(format_path(keys), line, column, said) for said in _sentences(error)]
 
     def _serve(self, entry: ServedGraph) -> None:
         if entry.file is not None:
@@ -126,13 +126,13 @@ class _Collector:
 
     def _module(self, named: str) -> ModuleType:
         if named not in self._modules:
-            self._modules[named] = module_in(self._project.folder, named)
+            self._modules[named] = import_from_folder(self._project.folder, named)
         return self._modules[named]
 
     def _serve_file(self, entry: ServedGraph, file: Path) -> None:
-        if is_of_steps(file):
+        if is_steps_file(file):
             if entry.description is not None:
-                raise WrongUse(f"{file.name} has its description itself. Leave the one of the project away.")
+                raise UsageError(f"{file.name} has its description itself. Leave the one of the project away.")
             definition = read_definition(file.read_bytes(), source=str(file))
             self._catalog.serve_steps(definition, name=entry.name, on_failure=entry.on_failure)
             return
@@ -153,11 +153,11 @@ class _Collector:
         for entry in self._project.graphs.values():
             if entry.on_failure is not None and entry.on_failure not in known:
                 advice = suggestion(entry.on_failure, known, noun="Graphs")
-                path = written_path(("graphs", entry.name, "on_failure"))
+                path = format_path(("graphs", entry.name, "on_failure"))
                 yield Problem(path, *entry.at, f"There is no graph {entry.on_failure!r}.", advice)
 
 
-def is_of_steps(file: Path) -> bool:
+def is_steps_file(file: Path) -> bool:
     """Whether a file is a workflow of steps: JSON with a list of them. States may be written in JSON too."""
     if file.suffix.lower() != ".json":
         return False
@@ -179,4 +179,4 @@ def _sentences(error: Exception) -> Sequence[str]:
         return [f"{error.source}: {problem}" for problem in error.problems]
     if isinstance(error, InvalidGraph):
         return [str(problem) for problem in error.problems]
-    return [told(error) if isinstance(error, StatewrightError) else str(error)]
+    return [message_of(error) if isinstance(error, StatewrightError) else str(error)]

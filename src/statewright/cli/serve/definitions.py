@@ -20,22 +20,22 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A workflow o
 @definitions.command()
 def check(file: FileArgument) -> None:
     """Check a workflow of steps, and list every problem. Only a server knows whether its handlers exist."""
-    from statewright.cli.threads.edit import counted
+    from statewright.cli.threads.edit import count_of
 
-    found = read_checked(file)
-    say(f"ok: {found['name']} {found['version']}, {counted(len(found['steps']), 'step')}")
+    found = load_definition(file)
+    say(f"ok: {found['name']} {found['version']}, {count_of(len(found['steps']), 'step')}")
 
 
 @definitions.command()
 def add(file: FileArgument, json: JsonOption = False, url: UrlOption = None) -> None:
     """Store a version of a workflow on a server. Storing the same again changes nothing."""
-    from statewright.cli.console.values import as_json
-    from statewright.cli.runs.client_session import asking
+    from statewright.cli.console.values import to_json
+    from statewright.cli.runs.client_session import open_client
 
-    body = read_checked(file)
-    with asking(url) as client:
+    body = load_definition(file)
+    with open_client(url) as client:
         found = client.definitions.add(body)
-    say(as_json(found.raw) if json else f"{found.id}  {found.name} {found.version}")
+    say(to_json(found.raw) if json else f"{found.id}  {found.name} {found.version}")
 
 
 @definitions.command()
@@ -45,17 +45,17 @@ def ls(
     url: UrlOption = None,
 ) -> None:
     """List the stored versions, newest first."""
-    from statewright.cli.console.table import Column, moment, print_table
-    from statewright.cli.console.values import as_json
-    from statewright.cli.runs.client_session import asking
+    from statewright.cli.console.table import Column, format_instant, print_table
+    from statewright.cli.console.values import to_json
+    from statewright.cli.runs.client_session import open_client
 
-    with asking(url) as client:
+    with open_client(url) as client:
         found = list(islice(client.definitions.iterate(), limit))
     if json:
-        say(as_json([one.raw for one in found]))
+        say(to_json([one.raw for one in found]))
     elif found:
-        columns = [Column(title, whole=True) for title in ("DEFINITION", "NAME", "VERSION", "STORED")]
-        rows = [(one.id, one.name, one.version, moment(one.created_at), one.description) for one in found]
+        columns = [Column(title, keep_words=True) for title in ("DEFINITION", "NAME", "VERSION", "STORED")]
+        rows = [(one.id, one.name, one.version, format_instant(one.created_at), one.description) for one in found]
         print_table([*columns, Column("DESCRIPTION")], rows)
     else:
         say("No definitions are stored. Add one with: statewright definitions add FILE.json")
@@ -68,22 +68,25 @@ def show(
     url: UrlOption = None,
 ) -> None:
     """Print a stored version as it was written; with --json, everything known about it."""
-    from statewright.cli.console.values import as_json
-    from statewright.cli.runs.client_session import asking
+    from statewright.cli.console.values import to_json
+    from statewright.cli.runs.client_session import open_client
 
-    with asking(url) as client:
+    with open_client(url) as client:
         found = client.definitions.get(definition)
-    say(as_json(found.raw if json else found.definition))
+    say(to_json(found.raw if json else found.definition))
 
 
-def read_checked(file: Path) -> dict[str, Any]:
-    """A workflow of steps as it is written. Raises WorkflowError with everything wrong, and WrongUse without a file."""
-    from statewright.cli.console.failure import WrongUse
+def load_definition(file: Path) -> dict[str, Any]:
+    """Read and check a workflow of steps, and return it as written.
+
+    Raises WorkflowError with every problem, and UsageError for a file that cannot be read.
+    """
+    from statewright.cli.console.failure import UsageError
     from statewright.workflow.steps import read_definition
 
     try:
         text = file.read_bytes()
     except OSError as error:
-        raise WrongUse(f"The file {str(file)!r} cannot be read: {error.strerror}.") from error
+        raise UsageError(f"The file {str(file)!r} cannot be read: {error.strerror}.") from error
     read_definition(text, source=str(file))
     return json_format.loads(text)

@@ -13,7 +13,7 @@ from statewright.cli.console.options import BaseUrlOption, DatabaseOption, KeyOp
 if TYPE_CHECKING:
     import socket
 
-    from statewright.cli.serve.server import Auth, Place
+    from statewright.cli.serve.server import Auth, ServerLocation
     from statewright.cli.workflow.models import Models
     from statewright.project import Project
 
@@ -45,8 +45,8 @@ def dev(
     child: Annotated[str | None, typer.Option("--child", hidden=True)] = None,
 ) -> None:
     """Serve the graphs of a project or of one file while you work on them. Needs the extra `server`."""
-    from statewright.cli.serve.catalog import project_of
-    from statewright.cli.serve.server import place_for
+    from statewright.cli.serve.catalog import select_project
+    from statewright.cli.serve.server import resolve_location
     from statewright.cli.workflow.models import read_models
     from statewright.server.libraries import require_libraries
 
@@ -57,72 +57,72 @@ def dev(
     if child is not None:
         # What is compiled is known by its second and size, and a file may be saved twice in one second.
         sys.dont_write_bytecode = True
-    project = project_of(target)
-    place = place_for(project, host, port, database, key_file)
+    project = select_project(target)
+    place = resolve_location(project, host, port, database, key_file)
     _serve(project, place, models, child)
 
 
 def _reload(target: str | None, host: str | None, port: int | None, database: str | None) -> None:
     """Keep a server running in a process of its own, and leave when it is over."""
     from statewright.cli.serve.reload import Reloader
-    from statewright.cli.serve.server import place_for
-    from statewright.cli.serve.sockets import listening_on
+    from statewright.cli.serve.server import resolve_location
+    from statewright.cli.serve.sockets import open_listening_socket
 
-    place = place_for(_settled(target), host, port, database, None)
-    with listening_on(place.host, place.port) as listening:
+    place = resolve_location(_find_project(target), host, port, database, None)
+    with open_listening_socket(place.host, place.port) as listening:
         raise SystemExit(Reloader(listening, sys.argv[1:], target, DRAIN).run())
 
 
-def _settled(target: str | None) -> Project:
+def _find_project(target: str | None) -> Project:
     """The project of a target, of which nothing is imported here."""
-    from statewright.cli.serve.catalog import project_of
+    from statewright.cli.serve.catalog import select_project
     from statewright.project import load_project
 
-    return project_of(None) if target is None else load_project(Path(target.partition(":")[0]))
+    return select_project(None) if target is None else load_project(Path(target.partition(":")[0]))
 
 
-def _serve(project: Project, place: Place, models: Models, child: str | None) -> None:
+def _serve(project: Project, place: ServerLocation, models: Models, child: str | None) -> None:
     from dataclasses import replace
 
     from statewright.cli.console.failure import FAILED
-    from statewright.cli.serve.announce import announce, announce_again
-    from statewright.cli.serve.catalog import catalog_of
-    from statewright.cli.serve.server import run_server, server_settings, service_settings
-    from statewright.cli.serve.sockets import Child, address_of, listening_on
+    from statewright.cli.serve.announce import announce, announce_reload
+    from statewright.cli.serve.catalog import build_catalog
+    from statewright.cli.serve.server import build_server_settings, build_service_settings, run_server
+    from statewright.cli.serve.sockets import ParentLink, open_listening_socket, socket_url
     from statewright.observe import configure_logging
 
-    catalog = catalog_of(project, models)
-    auth = auth_of(place)
-    settings = server_settings(project, place, auth, drain=DRAIN)
-    limits = replace(service_settings(project), drain=DRAIN)
-    taking_over = Child(child) if child is not None else None
+    catalog = build_catalog(project, models)
+    auth = choose_auth(place)
+    settings = build_server_settings(project, place, auth, drain=DRAIN)
+    limits = replace(build_service_settings(project), drain=DRAIN)
+    taking_over = ParentLink(child) if child is not None else None
     is_first = taking_over is None or taking_over.wait_for_turn()
     if taking_over is not None:
-        taking_over.end_with_parent()
-    listening: socket.socket = taking_over.listening if taking_over else listening_on(place.host, place.port)
+        taking_over.exit_with_parent()
+    listening: socket.socket = taking_over.listening if taking_over else open_listening_socket(place.host, place.port)
     if is_first:
-        announce(address_of(listening), catalog, place.database, auth)
+        announce(socket_url(listening), catalog, place.database, auth)
     else:
-        announce_again(catalog)
+        announce_reload(catalog)
     with configure_logging("console"), configure_logging("console", level="WARNING", loggers=["uvicorn"]):
         done = run_server(project, catalog, place, settings, limits, listening)
     if not done:
         raise SystemExit(FAILED)
 
 
-def auth_of(place: Place) -> Auth:
-    """Nobody is asked for a key on this machine; elsewhere everybody is. Raises WrongUse where there is no key."""
+def choose_auth(place: ServerLocation) -> Auth:
+    """Nobody is asked for a key on this machine; elsewhere everybody is. Raises UsageError where there is no key."""
     import asyncio
 
-    from statewright.cli.console.failure import WrongUse
-    from statewright.cli.serve.server import has_keys, opened_views
+    from statewright.cli.console.failure import UsageError
+    from statewright.cli.serve.server import has_keys, open_storage
 
     if place.is_loopback:
         return "none"
-    with opened_views(place) as (_, ledger, _store):
+    with open_storage(place) as (_, ledger, _store):
         if asyncio.run(has_keys(ledger)):
             return "keys"
-    raise WrongUse(
+    raise UsageError(
         f"Everybody who reaches {place.host} could run this, and there is no key yet. "
         f"Create one with: statewright keys create NAME --database {place.database}. Or listen on 127.0.0.1."
     )

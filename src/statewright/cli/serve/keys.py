@@ -39,23 +39,23 @@ def create(
     key_file: KeyOption = None,
 ) -> None:
     """Create an API key. It is printed once: only its hash is kept."""
-    from statewright.cli.serve.records import in_records, workspace_named
+    from statewright.cli.serve.records import find_workspace, run_on_ledger
     from statewright.clock import SystemClock
     from statewright.service.keys import create_key
 
     async def work(ledger: Ledger) -> tuple[ApiKey, str]:
         now = SystemClock().now()
-        home = await workspace_named(ledger, workspace)
+        home = await find_workspace(ledger, workspace)
         ends = now + timedelta(days=days) if days is not None else None
         return await create_key(
             ledger, home.id, name, scope or ["admin"], now=now, requests_per_minute=rate, expires_at=ends
         )
 
-    record, key = in_records(work, database, key_file, make=True)
+    record, key = run_on_ledger(work, database, key_file, make=True)
     if json:
-        from statewright.cli.console.values import as_json
+        from statewright.cli.console.values import to_json
 
-        say(as_json({**shown(record), "key": key}))
+        say(to_json({**key_record(record), "key": key}))
         return
     say(key)
     say(
@@ -73,22 +73,33 @@ def ls(
     key_file: KeyOption = None,
 ) -> None:
     """List the API keys of a workspace, newest first. The keys themselves are not stored."""
-    from statewright.cli.console.table import Column, moment, print_table
-    from statewright.cli.console.values import as_json
-    from statewright.cli.serve.records import in_records, workspace_named
+    from statewright.cli.console.table import Column, format_instant, print_table
+    from statewright.cli.console.values import to_json
+    from statewright.cli.serve.records import find_workspace, run_on_ledger
     from statewright.service.keys import list_keys
 
     async def work(ledger: Ledger) -> list[ApiKey]:
-        return await list_keys(ledger, (await workspace_named(ledger, workspace)).id)
+        return await list_keys(ledger, (await find_workspace(ledger, workspace)).id)
 
-    found = in_records(work, database, key_file)
+    found = run_on_ledger(work, database, key_file)
     if json:
-        say(as_json([shown(one) for one in found]))
+        say(to_json([key_record(one) for one in found]))
     elif found:
         titles = ("KEY", "NAME", "BEGINS", "STANDS")
-        columns = [*(Column(title, whole=True) for title in titles), Column("SCOPES"), Column("CREATED", whole=True)]
+        columns = [
+            *(Column(title, keep_words=True) for title in titles),
+            Column("SCOPES"),
+            Column("CREATED", keep_words=True),
+        ]
         rows = [
-            (one.id, one.name, f"{one.prefix}...", standing(one), ", ".join(one.scopes), moment(one.created_at))
+            (
+                one.id,
+                one.name,
+                f"{one.prefix}...",
+                key_status(one),
+                ", ".join(one.scopes),
+                format_instant(one.created_at),
+            )
             for one in found
         ]
         print_table(columns, rows)
@@ -104,18 +115,18 @@ def revoke(
     key_file: KeyOption = None,
 ) -> None:
     """Revoke an API key. Servers refuse it within seconds."""
-    from statewright.cli.serve.records import in_records, workspace_named
+    from statewright.cli.serve.records import find_workspace, run_on_ledger
     from statewright.clock import SystemClock
     from statewright.service.keys import revoke_key
 
     async def work(ledger: Ledger) -> ApiKey:
-        home = await workspace_named(ledger, workspace)
+        home = await find_workspace(ledger, workspace)
         return await revoke_key(ledger, home.id, key, SystemClock().now())
 
-    say(f"Revoked {in_records(work, database, key_file).id}.")
+    say(f"Revoked {run_on_ledger(work, database, key_file).id}.")
 
 
-def standing(key: ApiKey, now: datetime | None = None) -> str:
+def key_status(key: ApiKey, now: datetime | None = None) -> str:
     """Whether a key opens anything."""
     from statewright.clock import SystemClock
 
@@ -125,7 +136,7 @@ def standing(key: ApiKey, now: datetime | None = None) -> str:
     return "expired" if is_over else "active"
 
 
-def shown(key: ApiKey) -> dict[str, object]:
+def key_record(key: ApiKey) -> dict[str, object]:
     """What programs are told of a key."""
     names = ("id", "name", "prefix", "scopes", "requests_per_minute", "expires_at", "revoked_at", "created_at")
-    return {"status": standing(key), **{name: getattr(key, name) for name in names}}
+    return {"status": key_status(key), **{name: getattr(key, name) for name in names}}

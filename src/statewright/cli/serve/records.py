@@ -11,20 +11,20 @@ from statewright.clock import SystemClock
 from statewright.runs import Ledger, Workspace, where
 
 if TYPE_CHECKING:
-    from statewright.cli.serve.server import Place
+    from statewright.cli.serve.server import ServerLocation
 
 T = TypeVar("T")
 
 
-def in_records(
+def run_on_ledger(
     work: Callable[[Ledger], Awaitable[T]], database: str | None, key_file: Path | None, *, make: bool = False
 ) -> T:
-    """What some work on the records gives. Raises WrongUse if there is no database, unless one is to be made.
+    """What some work on the records gives. Raises UsageError if there is no database, unless one is to be made.
 
     It is the one that the project's server uses, if the command line names no other.
     """
-    from statewright.cli.db.database import check_is_ours
-    from statewright.cli.serve.server import opened_views
+    from statewright.cli.db.database import check_is_database
+    from statewright.cli.serve.server import open_storage
     from statewright.service.workspaces import ensure_default_workspace
 
     async def working(ledger: Ledger) -> T:
@@ -33,22 +33,22 @@ def in_records(
 
     place = _place(database, key_file)
     if not make:
-        check_is_ours(place.database)
-    with opened_views(place) as (_, ledger, _store):
+        check_is_database(place.database)
+    with open_storage(place) as (_, ledger, _store):
         return asyncio.run(working(ledger))
 
 
-def _place(database: str | None, key_file: Path | None) -> Place:
-    from statewright.cli.serve.server import place_for
+def _place(database: str | None, key_file: Path | None) -> ServerLocation:
+    from statewright.cli.serve.server import resolve_location
     from statewright.project import load_project
 
-    return place_for(load_project(Path.cwd()), None, None, database, key_file)
+    return resolve_location(load_project(Path.cwd()), None, None, database, key_file)
 
 
-async def workspace_named(ledger: Ledger, named: str) -> Workspace:
-    """A workspace by its slug or its id. Raises WrongUse, which knows near misses."""
+async def find_workspace(ledger: Ledger, named: str) -> Workspace:
+    """A workspace by its slug or its id. Raises UsageError, which knows near misses."""
     from statewright.async_futures import aresolve
-    from statewright.cli.console.failure import WrongUse
+    from statewright.cli.console.failure import UsageError
     from statewright.errors import suggestion
     from statewright.service.workspaces import list_workspaces
 
@@ -56,5 +56,5 @@ async def workspace_named(ledger: Ledger, named: str) -> Workspace:
     found = by_slug[0] if by_slug else await aresolve(ledger.get(Workspace, named))
     if found is None:
         known = [one.slug for one in await list_workspaces(ledger)]
-        raise WrongUse(f"There is no workspace {named!r}. {suggestion(named, known, noun='Workspaces')}")
+        raise UsageError(f"There is no workspace {named!r}. {suggestion(named, known, noun='Workspaces')}")
     return found

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from statewright.cli.console.printing import say
-from statewright.cli.serve.sockets import Server
+from statewright.cli.serve.sockets import ServerProcess
 from statewright.errors import StatewrightError
 from statewright.extras import optional
 from statewright.project import FILE_NAME, Project, find_project, load_project
@@ -37,8 +37,8 @@ class Reloader:
         self._target = target
         self._patience = drain + _GRACE
         self._stop = threading.Event()
-        self._server: Server | None = None
-        self._next: Server | None = None
+        self._server: ServerProcess | None = None
+        self._next: ServerProcess | None = None
         self._is_first = True
 
     def run(self) -> int:
@@ -52,7 +52,7 @@ class Reloader:
             if changed:
                 say(f"{', '.join(changed)} changed: reloading.", file=sys.stderr, flush=True)
                 self._replace()
-            elif not self._lives():
+            elif not self._is_running():
                 say("The server has ended. It starts again after the next change.", file=sys.stderr, flush=True)
                 self._server = None
         return self._server.stop(self._patience) if self._server is not None else 0
@@ -62,13 +62,13 @@ class Reloader:
         if self._next is not None:
             self._next.process.terminate()
 
-    def _lives(self) -> bool:
+    def _is_running(self) -> bool:
         return self._server is None or self._server.process.poll() is None
 
     def _replace(self) -> bool:
         """Begin with a new server if it can be loaded, in the place of the one before. False if it cannot."""
-        self._next = Server(self._listening, self._words)
-        if not self._next.is_ready():
+        self._next = ServerProcess(self._listening, self._words)
+        if not self._next.wait_until_ready():
             if self._server is not None:
                 self._next.stop(self._patience)
                 say("The server goes on with what it had loaded before.", file=sys.stderr, flush=True)
@@ -76,7 +76,7 @@ class Reloader:
         before, self._server, self._next = self._server, self._next, None
         if before is not None:
             before.stop(self._patience)
-        self._server.begin(is_first=self._is_first)
+        self._server.start(is_first=self._is_first)
         self._is_first = False
         return True
 
@@ -84,10 +84,10 @@ class Reloader:
         """The files that have changed, again and again, and now and then none, until it is to stop."""
         from watchfiles import watch
 
-        watched = Watched(self._target)
+        watched = WatchedFiles(self._target)
         for changes in watch(
             watched.folder,
-            watch_filter=lambda _, path: watched.concerns(path),
+            watch_filter=lambda _, path: watched.is_relevant(path),
             stop_event=self._stop,
             rust_timeout=_POLL,
             yield_on_timeout=True,
@@ -96,10 +96,10 @@ class Reloader:
         ):
             if self._stop.is_set():
                 return
-            yield sorted({watched.named(path) for _, path in changes})
+            yield sorted({watched.display_path(path) for _, path in changes})
 
 
-class Watched:
+class WatchedFiles:
     """The files whose change concerns a server: Python in its folder, and what its project names."""
 
     def __init__(self, target: str | None) -> None:
@@ -110,7 +110,7 @@ class Watched:
         """Of a lone file only neighbours are watched: its folder may be anything."""
         self._named = {file} if file is not None else set[Path]()
 
-    def concerns(self, path: str) -> bool:
+    def is_relevant(self, path: str) -> bool:
         """Whether a file is one of those. What a run may write, such as documents, is none: it would never end."""
         file = Path(path)
         below = file.relative_to(self.folder).parts if file.is_relative_to(self.folder) else file.parts[1:]
@@ -128,7 +128,7 @@ class Watched:
         files = [one.file for one in (*project.graphs.values(), *project.workflows.values())]
         return {one.resolve() for one in files if one is not None}
 
-    def named(self, path: str) -> str:
+    def display_path(self, path: str) -> str:
         """A file as people know it."""
         file = Path(path)
         return str(file.relative_to(self.folder)) if file.is_relative_to(self.folder) else path

@@ -10,7 +10,7 @@ import typer
 from statewright.cli.console.options import BaseUrlOption, DatabaseOption, KeyOption
 
 if TYPE_CHECKING:
-    from statewright.cli.serve.server import Place
+    from statewright.cli.serve.server import ServerLocation
 
 ADMIN_TOKEN = "STATEWRIGHT_ADMIN_TOKEN"
 """The variable that holds the token of the operator, unless another one is named."""
@@ -52,25 +52,33 @@ def serve(
 ) -> None:
     """Serve the graphs of a project or of one file for others, until SIGTERM. Needs the extra `server`."""
     from statewright.cli.console.failure import FAILED
-    from statewright.cli.serve.catalog import catalog_of, project_of
-    from statewright.cli.serve.server import logger, place_for, run_server, server_settings, service_settings
-    from statewright.cli.serve.sockets import address_of, listening_on
+    from statewright.cli.serve.catalog import build_catalog, select_project
+    from statewright.cli.serve.server import (
+        build_server_settings,
+        build_service_settings,
+        logger,
+        resolve_location,
+        run_server,
+    )
+    from statewright.cli.serve.sockets import open_listening_socket, socket_url
     from statewright.cli.workflow.models import read_models
     from statewright.observe import configure_logging
     from statewright.server.libraries import require_libraries
 
     require_libraries()
     models = read_models([model] if model is not None else None, base_url)
-    project = project_of(target)
-    place = place_for(project, host, port, database, key_file)
+    project = select_project(target)
+    place = resolve_location(project, host, port, database, key_file)
     check_auth(place, auth)
-    settings = server_settings(project, place, auth, admin_token(admin_token_env), project.serving.drain or DRAIN)
-    with listening_on(place.host, place.port) as listening, configure_logging(log_format, loggers=_LOGGERS):
-        catalog = catalog_of(project, models)
-        told = {"url": address_of(listening), "graphs": [one.name for one in catalog.served], "auth": auth}
+    settings = build_server_settings(
+        project, place, auth, read_admin_token(admin_token_env), project.serving.drain or DRAIN
+    )
+    with open_listening_socket(place.host, place.port) as listening, configure_logging(log_format, loggers=_LOGGERS):
+        catalog = build_catalog(project, models)
+        told = {"url": socket_url(listening), "graphs": [one.name for one in catalog.served], "auth": auth}
         logger.info("The server listens.", extra=told)
-        warn_of_no_keys(place, auth)
-        done = run_server(project, catalog, place, settings, service_settings(project), listening)
+        warn_if_no_keys(place, auth)
+        done = run_server(project, catalog, place, settings, build_service_settings(project), listening)
         logger.info("The server has ended.")
     if not done:
         raise SystemExit(FAILED)
@@ -79,36 +87,36 @@ def serve(
 _LOGGERS = ("statewright", "uvicorn")
 
 
-def check_auth(place: Place, auth: Literal["keys", "none"]) -> None:
-    """Raise WrongUse where everybody would be let in."""
-    from statewright.cli.console.failure import WrongUse
+def check_auth(place: ServerLocation, auth: Literal["keys", "none"]) -> None:
+    """Raise UsageError where everybody would be let in."""
+    from statewright.cli.console.failure import UsageError
 
     if auth == "none" and not place.is_loopback:
-        raise WrongUse(
+        raise UsageError(
             f"With --auth none everybody who reaches {place.host} could run this. Give --auth keys, and create a key: "
             f"statewright keys create NAME --database {place.database}. Or listen on 127.0.0.1."
         )
 
 
-def admin_token(variable: str | None) -> str | None:
-    """The token of the operator. Raises WrongUse if it is to be in a variable that is not set."""
-    from statewright.cli.console.failure import WrongUse
+def read_admin_token(variable: str | None) -> str | None:
+    """The token of the operator. Raises UsageError if it is to be in a variable that is not set."""
+    from statewright.cli.console.failure import UsageError
 
     token = os.environ.get(variable or ADMIN_TOKEN)
     if variable is not None and not token:
-        raise WrongUse(f"The variable {variable} is not set. Put the admin token into it.")
+        raise UsageError(f"The variable {variable} is not set. Put the admin token into it.")
     return token or None
 
 
-def warn_of_no_keys(place: Place, auth: Literal["keys", "none"]) -> None:
+def warn_if_no_keys(place: ServerLocation, auth: Literal["keys", "none"]) -> None:
     """Say how the first key is made, where one is needed and there is none."""
     import asyncio
 
-    from statewright.cli.serve.server import has_keys, logger, opened_views
+    from statewright.cli.serve.server import has_keys, logger, open_storage
 
     if auth == "none":
         return
-    with opened_views(place) as (_, ledger, _store):
+    with open_storage(place) as (_, ledger, _store):
         if not asyncio.run(has_keys(ledger)):
             advice = f"statewright keys create NAME --database {place.database}"
             logger.warning("Nobody has a key yet, and nothing is answered without one.", extra={"make_one": advice})

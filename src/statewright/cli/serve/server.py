@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from statewright.async_futures import aresolve
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import MEMORY, VARIABLE
-from statewright.cli.db.database import made, place_of
+from statewright.cli.db.database import locate_database, open_or_create_saver
 from statewright.clock import SystemClock
 from statewright.futures import resolve
 from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger, Run
@@ -37,7 +37,7 @@ logger = logging.getLogger("statewright.server")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ServerLocation:
     """Where something is served, and on what."""
 
     host: str
@@ -50,49 +50,51 @@ class Place:
         return is_loopback(self.host)
 
 
-def place_for(
+def resolve_location(
     project: Project, host: str | None, port: int | None, database: str | None, key_file: Path | None
-) -> Place:
+) -> ServerLocation:
     """Where a project is served: as the command line says, else the environment, else the project."""
     wanted = project.serving
-    return Place(
+    return ServerLocation(
         host=host or wanted.host or HOST,
         port=next((one for one in (port, wanted.port) if one is not None), PORT),
-        database=database_for(project, database),
+        database=resolve_database(project, database),
         key_file=key_file,
     )
 
 
-def database_for(project: Project, database: str | None) -> Path:
-    """The database of a service. Raises WrongUse for one that keeps nothing."""
+def resolve_database(project: Project, database: str | None) -> Path:
+    """The database of a service. Raises UsageError for one that keeps nothing."""
     if not database and not os.environ.get(VARIABLE) and project.serving.database is not None:
         return project.serving.database
-    path = place_of(database).path
+    path = locate_database(database).path
     if path is None:
-        raise WrongUse(f"{MEMORY} keeps nothing, and durable runs must be kept. Name a database with --database PATH.")
+        raise UsageError(
+            f"{MEMORY} keeps nothing, and durable runs must be kept. Name a database with --database PATH."
+        )
     return path
 
 
 @contextmanager
-def opened_views(place: Place) -> Generator[tuple[SqliteSaver, SqliteLedger, SqliteStore]]:
+def open_storage(place: ServerLocation) -> Generator[tuple[SqliteSaver, SqliteLedger, SqliteStore]]:
     """Threads, records and memory in the database of a service, which is made where there is none."""
-    with made(place.database, place.key_file) as saver:
+    with open_or_create_saver(place.database, place.key_file) as saver:
         yield saver, SqliteLedger(saver.database), SqliteStore(saver.database)
 
 
-def service_settings(project: Project) -> ServiceSettings:
+def build_service_settings(project: Project) -> ServiceSettings:
     """The limits and times of a service, as its project says them."""
-    return ServiceSettings(**_given({name: getattr(project.serving, name) for name in _SERVICE}))
+    return ServiceSettings(**_without_none({name: getattr(project.serving, name) for name in _SERVICE}))
 
 
-def spending_limits(project: Project) -> dict[str, SpendingLimits]:
+def build_spending_limits(project: Project) -> dict[str, SpendingLimits]:
     """What workspaces may spend on a day, as the project says it."""
     limits: Mapping[str, Mapping[str, Any]] = project.spending_limits
     return {name: SpendingLimits(**values) for name, values in limits.items()}
 
 
-def server_settings(
-    project: Project, place: Place, auth: Auth, admin_token: str | None = None, drain: float = 20.0
+def build_server_settings(
+    project: Project, place: ServerLocation, auth: Auth, admin_token: str | None = None, drain: float = 20.0
 ) -> ServerSettings:
     """How the service is offered. Raises InvalidConfig for what cannot be."""
     wanted = project.serving
@@ -104,7 +106,7 @@ def server_settings(
         cors_origins=wanted.cors_origins,
         allowed_hosts=wanted.allowed_hosts,
         drain_timeout=drain,
-        **_given({name: getattr(wanted, name) for name in _SERVER}),
+        **_without_none({name: getattr(wanted, name) for name in _SERVER}),
     )
 
 
@@ -122,11 +124,11 @@ _SERVER: Final = (
 _SERVICE: Final = ("capacity", "durability", "drain")
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-async def prepare(ledger: Ledger, project: Project) -> None:
+async def prepare_default_workspace(ledger: Ledger, project: Project) -> None:
     """Let the default workspace be there, with what the project says of it."""
     await ensure_default_workspace(ledger, SystemClock().now())
     days = project.serving.retention_days
@@ -144,7 +146,7 @@ async def has_keys(ledger: Ledger) -> bool:
 def run_server(
     project: Project,
     catalog: Catalog,
-    place: Place,
+    place: ServerLocation,
     settings: ServerSettings,
     service_settings: ServiceSettings,
     listening: socket.socket,
@@ -156,11 +158,11 @@ def run_server(
 
     metrics, webhooks = Metrics(), WebhookSettings(allow_hosts=project.serving.webhook_hosts)
     with (
-        opened_views(place) as (saver, ledger, store),
+        open_storage(place) as (saver, ledger, store),
         LogCapture(level=logging.INFO) as logs,
         tracing_from_environment() as tracing,
     ):
-        asyncio.run(prepare(ledger, project))
+        asyncio.run(prepare_default_workspace(ledger, project))
         metrics.count_runs_by(lambda: _runs_by_status(ledger))
         service = Service(
             catalog,
@@ -168,7 +170,7 @@ def run_server(
             saver=saver,
             store=store,
             settings=service_settings,
-            spending_limits=spending_limits(project),
+            spending_limits=build_spending_limits(project),
             webhooks=webhooks,
             instruments=[metrics, *([tracing] if tracing is not None else [])],
             logs=logs,
@@ -189,7 +191,7 @@ def _runs_by_status(ledger: Ledger) -> dict[str, int]:
 @contextmanager
 def _signals_left_to_server() -> Generator[None]:
     """The server raises signals again that it has obeyed, once everything is in order: nothing is left to be done."""
-    before = {one: signal.signal(one, _let_be) for one in (signal.SIGTERM, signal.SIGINT)}
+    before = {one: signal.signal(one, _ignore) for one in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
@@ -197,4 +199,4 @@ def _signals_left_to_server() -> Generator[None]:
             signal.signal(one, handler)
 
 
-def _let_be(*_: object) -> None: ...
+def _ignore(*_: object) -> None: ...

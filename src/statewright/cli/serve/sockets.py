@@ -11,18 +11,18 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.failure import UsageError
 
 BACKLOG = 2048
 """How many connections may wait while nobody takes them, as between two processes."""
 
 
-def listening_on(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 is any free one. Raises WrongUse for what is taken, or not of this machine."""
+def open_listening_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 is any free one. Raises UsageError for what is taken, or not of this machine."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
-        raise WrongUse(
+        raise UsageError(
             f"There is no address {host!r}: {error}. Give --host 127.0.0.1, or one of this machine."
         ) from None
     taken = socket.socket(family, kind, protocol)
@@ -32,7 +32,7 @@ def listening_on(host: str, port: int) -> socket.socket:
         taken.listen(BACKLOG)
     except OSError as error:
         taken.close()
-        raise WrongUse(_refused(host, port, error)) from None
+        raise UsageError(_refused(host, port, error)) from None
     return taken
 
 
@@ -44,7 +44,7 @@ def _refused(host: str, port: int, error: OSError) -> str:
     return f"Nobody can listen on {host}, port {port}: {error.strerror}. Give --host 127.0.0.1, or one of this machine."
 
 
-def address_of(listening: socket.socket) -> str:
+def socket_url(listening: socket.socket) -> str:
     """The address of a socket as a URL. One that listens everywhere is reached on this machine."""
     host, port = listening.getsockname()[:2]
     if host in ("0.0.0.0", "::"):
@@ -61,7 +61,7 @@ _READY, _FIRST, _NEXT = b"r", b"f", b"n"
 """What is said: by the child, and by the parent to the first one and to those after it."""
 
 
-class Child:
+class ParentLink:
     """The end of the process that serves."""
 
     def __init__(self, numbers: str) -> None:
@@ -81,7 +81,7 @@ class Child:
             raise SystemExit(0)
         return told == _FIRST
 
-    def end_with_parent(self) -> None:
+    def exit_with_parent(self) -> None:
         """End in good order when the parent is gone: nobody else would stop this process."""
         threading.Thread(target=self._watch_parent, daemon=True).start()
 
@@ -90,7 +90,7 @@ class Child:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-class Server:
+class ServerProcess:
     """The end of the parent: one process that serves, or is about to."""
 
     def __init__(self, listening: socket.socket, words: Sequence[str]) -> None:
@@ -100,14 +100,14 @@ class Server:
         self.process = subprocess.Popen(command, pass_fds=numbers)
         theirs.close()
 
-    def is_ready(self) -> bool:
+    def wait_until_ready(self) -> bool:
         """Whether it has loaded what it serves; waits until that is known."""
         try:
             return self._line.recv(1) == _READY
         except OSError:
             return False
 
-    def begin(self, *, is_first: bool) -> None:
+    def start(self, *, is_first: bool) -> None:
         """Let it serve."""
         self._line.sendall(_FIRST if is_first else _NEXT)
 

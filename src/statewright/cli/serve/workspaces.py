@@ -36,7 +36,7 @@ def create(
     key_file: KeyOption = None,
 ) -> None:
     """Create a workspace."""
-    from statewright.cli.serve.records import in_records
+    from statewright.cli.serve.records import run_on_ledger
     from statewright.clock import SystemClock
     from statewright.service.workspaces import NewWorkspace, create_workspace
 
@@ -51,7 +51,7 @@ def create(
     async def work(ledger: Ledger) -> Workspace:
         return await create_workspace(ledger, new, SystemClock().now())
 
-    made = in_records(work, database, key_file, make=True)
+    made = run_on_ledger(work, database, key_file, make=True)
     say(
         f"Created workspace {made.slug}. Create a key for it with: statewright keys create NAME --workspace {made.slug}"
     )
@@ -62,35 +62,36 @@ def ls(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyO
     """List the workspaces, with their limits."""
     from dataclasses import asdict
 
-    from statewright.cli.console.table import Column, moment, print_table
-    from statewright.cli.console.values import as_json
-    from statewright.cli.serve.records import in_records
+    from statewright.cli.console.table import Column, format_instant, print_table
+    from statewright.cli.console.values import to_json
+    from statewright.cli.serve.records import run_on_ledger
     from statewright.service.workspaces import list_workspaces
 
-    found = in_records(list_workspaces, database, key_file)
+    found = run_on_ledger(list_workspaces, database, key_file)
     if json:
-        say(as_json([asdict(one) for one in found]))
+        say(to_json([asdict(one) for one in found]))
         return
     limits = {"max_running": "RUNNING", "starts_per_minute": "STARTS/MIN", "retention_days": "DAYS KEPT"}
-    columns = [Column("SLUG", whole=True), Column("NAME"), *(Column(one, right=True) for one in limits.values())]
+    columns = [Column("SLUG", keep_words=True), Column("NAME"), *(Column(one, right=True) for one in limits.values())]
     rows = [
-        (one.slug, one.name, *(getattr(one, limit) or "" for limit in limits), moment(one.created_at)) for one in found
+        (one.slug, one.name, *(getattr(one, limit) or "" for limit in limits), format_instant(one.created_at))
+        for one in found
     ]
-    print_table([*columns, Column("CREATED", whole=True)], rows)
+    print_table([*columns, Column("CREATED", keep_words=True)], rows)
 
 
 @workspaces.command()
 def spending(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyOption = None) -> None:
     """Show what the workspaces have spent today, with the limits of the project."""
     from statewright.cli.console.table import Column, print_table
-    from statewright.cli.console.values import as_json
-    from statewright.cli.serve.records import in_records
+    from statewright.cli.console.values import to_json
+    from statewright.cli.serve.records import run_on_ledger
 
-    found = in_records(_spending, database, key_file)
+    found = run_on_ledger(_spending, database, key_file)
     if json:
-        say(as_json(found))
+        say(to_json(found))
         return
-    columns = [Column("SLUG", whole=True), Column("DAY", whole=True)]
+    columns = [Column("SLUG", keep_words=True), Column("DAY", keep_words=True)]
     columns += [Column(name, right=True) for name in ("REQUESTS", "TOKENS", "COST")]
     rows = [
         (one["slug"], one["day"], one["requests"], one["tokens"], f"${one['cost']:.4f}", _limits_line(one))
@@ -103,13 +104,13 @@ async def _spending(ledger: Ledger) -> list[dict[str, Any]]:
     """What each workspace has spent today, and may, by their slugs."""
     from dataclasses import asdict
 
-    from statewright.cli.serve.server import spending_limits
+    from statewright.cli.serve.server import build_spending_limits
     from statewright.clock import SystemClock
     from statewright.project import load_project
     from statewright.service.spending import Spending
     from statewright.service.workspaces import list_workspaces
 
-    known = Spending(ledger, SystemClock(), spending_limits(load_project(Path.cwd())))
+    known = Spending(ledger, SystemClock(), build_spending_limits(load_project(Path.cwd())))
     found: list[dict[str, Any]] = []
     for workspace in await list_workspaces(ledger):
         report = await known.report(workspace.id)

@@ -1,4 +1,4 @@
-"""Saved checkpoints in words: where a thread stands, and what it waits for."""
+"""Status and contents of saved checkpoints, as data for output."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from statewright.checkpoint import Interrupt, Lease, SavedCheckpoint, Task
 
 
 def due_nodes(saved: SavedCheckpoint) -> list[str]:
-    """The nodes that are due or wait, without those that have landed; each once, in their order."""
+    """Return the nodes that are due or waiting and not completed, without duplicates, in order."""
     return list(dict.fromkeys(task.node for task in _due(saved)))
 
 
 def due_tasks(saved: SavedCheckpoint) -> list[str]:
-    """Return what is due as `due_nodes` does, with the agents of a network's turns."""
+    """Return the due nodes like `due_nodes`, with the agent for turns of a network."""
     return list(dict.fromkeys(task_label(task) for task in _due(saved)))
 
 
 def task_label(task: Task) -> str:
-    """Return a task's node; of a turn in a network, with the agent whose turn it is."""
+    """Return the node of a task; for a turn in a network with the agent."""
     agent = cast("Any", task.arg.get("agent")) if isinstance(task.arg, dict) else None  # pyright: ignore[reportUnknownMemberType]
     return f"{task.node} ({agent})" if task.node == "agent" and isinstance(agent, str) else task.node
 
@@ -30,8 +30,8 @@ def _due(saved: SavedCheckpoint) -> list[Task]:
     return [task for task in due if task.id not in saved.pending.completed]
 
 
-def status_of(saved: SavedCheckpoint, lease: Lease | None) -> str:
-    """Where a line stands at its head, in one word."""
+def thread_status(saved: SavedCheckpoint, lease: Lease | None) -> str:
+    """Return the status of a branch at its head."""
     pending = saved.pending
     if is_held(lease):
         return "running"
@@ -45,12 +45,12 @@ def status_of(saved: SavedCheckpoint, lease: Lease | None) -> str:
 
 
 def is_held(lease: Lease | None) -> bool:
-    """Whether a run has the right to advance the thread now."""
+    """Return True if the lease has not expired."""
     return lease is not None and not lease.has_lapsed(datetime.now(UTC))
 
 
 def checkpoint_record(saved: SavedCheckpoint) -> dict[str, Any]:
-    """All about a checkpoint but its values, as data."""
+    """Return a checkpoint as data, without its values."""
     metadata = {name: value for name, value in saved.metadata.items() if name != "nodes"}
     return {
         "checkpoint": saved.id,
@@ -70,7 +70,7 @@ def checkpoint_record(saved: SavedCheckpoint) -> dict[str, Any]:
 
 
 def question_record(question: Interrupt) -> dict[str, Any]:
-    """What a task waits for, as data."""
+    """Return an interrupt as data."""
     return {
         "id": question.id,
         "kind": question.kind,
@@ -81,7 +81,7 @@ def question_record(question: Interrupt) -> dict[str, Any]:
 
 
 def lease_record(lease: Lease | None) -> dict[str, Any] | None:
-    """Who holds a thread, as data."""
+    """Return a lease as data."""
     if lease is None:
         return None
     return {"owner": lease.owner, "epoch": lease.epoch, "until": lease.until, "lapsed": not is_held(lease)}

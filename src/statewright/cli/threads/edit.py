@@ -1,4 +1,4 @@
-"""`statewright threads fork`, `prune`, `copy` and `rm`: threads changed from outside a run."""
+"""`statewright threads fork`, `prune`, `copy`, `rm` and `release`: change saved threads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import DatabaseOption, GraphOption, KeyOption, ThreadArgument, WorkspaceOption
 from statewright.cli.console.printing import say
 from statewright.cli.threads.show import CheckpointOption, StepOption
@@ -33,28 +33,28 @@ def fork(
     key_file: KeyOption = None,
 ) -> None:
     """Start a new branch at a checkpoint, by default the head. What was due there is due again."""
-    from statewright.cli.db.database import found_checkpoint, opened_in, place_of
+    from statewright.cli.db.database import find_checkpoint, locate_database, open_workspace_saver
     from statewright.cli.db.known_types import allow_types, with_stand_ins
-    from statewright.cli.workflow.follow import Saved
+    from statewright.cli.workflow.follow import SavedRun
 
-    with opened_in(workspace, database, key_file) as saver:
+    with open_workspace_saver(workspace, database, key_file) as saver:
         allow_types(saver, graph)
 
         def forked() -> str:
-            saved = found_checkpoint(saver, thread, source, checkpoint=checkpoint, step=step)
+            saved = find_checkpoint(saver, thread, source, checkpoint=checkpoint, step=step)
             config = {"thread_id": thread, "checkpoint_id": saved.id, "branch": saved.line.branch}
-            head = bare_graph(saver, saved.graph_version).fork(config, branch=branch)
+            head = make_placeholder_graph(saver, saved.graph_version).fork(config, branch=branch)
             return f"{saved.checkpoint.step} ({saved.id}) as {head['configurable']['checkpoint_id']}"
 
         told = with_stand_ins(saver.serde, forked)  # the state itself is not touched
     say(f"Branch {branch!r} of thread {thread!r} begins at step {told}.")
-    options = (*place_of(database, key_file).options, "--branch", branch)
+    options = (*locate_database(database, key_file).options, "--branch", branch)
     if workspace == DEFAULT_WORKSPACE:  # the command line runs no graph in another one
-        say(f"Continue it with: {Saved(thread=thread, target=graph or 'FILE.py', options=options).resume()}")
+        say(f"Continue it with: {SavedRun(thread=thread, target=graph or 'FILE.py', options=options).resume_command()}")
 
 
-def bare_graph(saver: Checkpointer, version: str | None) -> CompiledGraph:
-    """A graph that fits any thread, for what has nothing to do with nodes."""
+def make_placeholder_graph(saver: Checkpointer, version: str | None) -> CompiledGraph:
+    """Return a graph that accepts any thread, for operations that do not involve its nodes."""
     from statewright.graph import START
     from statewright.runtime import StateGraph
 
@@ -86,20 +86,20 @@ def prune(
 ) -> None:
     """Delete old checkpoints. Heads stay, with everything that is needed to continue from them, and so do logs."""
     from statewright.checkpoint import PrunePolicy
-    from statewright.cli.db.database import check_thread, opened_in
+    from statewright.cli.db.database import check_thread, open_workspace_saver
     from statewright.cli.db.known_types import with_stand_ins
     from statewright.futures import resolve
 
     if keep is None and since is None:
-        raise WrongUse("Say what to keep: --keep N, or --since DURATION.")
+        raise UsageError("Say what to keep: --keep N, or --since DURATION.")
     keep_since = datetime.now(UTC) - read_duration(since) if since is not None else None
     policy = PrunePolicy(keep_last=keep, keep_since=keep_since)
-    with opened_in(workspace, database, key_file) as saver:
+    with open_workspace_saver(workspace, database, key_file) as saver:
         if thread is not None:
             check_thread(saver, thread)
         pruned = with_stand_ins(saver.serde, lambda: resolve(saver.prune(policy, thread_id=thread, dry_run=dry_run)))
     what = "Would delete" if dry_run else "Deleted"
-    say(f"{what} {counted(pruned.checkpoints, 'checkpoint')} of {counted(pruned.threads, 'thread')}.")
+    say(f"{what} {count_of(pruned.checkpoints, 'checkpoint')} of {count_of(pruned.threads, 'thread')}.")
 
 
 def copy(
@@ -110,14 +110,14 @@ def copy(
     key_file: KeyOption = None,
 ) -> None:
     """Copy a thread with its history, its branches and its open questions."""
-    from statewright.cli.db.database import check_thread, opened_in
+    from statewright.cli.db.database import check_thread, open_workspace_saver
     from statewright.futures import resolve
 
     if not new:
-        raise WrongUse("The copy needs an id that is not empty.")
-    with opened_in(workspace, database, key_file) as saver:
+        raise UsageError("The copy needs an id that is not empty.")
+    with open_workspace_saver(workspace, database, key_file) as saver:
         check_thread(saver, thread)
-        check_free(saver, new)
+        check_id_is_free(saver, new)
         resolve(saver.copy_thread(thread, new))
     say(f"Thread {new!r} is a copy of {thread!r}.")
 
@@ -130,13 +130,13 @@ def rm(
     key_file: KeyOption = None,
 ) -> None:
     """Delete a thread for good."""
-    from statewright.cli.db.database import check_thread, opened_in
+    from statewright.cli.db.database import check_thread, open_workspace_saver
     from statewright.futures import resolve
 
-    with opened_in(workspace, database, key_file) as saver:
+    with open_workspace_saver(workspace, database, key_file) as saver:
         check_thread(saver, thread)
         if not force:
-            check_at_rest(saver, thread)
+            check_is_idle(saver, thread)
         resolve(saver.delete_thread(thread))
     say(f"Deleted thread {thread!r}.")
 
@@ -149,43 +149,45 @@ def release(
 ) -> None:
     """Release a thread from the run that holds it, e.g. on a machine that is gone. If it still runs, it is stopped."""
     from statewright.checkpoint import short_owner
-    from statewright.cli.db.database import check_thread, opened_in
+    from statewright.cli.db.database import check_thread, open_workspace_saver
     from statewright.futures import resolve
 
-    with opened_in(workspace, database, key_file) as saver:
+    with open_workspace_saver(workspace, database, key_file) as saver:
         check_thread(saver, thread)
         lease = resolve(saver.lease(thread))
         if lease is not None:
-            bare_graph(saver, None).release(thread)
+            make_placeholder_graph(saver, None).release(thread)
     say(f"Thread {thread!r} was free." if lease is None else f"Took {thread!r} from run {short_owner(lease.owner)}.")
 
 
-def check_free(saver: Checkpointer, thread: str) -> None:
-    """Raise WrongUse if there is such a thread."""
+def check_id_is_free(saver: Checkpointer, thread: str) -> None:
+    """Raise UsageError if the thread exists already."""
     from statewright.futures import resolve
 
     if resolve(saver.branches(thread)):
-        raise WrongUse(f"There is a thread {thread!r} already. Give another id, or remove it: statewright threads rm.")
+        raise UsageError(
+            f"There is a thread {thread!r} already. Give another id, or remove it: statewright threads rm."
+        )
 
 
-def check_at_rest(saver: Checkpointer, thread: str) -> None:
-    """Raise WrongUse if a run holds the thread."""
+def check_is_idle(saver: Checkpointer, thread: str) -> None:
+    """Raise UsageError if a run holds the lease of the thread."""
     from statewright.checkpoint import short_owner
-    from statewright.cli.console.table import moment
+    from statewright.cli.console.table import format_instant
     from statewright.cli.threads.describe import is_held
     from statewright.futures import resolve
 
     lease = resolve(saver.lease(thread))
     if lease is not None and is_held(lease):
-        raise WrongUse(
+        raise UsageError(
             f"Thread {thread!r} is being advanced by run {short_owner(lease.owner)} "
-            f"(its lease ends at {moment(lease.until)}). "
+            f"(its lease ends at {format_instant(lease.until)}). "
             f"Wait for it, or pass --force."
         )
 
 
-def counted(count: int, noun: str) -> str:
-    """A number of things."""
+def count_of(count: int, noun: str) -> str:
+    """Return a count with its noun in the right number."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
@@ -194,11 +196,11 @@ _DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
 
 
 def read_duration(text: str) -> timedelta:
-    """The duration that a text such as `90s`, `12h` or `1d12h` means. Raises WrongUse for what is none."""
+    """Parse a duration such as `90s`, `12h` or `1d12h`. Raises UsageError."""
     if not _DURATION.fullmatch(text):
-        raise WrongUse(f"{text!r} is not a duration. Give a number and a unit, e.g. 90s, 15m, 12h, 7d or 4w.")
+        raise UsageError(f"{text!r} is not a duration. Give a number and a unit, e.g. 90s, 15m, 12h, 7d or 4w.")
     try:
         parts = re.findall(r"([\d.]+)(\w)", text)
         return sum((timedelta(**{_UNITS[unit]: float(number)}) for number, unit in parts), timedelta())
     except OverflowError as error:
-        raise WrongUse(f"{text!r} is longer than any date allows. Give a shorter duration.") from error
+        raise UsageError(f"{text!r} is longer than any date allows. Give a shorter duration.") from error

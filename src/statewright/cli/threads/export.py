@@ -1,4 +1,4 @@
-"""`statewright threads export` and `import`: one thread as a file."""
+"""`statewright threads export` and `import`: transfer a thread as a file."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import DatabaseOption, GraphOption, KeyOption, ThreadArgument, WorkspaceOption
 from statewright.cli.console.printing import say
-from statewright.cli.threads.edit import check_at_rest, check_free, counted
+from statewright.cli.threads.edit import check_id_is_free, check_is_idle, count_of
 from statewright.ids import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
@@ -33,29 +33,29 @@ def export(
 
     The file is a small database, encrypted with the key that is given.
     """
-    from statewright.cli.db.database import check_thread, opened_in, read_key
-    from statewright.cli.db.files import draft_beside, put_in_place, remove_database
+    from statewright.cli.db.database import check_thread, open_workspace_saver, read_key
+    from statewright.cli.db.files import draft_path, move_into_place, remove_database
     from statewright.cli.db.known_types import allow_types, pointing_to_graph
-    from statewright.cli.threads.transfer import carry
+    from statewright.cli.threads.transfer import transfer_thread
     from statewright.storage.sqlite import SqliteSaver
 
     if not file.parent.is_dir():
-        raise WrongUse(f"There is no folder {str(file.parent)!r} for the file. Make it, or give another path.")
+        raise UsageError(f"There is no folder {str(file.parent)!r} for the file. Make it, or give another path.")
     if file.exists() and not force:
-        raise WrongUse(f"There is a file {str(file)!r} already. Give another name, or pass --force to replace it.")
-    with opened_in(workspace, database, key_file) as source, pointing_to_graph(source.serde, graph):
+        raise UsageError(f"There is a file {str(file)!r} already. Give another name, or pass --force to replace it.")
+    with open_workspace_saver(workspace, database, key_file) as source, pointing_to_graph(source.serde, graph):
         check_thread(source, thread)
-        check_at_rest(source, thread)
+        check_is_idle(source, thread)
         allow_types(source, graph)
-        draft = draft_beside(file)
+        draft = draft_path(file)
         try:
             with SqliteSaver(draft, key=read_key(key_file), serde=source.serde) as target:
-                count = carry(source, thread, target, thread)
-            put_in_place(draft, file)
+                count = transfer_thread(source, thread, target, thread)
+            move_into_place(draft, file)
         except BaseException:
             remove_database(draft)
             raise
-    say(f"Wrote thread {thread!r} with {counted(count, 'checkpoint')} to {file}.")
+    say(f"Wrote thread {thread!r} with {count_of(count, 'checkpoint')} to {file}.")
 
 
 def import_(
@@ -69,32 +69,37 @@ def import_(
     key_file: KeyOption = None,
 ) -> None:
     """Import a thread from a file that `export` wrote. Creates the database if there is none."""
-    from statewright.cli.db.database import check_is_ours, in_workspace, made, place_of
+    from statewright.cli.db.database import (
+        check_is_database,
+        locate_database,
+        open_or_create_saver,
+        saver_for_workspace,
+    )
     from statewright.cli.db.known_types import allow_types, pointing_to_graph
-    from statewright.cli.threads.transfer import carry
+    from statewright.cli.threads.transfer import transfer_thread
 
     if not file.exists():
-        raise WrongUse(f"There is no file {str(file)!r}. Give one that `statewright threads export` wrote.")
-    check_is_ours(file)
-    place = place_of(database).path
+        raise UsageError(f"There is no file {str(file)!r}. Give one that `statewright threads export` wrote.")
+    check_is_database(file)
+    place = locate_database(database).path
     if place is None:
-        raise WrongUse("There is no database to import into. Name one with --database PATH.")
+        raise UsageError("There is no database to import into. Name one with --database PATH.")
     with (
-        _exported(file, key_file) as source,
-        made(place, key_file, serde=source.serde) as database_saver,
+        _open_export(file, key_file) as source,
+        open_or_create_saver(place, key_file, serde=source.serde) as database_saver,
         pointing_to_graph(source.serde, graph),
     ):
-        target = in_workspace(database_saver, workspace)
+        target = saver_for_workspace(database_saver, workspace)
         allow_types(source, graph)
         thread = _only_thread(source, file)
         to = name if name is not None else thread
-        check_free(target, to)
-        count = carry(source, thread, target, to)
-    say(f"Thread {to!r} has {counted(count, 'checkpoint')}.")
+        check_id_is_free(target, to)
+        count = transfer_thread(source, thread, target, to)
+    say(f"Thread {to!r} has {count_of(count, 'checkpoint')}.")
 
 
-def _exported(file: Path, key_file: Path | None) -> SqliteSaver:
-    """The file as a database; one that is not encrypted needs no key."""
+def _open_export(file: Path, key_file: Path | None) -> SqliteSaver:
+    """Open an exported file, with the key only if it is encrypted."""
     from statewright.cli.db.database import read_key
     from statewright.errors import WrongKey
     from statewright.storage.sqlite import SqliteSaver
@@ -111,8 +116,8 @@ def _only_thread(source: SqliteSaver, file: Path) -> str:
 
     names = [entry.thread_id for entry in resolve(source.threads())]
     if len(names) != 1:
-        raise WrongUse(
-            f"{str(file)!r} holds {counted(len(names), 'thread')}, and not the one that `statewright threads export` "
+        raise UsageError(
+            f"{str(file)!r} holds {count_of(len(names), 'thread')}, and not the one that `statewright threads export` "
             f"writes. Export the thread from it: statewright threads export THREAD FILE --database {file}."
         )
     return names[0]

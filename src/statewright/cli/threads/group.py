@@ -1,4 +1,4 @@
-"""`statewright threads`: look at what runs have saved, and change it."""
+"""The command group `statewright threads`."""
 
 from __future__ import annotations
 

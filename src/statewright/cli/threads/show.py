@@ -1,4 +1,4 @@
-"""`statewright threads show`: where one thread stands."""
+"""`statewright threads show`, `ls` and `history`: inspect saved threads."""
 
 from __future__ import annotations
 
@@ -45,25 +45,27 @@ def show(
     key_file: KeyOption = None,
 ) -> None:
     """Show a thread: its values, what is next, its open questions, its branches, and who holds it."""
-    from statewright.cli.console.values import as_json
-    from statewright.cli.db.database import found_checkpoint, opened_in
+    from statewright.cli.console.values import to_json
+    from statewright.cli.db.database import find_checkpoint, open_workspace_saver
     from statewright.cli.db.known_types import allow_types, pointing_to_graph
-    from statewright.cli.threads.describe import status_of
+    from statewright.cli.threads.describe import thread_status
     from statewright.futures import resolve
 
-    with opened_in(workspace, database, key_file) as saver, pointing_to_graph(saver.serde, graph):
+    with open_workspace_saver(workspace, database, key_file) as saver, pointing_to_graph(saver.serde, graph):
         allow_types(saver, graph)
-        saved = found_checkpoint(saver, thread, branch, checkpoint=checkpoint, step=step)
+        saved = find_checkpoint(saver, thread, branch, checkpoint=checkpoint, step=step)
         branches, lease = resolve(saver.branches(thread)), resolve(saver.lease(thread))
-    status = status_of(saved, lease) if checkpoint is None and step is None else None
+    status = thread_status(saved, lease) if checkpoint is None and step is None else None
     if json:
-        say(as_json(record(saved, status, branches, lease)))
+        say(to_json(thread_record(saved, status, branches, lease)))
     else:
         _print(saved, status, branches, lease)
 
 
-def record(saved: SavedCheckpoint, status: str | None, branches: Sequence[str], lease: Lease | None) -> dict[str, Any]:
-    """What there is to say of a thread at a checkpoint, as data."""
+def thread_record(
+    saved: SavedCheckpoint, status: str | None, branches: Sequence[str], lease: Lease | None
+) -> dict[str, Any]:
+    """Return a thread at a checkpoint as data."""
     from statewright.cli.threads.describe import checkpoint_record, lease_record
 
     return {
@@ -77,21 +79,21 @@ def record(saved: SavedCheckpoint, status: str | None, branches: Sequence[str], 
 
 
 def _print(saved: SavedCheckpoint, status: str | None, branches: Sequence[str], lease: Lease | None) -> None:
-    from statewright.cli.console.table import moment, print_fields
+    from statewright.cli.console.table import format_instant, print_fields
     from statewright.cli.console.values import print_state
     from statewright.cli.threads.describe import due_nodes
-    from statewright.cli.workflow.follow import told_question
+    from statewright.cli.workflow.follow import format_question
 
     fields = [
         ("thread", saved.line.thread_id),
         *([("status", status)] if status is not None else []),  # only a head has one
         ("checkpoint", saved.id),
-        ("step", f"{saved.checkpoint.step} ({saved.source}), {moment(saved.created_at)}"),
+        ("step", f"{saved.checkpoint.step} ({saved.source}), {format_instant(saved.created_at)}"),
         ("branch", saved.line.branch),
         ("branches", ", ".join(branches)),
         ("next", ", ".join(due_nodes(saved)) or "nothing"),
         ("held by", _holder(lease)),
-        *(("waits for", told_question(one)) for one in saved.pending.open),
+        *(("waits for", format_question(one)) for one in saved.pending.open),
         *(("error", error) for error in saved.pending.errors.values()),
     ]
     print_fields(fields)
@@ -101,15 +103,15 @@ def _print(saved: SavedCheckpoint, status: str | None, branches: Sequence[str], 
 
 def _holder(lease: Lease | None) -> str:
     from statewright.checkpoint import short_owner
-    from statewright.cli.console.table import moment
+    from statewright.cli.console.table import format_instant
     from statewright.cli.threads.describe import is_held
 
     if lease is None:
         return "nobody"
-    return f"run {short_owner(lease.owner)}, {'until' if is_held(lease) else 'lapsed at'} {moment(lease.until)}"
+    return f"run {short_owner(lease.owner)}, {'until' if is_held(lease) else 'lapsed at'} {format_instant(lease.until)}"
 
 
-# -- `statewright threads ls`: which threads there are, and where they stand.
+# -- ls
 
 
 def ls(
@@ -121,13 +123,13 @@ def ls(
     key_file: KeyOption = None,
 ) -> None:
     """List threads, most recently changed first, with their status and the nodes that are next."""
-    from statewright.cli.console.values import as_json
-    from statewright.cli.db.database import opened_in
+    from statewright.cli.console.values import to_json
+    from statewright.cli.db.database import open_workspace_saver
 
-    with opened_in(workspace, database, key_file) as saver:
+    with open_workspace_saver(workspace, database, key_file) as saver:
         found = thread_records(saver, prefix, limit)
     if json:
-        say(as_json(found))
+        say(to_json(found))
     elif found:
         _print_threads(found)
     else:
@@ -135,19 +137,19 @@ def ls(
 
 
 def thread_records(saver: SqliteSaver, prefix: str, limit: int) -> list[dict[str, Any]]:
-    """What there is to say of each thread in a list."""
+    """Return the list of threads as data."""
     from statewright.futures import resolve
 
     return [
-        {"thread": entry.thread_id, **_standing(saver, entry.thread_id), "changed_at": entry.changed_at}
+        {"thread": entry.thread_id, **_thread_summary(saver, entry.thread_id), "changed_at": entry.changed_at}
         for entry in resolve(saver.threads(prefix=prefix, limit=limit))
     ]
 
 
-def _standing(saver: SqliteSaver, thread: str) -> dict[str, Any]:
-    """Where a thread stands. One that cannot be read does not hide the others."""
+def _thread_summary(saver: SqliteSaver, thread: str) -> dict[str, Any]:
+    """Return status, step and next nodes of a thread; an unreadable one is `damaged`, so that the list is complete."""
     from statewright.cli.db.known_types import with_stand_ins
-    from statewright.cli.threads.describe import due_nodes, status_of
+    from statewright.cli.threads.describe import due_nodes, thread_status
     from statewright.errors import DamagedDatabase
     from statewright.futures import resolve
 
@@ -157,22 +159,28 @@ def _standing(saver: SqliteSaver, thread: str) -> dict[str, Any]:
         return {"status": "damaged", "step": None, "next": []}
     if head is None:
         return {"status": "", "step": None, "next": []}
-    status = status_of(head, resolve(saver.lease(thread)))
+    status = thread_status(head, resolve(saver.lease(thread)))
     return {"status": status, "step": head.checkpoint.step, "next": due_nodes(head)}
 
 
 def _print_threads(found: list[dict[str, Any]]) -> None:
-    from statewright.cli.console.table import Column, moment, print_table
+    from statewright.cli.console.table import Column, format_instant, print_table
 
     columns = (
-        Column("THREAD", whole=True),
-        Column("STATUS", whole=True),
-        Column("STEP", whole=True, right=True),
+        Column("THREAD", keep_words=True),
+        Column("STATUS", keep_words=True),
+        Column("STEP", keep_words=True, right=True),
         Column("NEXT"),
-        Column("CHANGED", whole=True),
+        Column("CHANGED", keep_words=True),
     )
     rows = [
-        (one["thread"], one["status"], _step_cell(one["step"]), ", ".join(one["next"]), moment(one["changed_at"]))
+        (
+            one["thread"],
+            one["status"],
+            _step_cell(one["step"]),
+            ", ".join(one["next"]),
+            format_instant(one["changed_at"]),
+        )
         for one in found
     ]
     print_table(columns, rows)
@@ -182,7 +190,7 @@ def _step_cell(step: int | None) -> str:
     return "" if step is None else str(step)
 
 
-# -- `statewright threads history`: how a thread came to where it stands.
+# -- history
 
 
 def history(
@@ -202,50 +210,50 @@ def history(
 
     With --json, each has the values of the state too.
     """
-    from statewright.cli.console.values import as_json
-    from statewright.cli.db.database import opened_in
+    from statewright.cli.console.values import to_json
+    from statewright.cli.db.database import open_workspace_saver
     from statewright.cli.db.known_types import allow_types, pointing_to_graph, with_stand_ins
 
-    with opened_in(workspace, database, key_file) as saver, pointing_to_graph(saver.serde, graph):
+    with open_workspace_saver(workspace, database, key_file) as saver, pointing_to_graph(saver.serde, graph):
         allow_types(saver, graph)
         if json:
             found = read_history(saver, thread, branch, limit)
-        else:  # values are not shown, so nobody has to know their types
-            # One more than is shown: which agent ran stands in the checkpoint before.
+        else:  # values are not shown, so their types need not be known
+            # One more than is shown, because the previous checkpoint records which agent ran.
             more = limit + 1 if limit is not None else None
             found = with_stand_ins(saver.serde, lambda: read_history(saver, thread, branch, more))
     if json:
         from statewright.cli.threads.describe import checkpoint_record
 
-        say(as_json([{**checkpoint_record(one), "values": one.checkpoint.values} for one in found]))
+        say(to_json([{**checkpoint_record(one), "values": one.checkpoint.values} for one in found]))
     else:
         _print_history(found, limit)
 
 
 def read_history(saver: Checkpointer, thread: str, branch: str | None, limit: int | None) -> Sequence[SavedCheckpoint]:
-    """The checkpoints that were asked for. Raises CheckpointNotFound for a thread or branch that does not exist."""
-    from statewright.cli.db.database import check_thread, found_checkpoint
+    """Return the checkpoints, newest first. Raises CheckpointNotFound for an unknown thread or branch."""
+    from statewright.cli.db.database import check_thread, find_checkpoint
     from statewright.futures import resolve
 
     check_thread(saver, thread)
     if branch is not None:
-        found_checkpoint(saver, thread, branch)
+        find_checkpoint(saver, thread, branch)
     return resolve(saver.history(thread, branch=branch, limit=limit))
 
 
 def _print_history(found: Sequence[SavedCheckpoint], limit: int | None) -> None:
-    from statewright.cli.console.table import Column, moment, print_table
+    from statewright.cli.console.table import Column, format_instant, print_table
     from statewright.cli.threads.describe import due_tasks
 
     by_id = {one.id: one for one in found}
     several = len({one.line.branch for one in found[:limit]}) > 1
     columns = [
-        Column("STEP", whole=True, right=True),
-        Column("CHECKPOINT", whole=True),
+        Column("STEP", keep_words=True, right=True),
+        Column("CHECKPOINT", keep_words=True),
         *([Column("BRANCH")] if several else []),
         Column("RAN"),
         Column("NEXT"),
-        Column("AT", whole=True),
+        Column("AT", keep_words=True),
     ]
     rows = [
         (
@@ -254,7 +262,7 @@ def _print_history(found: Sequence[SavedCheckpoint], limit: int | None) -> None:
             *([one.line.branch] if several else []),
             _ran(one, by_id.get(one.parent_id) if one.parent_id is not None else None),
             ", ".join(due_tasks(one)),
-            moment(one.created_at)[5:],
+            format_instant(one.created_at)[5:],
         )
         for one in found[:limit]
     ]
@@ -262,9 +270,9 @@ def _print_history(found: Sequence[SavedCheckpoint], limit: int | None) -> None:
 
 
 def _ran(saved: SavedCheckpoint, parent: SavedCheckpoint | None) -> str:
-    """Return what led to a checkpoint: the nodes that ran, or what else it was.
+    """Return the origin of a checkpoint: the nodes that ran, or `(input)`, `(fork)` or an update.
 
-    Agents of a network are named by the tasks that the checkpoint before had due.
+    The agents of a network are found in the due tasks of the previous checkpoint.
     """
     from statewright.cli.threads.describe import task_label
     from statewright.graph import START

@@ -1,9 +1,9 @@
-"""A thread carried from one saver to another, through the port: its history is committed again, the oldest first.
+"""Transfer of a thread between two savers through their port: its history is committed again, oldest first.
 
-Ids, parents, branches, subgraphs, open questions, landed results, metadata and logs stay what they are; nobody holds
-the new thread. What a checkpoint changed is found by identity: a saver that reads a stretch of history gives the same
-object where a field did not change, and the same items where a list has grown. Where it does not, the field is stored
-whole, which is as right and takes more room.
+Ids, parents, branches, subgraphs, open interrupts, saved results, metadata and logs are preserved; the new thread has
+no lease. The fields that a checkpoint changed are found by identity: a saver that reads a stretch of history returns the
+same object for an unchanged field, and the same items for a list that has grown. Other savers cause fields to be stored
+whole, which is correct but takes more space.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from statewright.futures import resolve
 from statewright.ids import CheckpointId, draw_checkpoint_id, draw_run_id
 
 PAGE: Final = 500
-"""How many checkpoints are read at once."""
+"""Checkpoints read at a time."""
 _UNDER_WAY: Final = 256
-"""How many commits wait to be written at once: they share transactions."""
+"""Commits in flight at a time; they share transactions."""
 
 
-def carry(source: Checkpointer, thread_id: str, target: Checkpointer, to: str) -> int:
-    """Give `target` a thread `to` with all that a thread of `source` has; how many checkpoints that is.
+def transfer_thread(source: Checkpointer, thread_id: str, target: Checkpointer, to: str) -> int:
+    """Copy a thread of `source` to the thread `to` of `target`, and return the number of checkpoints.
 
-    If it fails nothing of the new thread stays.
+    If it fails, the new thread is deleted.
     """
     writer = _Writer(target, to)
     try:
@@ -51,9 +51,9 @@ def carry(source: Checkpointer, thread_id: str, target: Checkpointer, to: str) -
                 if not writer.owns:
                     writer.begin(saved, events)
         writer.flush()
-        _let_go(target, to, _changed_at(source, thread_id))
+        _restore_changed_time(target, to, _changed_at(source, thread_id))
     except BaseException:
-        if writer.owns or not resolve(target.branches(to)):  # else somebody else has made a thread of that name
+        if writer.owns or not resolve(target.branches(to)):  # otherwise the thread was created by someone else
             resolve(target.delete_thread(to))
         raise
     return writer.count
@@ -64,8 +64,8 @@ def _changed_at(source: Checkpointer, thread_id: str) -> datetime:
     return next((one.changed_at for one in entries if one.thread_id == thread_id), datetime.now(UTC))
 
 
-def _let_go(target: Checkpointer, to: str, at: datetime) -> None:
-    """Let lists say that the thread was changed when it was, and not when it was carried."""
+def _restore_changed_time(target: Checkpointer, to: str, at: datetime) -> None:
+    """Set the time of the last change to that of the original thread."""
     owner = draw_run_id()
     resolve(target.renew(to, LeaseRequest(owner, at, None, claims=True)))
 
@@ -73,8 +73,8 @@ def _let_go(target: Checkpointer, to: str, at: datetime) -> None:
 # -- reading
 
 
-class _Place(NamedTuple):
-    """A checkpoint in the order of a namespace, without its values."""
+class _CheckpointRef(NamedTuple):
+    """A checkpoint without its values, for sorting."""
 
     id: CheckpointId
     parent: CheckpointId | None
@@ -84,11 +84,11 @@ class _Place(NamedTuple):
 def _in_order(
     source: Checkpointer, thread_id: str, namespace: str
 ) -> Iterator[tuple[SavedCheckpoint, SavedCheckpoint | None]]:
-    """The checkpoints of a namespace, each with its parent, which has come before.
+    """Yield the checkpoints of a namespace, each with its parent, which has been yielded before.
 
-    Of each branch the head comes last, so that it is the head again.
+    The head of each branch comes last, so that it becomes the head of the new branch.
     """
-    listed = list(_places(source, thread_id, namespace))  # the newest first
+    listed = list(_checkpoint_refs(source, thread_id, namespace))  # the newest first
     branches: Sequence[str] = resolve(source.branches(thread_id, namespace=namespace))
     heads = {
         head.id for name in branches if (head := resolve(source.load(thread_id, namespace=namespace, branch=name)))
@@ -99,7 +99,7 @@ def _in_order(
     for saved in _pages(source, thread_id, namespace, [place.id for place in listed]):
         known = last.get(saved.line.branch)
         if known is not None and known.id == saved.id:
-            last[saved.line.branch] = saved  # the same once more, with which the next page was read
+            last[saved.line.branch] = saved  # read again as the first checkpoint of the next page
             continue
         read[saved.id] = saved
         while order and order[0].id in read:
@@ -112,10 +112,10 @@ def _in_order(
             last[place.branch] = one
 
 
-def _places(source: Checkpointer, thread_id: str, namespace: str) -> Iterator[_Place]:
-    """Every checkpoint of a namespace, the newest first. One whose parent is gone has none."""
+def _checkpoint_refs(source: Checkpointer, thread_id: str, namespace: str) -> Iterator[_CheckpointRef]:
+    """Yield the checkpoints of a namespace, newest first. A parent that was pruned becomes None."""
     found = [
-        _Place(one.id, one.parent_id, one.line.branch)
+        _CheckpointRef(one.id, one.parent_id, one.line.branch)
         for page in listed_pages(source, thread_id, namespace)
         for one in page
     ]
@@ -125,7 +125,7 @@ def _places(source: Checkpointer, thread_id: str, namespace: str) -> Iterator[_P
 
 
 def listed_pages(source: Checkpointer, thread_id: str, namespace: str) -> Iterator[Sequence[SavedCheckpoint]]:
-    """The checkpoints of a namespace, the newest first, page by page."""
+    """Yield the checkpoints of a namespace, newest first, page by page."""
     before: CheckpointId | None = None
     while page := resolve(source.history(thread_id, namespace=namespace, before=before, limit=PAGE)):
         yield page
@@ -135,9 +135,9 @@ def listed_pages(source: Checkpointer, thread_id: str, namespace: str) -> Iterat
 def _pages(
     source: Checkpointer, thread_id: str, namespace: str, listed: Sequence[CheckpointId]
 ) -> Iterator[SavedCheckpoint]:
-    """The listed checkpoints, the oldest first, read page by page: a long history is never in memory as a whole.
+    """Yield the listed checkpoints, oldest first, page by page, so that a long history never is in memory as a whole.
 
-    A page begins with the last checkpoint of the page before, as only what is read together shares its values.
+    A page begins with the last checkpoint of the previous one, because only checkpoints read together share values.
     """
     for start in reversed(range(0, len(listed), PAGE)):
         size = min(PAGE + 1, len(listed) - start)
@@ -148,8 +148,8 @@ def _pages(
         yield from reversed(page)
 
 
-def _ordered(places: Sequence[_Place], heads: set[CheckpointId]) -> Iterator[_Place]:
-    """Places given by age, ordered so that parents come first and heads last, though clocks may have gone back."""
+def _ordered(places: Sequence[_CheckpointRef], heads: set[CheckpointId]) -> Iterator[_CheckpointRef]:
+    """Sort checkpoints topologically: parents first and heads last, even if the clock was set back."""
     rank = {place.id: number for number, place in enumerate(places)}
     needs: dict[int, int] = {}
     followers: dict[int, list[int]] = {}
@@ -183,11 +183,11 @@ class _Writer:
         self._heads: dict[BranchKey, CheckpointId] = {}
         self._under_way: deque[Any] = deque()
         self.owns = False
-        """Whether the thread was made here."""
+        """True once this transfer has created the thread."""
         self.count = 0
 
     def write(self, saved: SavedCheckpoint, before: SavedCheckpoint | None) -> None:
-        """Commit a checkpoint once more; `before` is its parent."""
+        """Commit a checkpoint again; `before` is its parent."""
         line = saved.line._replace(thread_id=self._to)
         self._commit(
             Commit(
@@ -210,14 +210,14 @@ class _Writer:
         self.count += 1
 
     def name_runs(self, events: Iterable[Event]) -> None:
-        """Let the runs be known in the order in which they began, though their first checkpoints may be gone."""
+        """Register the runs in the order in which they began, even if their first checkpoints were pruned."""
         for run in dict.fromkeys(event.run_id for event in events):
-            self._passing(BranchKey(self._to, _PASSING), run, datetime.now(UTC), None)
+            self._commit_temporary(BranchKey(self._to, _TEMPORARY), run, datetime.now(UTC), None)
 
     def begin(self, saved: SavedCheckpoint, events: Iterable[Event]) -> None:
-        """Note that the thread is new, now that its first checkpoint is written, and write the logs of its runs.
+        """Record that the thread was created, now that its first checkpoint is written, and write the logs of its runs.
 
-        Those of subgraphs, which may be gone, go with checkpoints that are; the others are added to the first one.
+        Logs of subgraphs, which may be gone, go with temporary checkpoints; the others are added to the first one.
         """
         self.flush()
         self.owns = True
@@ -225,13 +225,13 @@ class _Writer:
         for (run, namespace, at), group in groupby(events, lambda one: (one.run_id, one.namespace, one.at)):
             log = Log(run, at or saved.created_at, tuple(_entry(event) for event in group))
             if namespace:
-                self._passing(BranchKey(self._to, namespace), run, log.at, log)
+                self._commit_temporary(BranchKey(self._to, namespace), run, log.at, log)
             else:
                 self.flush()
                 resolve(self._target.save_results(line, saved.id, Pending(), log=log))
 
-    def _passing(self, line: BranchKey, run_id: str, at: datetime, log: Log | None) -> None:
-        """Commit a checkpoint that is dropped at once: what is logged with it stays, as it does when calls end."""
+    def _commit_temporary(self, line: BranchKey, run_id: str, at: datetime, log: Log | None) -> None:
+        """Commit a checkpoint that is dropped at once. Its log stays, as it does when a call of a subgraph ends."""
         checkpoint = Checkpoint(draw_checkpoint_id(), 0, {}, ())
         self._commit(
             Commit(
@@ -255,13 +255,13 @@ class _Writer:
             resolve(self._under_way.popleft())
 
     def flush(self) -> None:
-        """Wait until everything is written. Raises what went wrong first."""
+        """Wait until everything is written. Raises the first error."""
         while self._under_way:
             resolve(self._under_way.popleft())
 
 
-_PASSING: Final = "\x1fcarried"
-"""A namespace that no subgraph has."""
+_TEMPORARY: Final = "\x1fcarried"
+"""A namespace that no subgraph can have."""
 
 
 def _entry(event: Event) -> tuple[DurableKind, int, str | None, str | None, Any]:
@@ -269,7 +269,7 @@ def _entry(event: Event) -> tuple[DurableKind, int, str | None, str | None, Any]
 
 
 def changed_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """What leads from one state to another: items added to lists, new values, MISSING for what is gone."""
+    """Return the changes between two states: items appended to lists, new values, MISSING for removed fields."""
     changes = {key: _change(before.get(key, MISSING), value) for key, value in after.items()}
     gone = dict.fromkeys((key for key in before if key not in after), MISSING)
     return {**{key: change for key, change in changes.items() if change is not _SAME}, **gone}
@@ -290,7 +290,7 @@ def _change(before: Any, after: Any) -> Any:
 
 
 def _reported(after: Checkpoint, before: Checkpoint | None) -> list[list[Any]] | None:
-    """What a subgraph has to tell its caller; None if that is nothing, and was nothing before."""
+    """Return the updates that a subgraph reports to its caller; None if there are none and were none before."""
     if not after.reported and (before is None or not before.reported):
         return None
     return [[name, update] for name, update in after.reported]

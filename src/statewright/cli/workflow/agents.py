@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from statewright.agents import Agent, Network
-from statewright.cli.console.failure import WrongUse, told
+from statewright.cli.console.failure import UsageError, message_of
 from statewright.cli.workflow.models import Models
 from statewright.errors import InvalidConfig, ModelError
 from statewright.models import ChatModel
 
 
-def network_of(found: Agent | Network[Any], models: Models | None, file: Path) -> Network[Any]:
+def prepare_network(found: Agent | Network[Any], models: Models | None, file: Path) -> Network[Any]:
     """The network to be run; an agent is one of its own. With `None` as models nobody is going to be asked.
 
-    Raises WrongUse for an agent without a model, or with one that cannot be connected.
+    Raises UsageError for an agent without a model, or with one that cannot be connected.
     """
     if isinstance(found, Agent):
         return (found if models is None else _agent_with(found, models, file)).alone()
@@ -25,10 +25,12 @@ def network_of(found: Agent | Network[Any], models: Models | None, file: Path) -
 
 def _agent_with(agent: Agent, models: Models, file: Path) -> Agent:
     models.check_names([agent.name], "Agents")
-    name = models.by_name.get(agent.name) or models.everybody
-    model = _named(name, models, file) if name is not None else _usual(file) if agent.model is None else None
+    name = models.by_name.get(agent.name) or models.default
+    model = (
+        _connect(name, models, file) if name is not None else _project_default(file) if agent.model is None else None
+    )
     if model is None and agent.model is None:
-        raise WrongUse(f"Agent {agent.name!r} has no model. Give it one with --model, e.g. --model openai:gpt-5.")
+        raise UsageError(f"Agent {agent.name!r} has no model. Give it one with --model, e.g. --model openai:gpt-5.")
     chosen = agent.with_model(model) if model is not None else agent
     _check([chosen])
     return chosen
@@ -37,14 +39,14 @@ def _agent_with(agent: Agent, models: Models, file: Path) -> Agent:
 def _network_with(network: Network[Any], models: Models, file: Path) -> Network[Any]:
     """The network whose agents ask the models of the command line. They stay the same: its router may answer them."""
     models.check_names(list(network.agents), "Agents")
-    everybody = _named(models.everybody, models, file) if models.everybody is not None else None
-    by_agent = {name: _named(model, models, file) for name, model in models.by_name.items()}
+    everybody = _connect(models.default, models, file) if models.default is not None else None
+    by_agent = {name: _connect(model, models, file) for name, model in models.by_name.items()}
     chosen = network.with_models(everybody, **by_agent)
     lacking = [one.name for one in network.agents.values() if one.model is None and chosen.model_for(one) is None]
     if lacking and network.default_model is None:
-        usual = _usual(file)
+        usual = _project_default(file)
         if usual is None:
-            raise WrongUse(
+            raise UsageError(
                 f"Agent {lacking[0]!r} of network {network.name!r} has no model. Give one with --model, "
                 f"e.g. --model openai:gpt-5."
             )
@@ -53,14 +55,14 @@ def _network_with(network: Network[Any], models: Models, file: Path) -> Network[
     return chosen
 
 
-def _named(name: str, models: Models, file: Path) -> ChatModel:
+def _connect(name: str, models: Models, file: Path) -> ChatModel:
     """A model that the command line names; its project may know it."""
     from statewright.project import load_project
 
     return models.connect(name, load_project(file))
 
 
-def _usual(file: Path) -> ChatModel | None:
+def _project_default(file: Path) -> ChatModel | None:
     """The default model of the project, if its name says where it is."""
     from statewright.project import load_project
     from statewright.workflow.states.models import ModelNames
@@ -70,7 +72,7 @@ def _usual(file: Path) -> ChatModel | None:
     try:
         return found.model if found is not None else None
     except ModelError as error:
-        raise WrongUse(told(error)) from error
+        raise UsageError(message_of(error)) from error
 
 
 def _check(those: Iterable[Agent | Network[Any]]) -> None:
@@ -79,4 +81,4 @@ def _check(those: Iterable[Agent | Network[Any]]) -> None:
         for one in those:
             _ = one.chat_model if isinstance(one, Agent) else one.default_chat_model
     except (ModelError, InvalidConfig) as error:
-        raise WrongUse(told(error)) from error
+        raise UsageError(message_of(error)) from error

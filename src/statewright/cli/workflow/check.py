@@ -31,29 +31,29 @@ def check(
     With --against, also check whether every unfinished thread of a database could continue with the graph; exits with
     1 if one could not.
     """
-    from statewright.cli.console.failure import WRONG_USE, WrongUse
+    from statewright.cli.console.failure import USAGE_ERROR, UsageError
 
     if against is not None and len(targets) > 1:
-        raise WrongUse("--against is about one graph. Give one file with it.")
+        raise UsageError("--against is about one graph. Give one file with it.")
     apps = [app for target in targets for app in _checked_all(target, is_single=against is not None)]
     if None in apps:
-        raise SystemExit(WRONG_USE)
+        raise SystemExit(USAGE_ERROR)
     if against is not None:
-        from statewright.cli.db.database import opened
+        from statewright.cli.db.database import open_saver
 
-        with opened(against, key_file) as saver:
+        with open_saver(against, key_file) as saver:
             _check_threads(cast("CompiledGraph", apps[0]), saver)
 
 
 def _checked_all(target: str, *, is_single: bool) -> list[CompiledGraph | None]:
     """Check what a target names, or, unless one is meant, every graph of its file."""
-    from statewright.cli.console.failure import WrongUse
+    from statewright.cli.console.failure import UsageError
     from statewright.cli.workflow.load import graphs_in
     from statewright.cli.workflow.states import is_workflow
 
     try:
         targets = [target] if is_workflow(target) or is_single else graphs_in(target)
-    except WrongUse as error:  # it cannot be imported
+    except UsageError as error:  # it cannot be imported
         warn(f"Error: {error}")
         return [None]
     return [_checked(one) for one in targets]
@@ -61,22 +61,22 @@ def _checked_all(target: str, *, is_single: bool) -> list[CompiledGraph | None]:
 
 def _checked(target: str) -> CompiledGraph | None:
     """The graph of a file, told of; None if it is wrong, which is told of too."""
-    from statewright.cli.console.failure import WrongUse
+    from statewright.cli.console.failure import UsageError
     from statewright.cli.workflow.load import load_graph
     from statewright.cli.workflow.states import check_app, is_workflow
     from statewright.errors import GraphError
 
     try:
         app, missing = check_app(target) if is_workflow(target) else (load_graph(target), ())
-    except (WrongUse, GraphError) as error:
+    except (UsageError, GraphError) as error:
         warn(f"Error: {error}")
         return None
     for problem in missing:
         warn(f"warning: {target}: {problem}")
-    from statewright.cli.threads.edit import counted
+    from statewright.cli.threads.edit import count_of
 
     edges = sum(len(ways) for ways in app.graph.ways.values())
-    say(f"ok: {app.graph.name}, {counted(len(app.graph.nodes), 'node')}, {counted(edges, 'edge')}")
+    say(f"ok: {app.graph.name}, {count_of(len(app.graph.nodes), 'node')}, {count_of(edges, 'edge')}")
     return app
 
 
@@ -133,10 +133,10 @@ def schema(
     language: Annotated[Literal["states"], typer.Argument(metavar="LANGUAGE", help="`states`: workflows in YAML.")],
 ) -> None:
     """Print the JSON Schema of a language, for editors that complete and check files."""
-    from statewright.cli.console.values import as_json
+    from statewright.cli.console.values import to_json
     from statewright.extras import optional
 
     with optional("The schema of workflows in YAML needs", extra="states"):
         from statewright.workflow.states.language import language_schema
 
-    say(as_json(language_schema()))
+    say(to_json(language_schema()))

@@ -21,8 +21,8 @@ def draw(
     xray: Annotated[bool, typer.Option("--xray", help="Draw the nodes inside of subgraphs too.")] = False,
 ) -> None:
     """Draw a graph from its declared edges."""
-    from statewright.cli.console.failure import WrongUse
-    from statewright.cli.console.values import as_json
+    from statewright.cli.console.failure import UsageError
+    from statewright.cli.console.values import to_json
     from statewright.cli.workflow.load import load_graph
 
     drawing = load_graph(target).get_graph(xray=xray)
@@ -31,7 +31,7 @@ def draw(
         "mermaid": drawing.draw_mermaid,
         "dot": drawing.draw_dot,
         "svg": drawing.draw_svg,
-        "json": lambda: as_json(drawing.to_json()),
+        "json": lambda: to_json(drawing.to_json()),
     }
     drawn = forms[form]().rstrip("\n")
     if output is None:
@@ -40,4 +40,4 @@ def draw(
     try:
         output.write_text(drawn + "\n", encoding="utf-8")
     except OSError as error:
-        raise WrongUse(f"The drawing cannot be written to {str(output)!r}: {error.strerror}.") from error
+        raise UsageError(f"The drawing cannot be written to {str(output)!r}: {error.strerror}.") from error

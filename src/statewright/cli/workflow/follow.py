@@ -13,13 +13,13 @@ from statewright.checkpoint import Interrupt
 from statewright.cli.console.failure import (
     CANCELLED,
     FAILED,
+    USAGE_ERROR,
     WAITING,
-    WRONG_USE,
-    end,
-    exit_code_of,
-    place_lines,
-    said,
-    told,
+    exit_code_for,
+    exit_with,
+    failure_message,
+    location_lines,
+    message_of,
 )
 from statewright.cli.console.printing import say, warn
 from statewright.cli.console.values import print_state
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Saved:
+class SavedRun:
     """Where a run is saved, as command lines name it."""
 
     thread: str
@@ -45,27 +45,27 @@ class Saved:
     is_ours: bool = True
     """Whether it is in a database that commands look at; else only its graph knows where it is."""
 
-    def line(self, *words: str) -> str:
+    def command(self, *words: str) -> str:
         """A command line that does something with the thread."""
         return shlex.join(["statewright", *words, *self.options])
 
     @property
-    def look(self) -> str:
-        return self.line("threads", "show", self.thread)
+    def show_command(self) -> str:
+        return self.command("threads", "show", self.thread)
 
-    def resume(self, *words: str) -> str:
-        return self.line("resume", self.thread, self.target, *words, *self.models)
+    def resume_command(self, *words: str) -> str:
+        return self.command("resume", self.thread, self.target, *words, *self.models)
 
     @property
-    def chat(self) -> str:
-        return self.line("chat", self.target, "--thread", self.thread, *self.models)
+    def chat_command(self) -> str:
+        return self.command("chat", self.target, "--thread", self.thread, *self.models)
 
 
-FollowedEnd = tuple[Any, Sequence[Interrupt]]
+RunEnd = tuple[Any, Sequence[Interrupt]]
 """The state at rest, and what the run waits for."""
 
 
-def follow(app: CompiledGraph, given: Any, config: dict[str, Any]) -> FollowedEnd:
+def follow(app: CompiledGraph, given: Any, config: dict[str, Any]) -> RunEnd:
     """Run a graph with progress on a terminal."""
     from statewright.cli.console.progress import Progress
 
@@ -82,9 +82,9 @@ def follow(app: CompiledGraph, given: Any, config: dict[str, Any]) -> FollowedEn
     return state, questions
 
 
-def conclude(
-    run: Callable[[], FollowedEnd],
-    saved: Saved | None,
+def run_and_exit(
+    run: Callable[[], RunEnd],
+    saved: SavedRun | None,
     *,
     network: Network[Any] | None = None,
     json_wanted: bool = False,
@@ -97,17 +97,17 @@ def conclude(
     try:
         state, questions = run()
     except KeyboardInterrupt:
-        end("\n".join(["Cancelled.", *_hints(saved, "Continue with:")]), CANCELLED)
+        exit_with("\n".join(["Cancelled.", *_hints(saved, "Continue with:")]), CANCELLED)
     except Exception as error:
-        _fail(error, saved, show_traceback=show_traceback)
+        _exit_failed(error, saved, show_traceback=show_traceback)
     if network is not None and not json_wanted:
         _print_last(network, state, is_over=not questions)
     else:
         print_state(state, json_wanted=json_wanted)
     if questions:
-        _ask(questions, saved)
-    if saved is not None and saved.is_ours and is_watched():
-        warn(f"Inspect it with: {saved.look}")
+        _exit_waiting(questions, saved)
+    if saved is not None and saved.is_ours and is_interactive():
+        warn(f"Inspect it with: {saved.show_command}")
 
 
 def _print_last(network: Network[Any], state: Any, *, is_over: bool) -> None:
@@ -116,53 +116,56 @@ def _print_last(network: Network[Any], state: Any, *, is_over: bool) -> None:
         say(results[-1].text)
 
 
-def is_watched() -> bool:
+def is_interactive() -> bool:
     """Whether somebody reads the hints; programs read states and errors alone."""
     return sys.stderr.isatty()
 
 
-def _hints(saved: Saved | None, what: str) -> list[str]:
-    if saved is None or not is_watched():
+def _hints(saved: SavedRun | None, what: str) -> list[str]:
+    if saved is None or not is_interactive():
         return []
-    return [f"{what}\n  {saved.resume()}", *([f"Inspect it with:\n  {saved.look}"] if saved.is_ours else [])]
+    return [
+        f"{what}\n  {saved.resume_command()}",
+        *([f"Inspect it with:\n  {saved.show_command}"] if saved.is_ours else []),
+    ]
 
 
-def _ask(questions: Sequence[Interrupt], saved: Saved | None) -> NoReturn:
-    lines = ["The run waits for answers:", *(f"  {told_question(one)}" for one in questions)]
+def _exit_waiting(questions: Sequence[Interrupt], saved: SavedRun | None) -> NoReturn:
+    lines = ["The run waits for answers:", *(f"  {format_question(one)}" for one in questions)]
     if saved is not None:
-        lines += ["Continue with:", *(f"  {line}" for line in answering(questions, saved))]
-        lines += ["Inspect it with:", f"  {saved.look}"] if saved.is_ours else []
-    end("\n".join(lines), WAITING)
+        lines += ["Continue with:", *(f"  {line}" for line in resume_commands(questions, saved))]
+        lines += ["Inspect it with:", f"  {saved.show_command}"] if saved.is_ours else []
+    exit_with("\n".join(lines), WAITING)
 
 
-def told_question(question: Interrupt) -> str:
+def format_question(question: Interrupt) -> str:
     """A question on one line: its id, what it asks, and what it waits for besides an answer."""
-    from statewright.cli.console.table import moment
+    from statewright.cli.console.table import format_instant
 
     more = f"  event {question.event!r}" if question.event is not None else ""
     word = "due at" if question.kind == "timer" else "until"
-    until = f"  {word} {moment(question.due_at)}" if question.due_at is not None else ""
+    until = f"  {word} {format_instant(question.due_at)}" if question.due_at is not None else ""
     return f"{question.id}  {question.value!r}{more}{until}"
 
 
-def answering(questions: Sequence[Interrupt], saved: Saved) -> list[str]:
+def resume_commands(questions: Sequence[Interrupt], saved: SavedRun) -> list[str]:
     """The command lines that go on with a waiting run."""
     asked = [one for one in questions if one.kind == "question"]
     single = len(questions) == 1
     answers = [word for one in asked for word in ("--answer", "VALUE" if single else f"{one.id}=VALUE")]
     events = sorted({one.event for one in questions if one.event is not None})
-    lines = [saved.resume(*answers)] if answers else []
-    lines += [saved.resume("--event", f"{event}=JSON") for event in events]
-    return [*lines, saved.resume("--due")] if any(one.due_at is not None for one in questions) else lines
+    lines = [saved.resume_command(*answers)] if answers else []
+    lines += [saved.resume_command("--event", f"{event}=JSON") for event in events]
+    return [*lines, saved.resume_command("--due")] if any(one.due_at is not None for one in questions) else lines
 
 
-def _fail(error: Exception, saved: Saved | None, *, show_traceback: bool) -> NoReturn:
+def _exit_failed(error: Exception, saved: SavedRun | None, *, show_traceback: bool) -> NoReturn:
     """Say what failed and where; what another command line would have avoided is wrong use."""
     is_of_node = any(note.startswith("in node") for note in getattr(error, "__notes__", ()))
-    if isinstance(error, StatewrightError) and exit_code_of(error) == WRONG_USE and not is_of_node:
-        end(f"Error: {told(error)}", WRONG_USE)
+    if isinstance(error, StatewrightError) and exit_code_for(error) == USAGE_ERROR and not is_of_node:
+        exit_with(f"Error: {message_of(error)}", USAGE_ERROR)
     if show_traceback:
         warn("".join(traceback.format_exception(error)).rstrip())
     unsaved = " To run it without saving, give --database memory:." if isinstance(error, SerdeError) else ""
-    line = f"Error: {said(error)}{unsaved}"
-    end("\n".join([line, *place_lines(error), *_hints(saved, "Once that is fixed, continue with:")]), FAILED)
+    line = f"Error: {failure_message(error)}{unsaved}"
+    exit_with("\n".join([line, *location_lines(error), *_hints(saved, "Once that is fixed, continue with:")]), FAILED)

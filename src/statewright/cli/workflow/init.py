@@ -69,16 +69,16 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
 ) -> None:
     """Write a small project to start from: a graph and its test."""
-    from statewright.cli.console.failure import WrongUse
+    from statewright.cli.console.failure import UsageError
 
     present = [name for name in FILES if (folder / name).exists()]
     if present and not force:
-        raise WrongUse(f"{', '.join(present)} would be replaced in {str(folder)!r}. Pass --force to replace them.")
+        raise UsageError(f"{', '.join(present)} would be replaced in {str(folder)!r}. Pass --force to replace them.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in FILES.items():
             (folder / name).write_text(content, encoding="utf-8")
     except OSError as error:
-        raise WrongUse(f"The project cannot be written to {str(folder)!r}: {error.strerror}.") from error
+        raise UsageError(f"The project cannot be written to {str(folder)!r}: {error.strerror}.") from error
     line = shlex.join(["statewright", "run", str(folder / "graph.py"), "--input", "name=Ada"])
     say(f"Wrote {', '.join(FILES)}. Now run:\n  {line}")

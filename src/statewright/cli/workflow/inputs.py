@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.failure import UsageError
 from statewright.messages import Message
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ _LONGEST_SHOWN: Final = 40
 
 
 def read_input(inputs: Sequence[str], option: str = "--input") -> Any:
-    """What an option gives, the input of a run say; several are merged. Raises WrongUse for what cannot be read."""
+    """What an option gives, the input of a run say; several are merged. Raises UsageError for what cannot be read."""
     parts = [_read_one(text, option) for text in inputs]
     if len(parts) == 1:
         return parts[0]
     merged: dict[str, Any] = {}
     for part in parts:
         if not isinstance(part, dict):
-            raise WrongUse(
+            raise UsageError(
                 f"Only mappings can be merged, and one {option} is {json.dumps(part)}. Give one JSON object."
             )
         merged.update(cast(dict[str, Any], part))
@@ -34,15 +34,15 @@ def read_input(inputs: Sequence[str], option: str = "--input") -> Any:
 
 
 def check_fields(app: CompiledGraph, given: Any) -> None:
-    """Raise WrongUse for an input with a field that the graph does not have: a run would warn, and drop it."""
+    """Raise UsageError for an input with a field that the graph does not have: a run would warn, and drop it."""
     if problem := app.program.start.updates.unknown_in(given):
-        raise WrongUse(problem)
+        raise UsageError(problem)
 
 
 def read_message(inputs: Sequence[str]) -> Message:
-    """What a user says to an agent: text as it stands, or the content of `@FILE`. Raises WrongUse."""
+    """What a user says to an agent: text as it stands, or the content of `@FILE`. Raises UsageError."""
     if len(inputs) != 1:
-        raise WrongUse(f"An agent is told one thing, and --input was given {len(inputs)} times. Give --input TEXT.")
+        raise UsageError(f"An agent is told one thing, and --input was given {len(inputs)} times. Give --input TEXT.")
     text = inputs[0]
     return Message(_content(Path(text[1:])) if text.startswith("@") else text)
 
@@ -61,19 +61,19 @@ def _content(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise WrongUse(f"The input file {str(path)!r} cannot be read: {reason}.") from error
+        raise UsageError(f"The input file {str(path)!r} cannot be read: {reason}.") from error
 
 
 def _parsed(text: str, what: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise WrongUse(
+        raise UsageError(
             f"{what} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
             f"Give a JSON object, @FILE or KEY=VALUE."
         ) from error
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, or thousands of brackets
-        raise WrongUse(f"{what} is JSON that cannot be read: {error}. Give a smaller one.") from error
+        raise UsageError(f"{what} is JSON that cannot be read: {error}. Give a smaller one.") from error
 
 
 def _value(text: str, option: str) -> Any:
@@ -83,4 +83,4 @@ def _value(text: str, option: str) -> Any:
     except json.JSONDecodeError:
         return text
     except (ValueError, RecursionError) as error:
-        raise WrongUse(f"A value of {option} cannot be read: {error}. Give a smaller one.") from error
+        raise UsageError(f"A value of {option} cannot be read: {error}. Give a smaller one.") from error

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from statewright.checkpoint import Checkpointer, InMemorySaver
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.failure import UsageError
 from statewright.cli.workflow.models import NO_MODELS, Models
 from statewright.cli.workflow.states import is_workflow, load_app
 from statewright.errors import suggestion
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Found = CompiledGraph | StateGraph | Agent | Network[Any]
 
-USUAL_NAMES = ("graph", "app", "network", "agent")
+DEFAULT_NAMES = ("graph", "app", "network", "agent")
 
 
 class Loaded(NamedTuple):
@@ -38,49 +38,49 @@ class Loaded(NamedTuple):
 def load_graph(target: str) -> CompiledGraph:
     """The graph of a workflow file, or that a target means, to be looked at: nobody's model is asked for.
 
-    Raises WrongUse, InvalidGraph for a graph that is wrong, and WorkflowError for a workflow.
+    Raises UsageError, InvalidGraph for a graph that is wrong, and WorkflowError for a workflow.
     """
-    return load_app(target) if is_workflow(target) else _compiled(find_graph(target), None, target).app
+    return load_app(target) if is_workflow(target) else _compile(find_graph(target), None, target).app
 
 
 def find_graph(target: str) -> Found:
     """The same, as it stands in the file: a builder is not compiled."""
-    return _found(target, NO_MODELS)[0]
+    return _resolve(target, NO_MODELS)[0]
 
 
 def load(target: str, models: Models) -> Loaded:
     """What a target means, to be run with the models of the command line.
 
-    Raises WrongUse, also for models that cannot be connected, and InvalidGraph for a graph that is wrong.
+    Raises UsageError, also for models that cannot be connected, and InvalidGraph for a graph that is wrong.
     """
-    found, left = _found(target, models)
+    found, left = _resolve(target, models)
     if left != NO_MODELS and isinstance(found, CompiledGraph | StateGraph):
-        raise WrongUse(
+        raise UsageError(
             f"{target} is a graph whose code has chosen its models. --model is for workflows in YAML, agents and "
             f"networks, and functions with a parameter `model` that make a graph."
         )
-    return _compiled(found, left, target)
+    return _compile(found, left, target)
 
 
 def graphs_in(target: str) -> list[str]:
     """Return a target for each graph and network of a file; the target itself where it names one, or there is none.
 
-    Raises WrongUse for a file that cannot be imported.
+    Raises UsageError for a file that cannot be imported.
     """
-    module = module_of(target.partition(":")[0])
+    module = import_target(target.partition(":")[0])
     if ":" in target:
         return [target]
-    names = _each_once(module, _is_graph) or _each_once(module, _is_agent)
+    names = _distinct(module, _is_graph) or _distinct(module, _is_agent)
     return [f"{target}:{name}" for name in names] or [target]
 
 
 def load_served(target: str, module: ModuleType, models: Models) -> CompiledGraph:
     """The graph that a target means in its module, to be served: models go to those who have not chosen their own.
 
-    Raises WrongUse, and InvalidGraph for a graph that is wrong.
+    Raises UsageError, and InvalidGraph for a graph that is wrong.
     """
-    found, left = _among(vars(module), target, models)
-    return _compiled(found, left, module.__file__ or target).app
+    found, left = _resolve_in(vars(module), target, models)
+    return _compile(found, left, module.__file__ or target).app
 
 
 def served_names(module: ModuleType) -> dict[str, str]:
@@ -89,17 +89,17 @@ def served_names(module: ModuleType) -> dict[str, str]:
     Graphs that are compiled, networks, and the graph with a usual name; where there are none, the builders of graphs;
     where there are none either, agents. The only one, or that with a usual name, has the name of the module.
     """
-    graphs = _each_once(module, _is_graph)
-    usual = next((key for key in USUAL_NAMES if key in graphs), None)
+    graphs = _distinct(module, _is_graph)
+    usual = next((key for key in DEFAULT_NAMES if key in graphs), None)
     ready = [key for key, one in graphs.items() if key == usual or not isinstance(one, StateGraph)]
-    chosen = ready or list(graphs) or list(_each_once(module, _is_agent))
-    first = next((key for key in USUAL_NAMES if key in chosen), chosen[0] if len(chosen) == 1 else None)
+    chosen = ready or list(graphs) or list(_distinct(module, _is_agent))
+    first = next((key for key in DEFAULT_NAMES if key in chosen), chosen[0] if len(chosen) == 1 else None)
     if module.__name__ in chosen:
         first = None
     return {module.__name__ if key == first else key: key for key in chosen}
 
 
-def _each_once(module: ModuleType, is_wanted: Callable[[object], bool]) -> dict[str, Any]:
+def _distinct(module: ModuleType, is_wanted: Callable[[object], bool]) -> dict[str, Any]:
     """What a module holds of a kind, by the first name that each has."""
     found: dict[int, tuple[str, Any]] = {}
     for key, one in vars(module).items():
@@ -108,56 +108,56 @@ def _each_once(module: ModuleType, is_wanted: Callable[[object], bool]) -> dict[
     return dict(found.values())
 
 
-def _compiled(found: Found, models: Models | None, target: str) -> Loaded:
+def _compile(found: Found, models: Models | None, target: str) -> Loaded:
     if not isinstance(found, CompiledGraph | StateGraph):
-        from statewright.cli.workflow.agents import network_of
+        from statewright.cli.workflow.agents import prepare_network
 
-        network = network_of(found, models, Path(target.partition(":")[0]))
+        network = prepare_network(found, models, Path(target.partition(":")[0]))
         return Loaded(network.compile(), network)
     return Loaded(found.compile() if isinstance(found, StateGraph) else found)
 
 
-def keeps_threads(app: CompiledGraph) -> bool:
+def has_durable_saver(app: CompiledGraph) -> bool:
     """Whether a graph was compiled with a saver that outlives the process."""
     return app.checkpointer is not None and not isinstance(app.checkpointer, InMemorySaver)
 
 
-def saved_in(app: CompiledGraph, saver: Checkpointer) -> CompiledGraph:
+def with_saver(app: CompiledGraph, saver: Checkpointer) -> CompiledGraph:
     """The same graph with its threads in another saver, which is told what the state holds."""
     return app.with_services(checkpointer=saver)
 
 
-def _found(target: str, models: Models) -> tuple[Found, Models]:
+def _resolve(target: str, models: Models) -> tuple[Found, Models]:
     """What a target means, and the models that are left: a function that is named is called, and may take one.
 
     Of several, the one with a usual name is meant; agents count only where there is no graph and no network.
     """
-    return _among(vars(module_of(target.partition(":")[0])), target, models)
+    return _resolve_in(vars(import_target(target.partition(":")[0])), target, models)
 
 
-def _among(names: Mapping[str, Any], target: str, models: Models) -> tuple[Found, Models]:
+def _resolve_in(names: Mapping[str, Any], target: str, models: Models) -> tuple[Found, Models]:
     file, _, name = target.partition(":")
     graphs: dict[str, Any] = {key: one for key, one in names.items() if _is_graph(one)}
     agents = {key: one for key, one in names.items() if _is_agent(one)}
     if not name:
-        return _only(file, graphs or agents), models
+        return _single(file, graphs or agents), models
     found = {**graphs, **agents}
     if name not in found and inspect.isfunction(names.get(name)):
-        return _made(target, names[name], models)
+        return _call_factory(target, names[name], models)
     if name not in found:
-        raise WrongUse(f"{file} has no graph {name!r}. " + suggestion(name, found, noun="Graphs"))
+        raise UsageError(f"{file} has no graph {name!r}. " + suggestion(name, found, noun="Graphs"))
     return found[name], models
 
 
-def _only(file: str, graphs: Mapping[str, Any]) -> Found:
+def _single(file: str, graphs: Mapping[str, Any]) -> Found:
     if not graphs:
-        raise WrongUse(
+        raise UsageError(
             f"{file} holds no graph. Assign a StateGraph, or what compile() returns, to a name in it, "
             f"or name a function that returns one: {file}:NAME."
         )
-    usual = [graphs[key] for key in USUAL_NAMES if key in graphs]
+    usual = [graphs[key] for key in DEFAULT_NAMES if key in graphs]
     if len(graphs) > 1 and not usual:
-        raise WrongUse(f"{file} holds {len(graphs)} graphs: {', '.join(sorted(graphs))}. Say which: {file}:NAME.")
+        raise UsageError(f"{file} holds {len(graphs)} graphs: {', '.join(sorted(graphs))}. Say which: {file}:NAME.")
     return usual[0] if usual else next(iter(graphs.values()))
 
 
@@ -175,55 +175,55 @@ def _is_of(one: object, name: str) -> bool:
     return package is not None and isinstance(one, getattr(package, name))
 
 
-def _made(target: str, function: Any, models: Models) -> tuple[Found, Models]:
-    takes_model = "model" in inspect.signature(function).parameters and models.everybody is not None
-    given = {"model": models.connect(models.everybody)} if takes_model and models.everybody is not None else {}
+def _call_factory(target: str, function: Any, models: Models) -> tuple[Found, Models]:
+    takes_model = "model" in inspect.signature(function).parameters and models.default is not None
+    given = {"model": models.connect(models.default)} if takes_model and models.default is not None else {}
     try:
         inspect.signature(function).bind(**given)
     except TypeError as error:
-        raise WrongUse(
+        raise UsageError(
             f"The function {target} cannot be called: {error}. It may have one parameter, `model`, for --model."
         ) from None
     try:
         found = function(**given)
     except Exception as error:
-        raise WrongUse(f"The function {target} failed: {type(error).__name__}: {error}") from error
+        raise UsageError(f"The function {target} failed: {type(error).__name__}: {error}") from error
     if not (_is_graph(found) or _is_agent(found)):
-        raise WrongUse(f"The function {target} made {found!r}. Let it return a graph, an agent or a network.")
+        raise UsageError(f"The function {target} made {found!r}. Let it return a graph, an agent or a network.")
     return found, NO_MODELS if takes_model else models
 
 
 # -- Python files and modules, imported for what stands in them.
 
 
-def module_of(named: str) -> ModuleType:
+def import_target(named: str) -> ModuleType:
     """A file, imported as a module that can import its neighbours; or a module by its name, from the current folder.
 
     What a process has imported before is not executed again.
 
-    Raises WrongUse for what cannot be imported, with the line of the file that failed.
+    Raises UsageError for what cannot be imported, with the line of the file that failed.
     """
     path = Path(named)
     if not path.exists() and path.suffix != ".py" and all(part.isidentifier() for part in named.split(".")):
         sys.path.insert(0, str(Path.cwd()))
-        return _imported(lambda: importlib.import_module(named), path)
+        return _import(lambda: importlib.import_module(named), path)
     if not path.is_file():
-        raise WrongUse(f"There is no file {str(path)!r}. Give the path of a Python file that holds a graph.")
+        raise UsageError(f"There is no file {str(path)!r}. Give the path of a Python file that holds a graph.")
     if path.suffix != ".py":
-        raise WrongUse(f"{str(path)!r} is not a Python file. Give a file that ends in .py.")
+        raise UsageError(f"{str(path)!r} is not a Python file. Give a file that ends in .py.")
     sys.path.insert(0, str(path.resolve().parent))
-    return _imported(lambda: _from_file(path), path)
+    return _import(lambda: _from_file(path), path)
 
 
-def module_in(folder: Path, named: str) -> ModuleType:
+def import_from_folder(folder: Path, named: str) -> ModuleType:
     """A module as a project in a folder names it: `file.py`, relative to the folder, or a name that it imports.
 
-    Raises WrongUse, like `module_of`.
+    Raises UsageError, like `import_target`.
     """
     if named.endswith(".py"):
-        return module_of(str(folder / named))
+        return import_target(str(folder / named))
     sys.path.insert(0, str(folder.resolve()))
-    return _imported(lambda: importlib.import_module(named), Path(named))
+    return _import(lambda: importlib.import_module(named), Path(named))
 
 
 def _from_file(path: Path) -> ModuleType:
@@ -248,15 +248,15 @@ def _is_of_file(module: ModuleType, path: Path) -> bool:
     return file is not None and Path(file).resolve() == path.resolve()
 
 
-def _imported(load_module: Callable[[], ModuleType], path: Path) -> ModuleType:
+def _import(load_module: Callable[[], ModuleType], path: Path) -> ModuleType:
     try:
         return load_module()
     except ModuleNotFoundError as error:
         if not f"{path}.".startswith(f"{error.name}."):
-            raise WrongUse(f"{path} cannot be imported: ModuleNotFoundError: {error}{_where(error, path)}") from error
-        raise WrongUse(f"There is no file and no module {str(path)!r}. Give the path of a Python file.") from error
+            raise UsageError(f"{path} cannot be imported: ModuleNotFoundError: {error}{_where(error, path)}") from error
+        raise UsageError(f"There is no file and no module {str(path)!r}. Give the path of a Python file.") from error
     except Exception as error:
-        raise WrongUse(f"{path} cannot be imported: {type(error).__name__}: {error}{_where(error, path)}") from error
+        raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}{_where(error, path)}") from error
 
 
 def _where(error: Exception, path: Path) -> str:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from statewright.cli.console.failure import WrongUse, told
+from statewright.cli.console.failure import UsageError, message_of
 from statewright.errors import InvalidConfig, ModelError, suggestion
 from statewright.models import ChatModel
 from statewright.project import Project
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 class Models:
     """What `--model` and `--base-url` say."""
 
-    everybody: str | None = None
+    default: str | None = None
     by_name: Mapping[str, str] = field(default_factory=dict[str, str])
     """The models of single assistants or agents."""
     base_url: str | None = None
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def options(self) -> tuple[str, ...]:
         """The options as they are written."""
         for_one = [f"{name}={model}" for name, model in self.by_name.items()]
-        named = [*([self.everybody] if self.everybody is not None else []), *for_one]
+        named = [*([self.default] if self.default is not None else []), *for_one]
         url = ("--base-url", self.base_url) if self.base_url is not None else ()
         return (*(word for one in named for word in ("--model", one)), *url)
 
     def connect(self, name: str, project: Project | None = None) -> ChatModel:
         """A model by its name, be it one of a provider or of the project.
 
-        Raises WrongUse where there is no such provider, no key, or no library.
+        Raises UsageError where there is no such provider, no key, or no library.
         """
         from statewright.models.providers import connect_model
         from statewright.workflow.states.models import ModelNames
@@ -51,34 +51,34 @@ class Models:
             names = ModelNames(project.models, project.defaults.provider) if project is not None else ModelNames()
             return names.given(name)
         except (ModelError, InvalidConfig) as error:
-            raise WrongUse(told(error)) from error
+            raise UsageError(message_of(error)) from error
 
     def check_names(self, known: Collection[str], noun: str) -> None:
-        """Raise WrongUse for a model that is meant for somebody who does not exist."""
+        """Raise UsageError for a model that is meant for somebody who does not exist."""
         for name in self.by_name:
             if name not in known:
                 hint = suggestion(name, known, noun=noun)
-                raise WrongUse(f"--model {name}={self.by_name[name]} is used by nobody. {hint}")
+                raise UsageError(f"--model {name}={self.by_name[name]} is used by nobody. {hint}")
 
 
 NO_MODELS: Final = Models()
 
 
 def read_models(given: Sequence[str] | None, base_url: str | None) -> Models:
-    """What the options say. Raises WrongUse for two models of one, and for an address without a model."""
+    """What the options say. Raises UsageError for two models of one, and for an address without a model."""
     if base_url is not None and not given:
-        raise WrongUse("--base-url is the address of a model, and no model is named. Give --model MODEL too.")
+        raise UsageError("--base-url is the address of a model, and no model is named. Give --model MODEL too.")
     everybody: str | None = None
     by_name: dict[str, str] = {}
     for one in given or ():
         name, equals, model = one.partition("=")
         is_for_one = bool(equals) and ":" not in name
         if not (model if is_for_one else one).strip() or (is_for_one and not name):
-            raise WrongUse(f"--model {one!r} names no model. Give PROVIDER:MODEL, or NAME=PROVIDER:MODEL.")
+            raise UsageError(f"--model {one!r} names no model. Give PROVIDER:MODEL, or NAME=PROVIDER:MODEL.")
         if is_for_one and by_name.setdefault(name, model) != model:
-            raise WrongUse(f"--model gives {name!r} two models. Give it one.")
+            raise UsageError(f"--model gives {name!r} two models. Give it one.")
         if not is_for_one and (everybody or one) != one:
-            raise WrongUse(f"--model names two models for everybody, {everybody!r} and {one!r}. Give one.")
+            raise UsageError(f"--model names two models for everybody, {everybody!r} and {one!r}. Give one.")
         everybody = everybody if is_for_one else one
     return Models(everybody, by_name, base_url)
 
@@ -102,12 +102,14 @@ class PinnedModel:
 # -- Who answers in a workflow by the command line. Who else does, the workflow finds in its file and its project.
 
 
-def models_of(definition: Definition, project: Project, models: Models) -> Mapping[str, ChatModel] | None:
+def connect_assistant_models(
+    definition: Definition, project: Project, models: Models
+) -> Mapping[str, ChatModel] | None:
     """The models of the command line by the names of assistants; None if it names none.
 
-    They answer whatever model the file names. Raises WrongUse for what cannot be connected, and for a name that no
+    They answer whatever model the file names. Raises UsageError for what cannot be connected, and for a name that no
     assistant has.
     """
     models.check_names([one.id for one in definition.assistants], "Assistants")
-    wanted = {**({"default": models.everybody} if models.everybody is not None else {}), **models.by_name}
+    wanted = {**({"default": models.default} if models.default is not None else {}), **models.by_name}
     return {name: PinnedModel(models.connect(model, project)) for name, model in wanted.items()} or None

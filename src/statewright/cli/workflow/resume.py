@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import (
     BaseUrlOption,
     BranchOption,
@@ -26,11 +26,11 @@ from statewright.cli.workflow.run import (
     TargetArgument,
     TasksOption,
     TracebackOption,
-    limits,
+    run_limits,
 )
 
 if TYPE_CHECKING:
-    from statewright.cli.workflow.follow import FollowedEnd
+    from statewright.cli.workflow.follow import RunEnd
     from statewright.runtime import CompiledGraph
 
 
@@ -68,21 +68,21 @@ def resume(
 
     Exits with the codes of `run`.
     """
-    from statewright.cli.db.database import found_checkpoint, opened, place_of
-    from statewright.cli.workflow.follow import Saved, conclude
-    from statewright.cli.workflow.load import keeps_threads, load, saved_in
+    from statewright.cli.db.database import find_checkpoint, locate_database, open_saver
+    from statewright.cli.workflow.follow import SavedRun, run_and_exit
+    from statewright.cli.workflow.load import has_durable_saver, load, with_saver
     from statewright.cli.workflow.models import read_models
     from statewright.cli.workflow.states import is_workflow, resume_workflow
 
     if sum((bool(answer), event is not None, due)) > 1:
-        raise WrongUse("A run is continued with one thing: give --answer, --event or --due.")
+        raise UsageError("A run is continued with one thing: give --answer, --event or --due.")
     answers, models = read_answers(answer or ()), read_models(model, base_url)
     if is_workflow(target):
-        with opened(database, key_file) as saver:
-            found_checkpoint(saver, thread, branch)
-            config = {**limits(recursion_limit, max_concurrency), "thread_id": thread, "branch": branch}
-            told = ... if answers is NOTHING else answers
-            options = place_of(database, key_file).options
+        with open_saver(database, key_file) as saver:
+            find_checkpoint(saver, thread, branch)
+            config = {**run_limits(recursion_limit, max_concurrency), "thread_id": thread, "branch": branch}
+            told = ... if answers is NO_ANSWER else answers
+            options = locate_database(database, key_file).options
             resume_workflow(
                 target,
                 script,
@@ -96,17 +96,19 @@ def resume(
                 json_wanted=json,
             )
     app, network = load(target, models)
-    saver = None if database is None and keeps_threads(app) else opened(database, key_file)
+    saver = None if database is None and has_durable_saver(app) else open_saver(database, key_file)
     with saver or nullcontext():
         if saver is not None:
-            app = saved_in(app, saver)
+            app = with_saver(app, saver)
         assert app.checkpointer is not None
-        found_checkpoint(app.checkpointer, thread, branch)
-        config = {**limits(recursion_limit, max_concurrency), "thread_id": thread, "branch": branch}
-        options = (*place_of(database, key_file).options, *(("--branch", branch) if branch != "main" else ()))
-        saved = Saved(thread=thread, target=target, options=options, models=models.words, is_ours=saver is not None)
-        conclude(
-            lambda: _continued(app, config, answers, event, due),
+        find_checkpoint(app.checkpointer, thread, branch)
+        config = {**run_limits(recursion_limit, max_concurrency), "thread_id": thread, "branch": branch}
+        options = (*locate_database(database, key_file).options, *(("--branch", branch) if branch != "main" else ()))
+        saved = SavedRun(
+            thread=thread, target=target, options=options, models=models.options, is_ours=saver is not None
+        )
+        run_and_exit(
+            lambda: _continue(app, config, answers, event, due),
             saved,
             network=network,
             json_wanted=json,
@@ -114,7 +116,7 @@ def resume(
         )
 
 
-def _continued(app: CompiledGraph, config: dict[str, Any], answers: Any, event: str | None, due: bool) -> FollowedEnd:
+def _continue(app: CompiledGraph, config: dict[str, Any], answers: Any, event: str | None, due: bool) -> RunEnd:
     """Go on, and follow that to its rest."""
     from statewright.cli.workflow.follow import follow
     from statewright.graph import Command
@@ -125,16 +127,16 @@ def _continued(app: CompiledGraph, config: dict[str, Any], answers: Any, event: 
     elif due:
         result = app.resume_due(config, durability="sync")
     else:
-        given = cast(Any, Command)(resume=answers) if answers is not NOTHING else None
+        given = cast(Any, Command)(resume=answers) if answers is not NO_ANSWER else None
         state, questions = follow(app, given, config)
         return (state if state is not None else app.get_state(config).values), questions
     if result is None:  # nothing was due
         snapshot = app.get_state(config)
         return snapshot.values, snapshot.interrupts
-    return _split(result)
+    return _split_result(result)
 
 
-def _split(result: Any) -> FollowedEnd:
+def _split_result(result: Any) -> RunEnd:
     """What `invoke` gives, as the state and the questions."""
     from statewright.runtime.stream import INTERRUPT
 
@@ -145,19 +147,19 @@ def _split(result: Any) -> FollowedEnd:
     return (state["__root__"] if state.keys() == {"__root__"} else state), questions
 
 
-NOTHING: Any = object()
+NO_ANSWER: Any = object()
 """In place of an answer: none was given."""
 
 
 def read_answers(given: Sequence[str]) -> Any:
-    """What `--answer` gives: one value, or values by the ids of questions. Raises WrongUse for a mixture."""
+    """What `--answer` gives: one value, or values by the ids of questions. Raises UsageError for a mixture."""
     named = [_named(text) for text in given]
     if not named:
-        return NOTHING
+        return NO_ANSWER
     if all(one is not None for one in named):
         return dict(cast(list[tuple[str, Any]], named))
     if len(given) > 1:
-        raise WrongUse("Several answers need to say which question each is for: --answer ID=VALUE --answer ID=VALUE.")
+        raise UsageError("Several answers need to say which question each is for: --answer ID=VALUE --answer ID=VALUE.")
     return read_value(given[0])
 
 
@@ -175,4 +177,4 @@ def read_value(text: str) -> Any:
     except json_format.JSONDecodeError:
         return text
     except (ValueError, RecursionError) as error:
-        raise WrongUse(f"The value cannot be read: {error}. Give a smaller one.") from error
+        raise UsageError(f"The value cannot be read: {error}. Give a smaller one.") from error

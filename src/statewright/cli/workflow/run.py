@@ -76,16 +76,16 @@ def run(
     Exits with 0 when it is done, 3 when it waits, 1 when a node failed, 2 on wrong use. Every superstep is saved, so
     that the run can be inspected, answered and continued; `--database memory:` saves nothing.
     """
-    from statewright.cli.workflow.follow import Saved, conclude, follow
+    from statewright.cli.workflow.follow import SavedRun, follow, run_and_exit
     from statewright.cli.workflow.inputs import check_fields, read_input, read_message
-    from statewright.cli.workflow.load import keeps_threads, load, saved_in
+    from statewright.cli.workflow.load import has_durable_saver, load, with_saver
     from statewright.cli.workflow.models import read_models
     from statewright.cli.workflow.states import is_workflow, run_workflow
 
     models = read_models(model, base_url)
     if is_workflow(target):
-        saver, options = saver_for(None, database, key_file)
-        config = limits(recursion_limit, max_concurrency)
+        saver, options = open_run_saver(None, database, key_file)
+        config = run_limits(recursion_limit, max_concurrency)
         run_workflow(
             target,
             given or (),
@@ -105,23 +105,23 @@ def run(
         check_fields(app, start)
     else:
         start = {"input": read_message(given or ())}
-    lasting = keeps_threads(app)
-    saver, options = saver_for(app, database, key_file)
+    lasting = has_durable_saver(app)
+    saver, options = open_run_saver(app, database, key_file)
     with saver or nullcontext():
-        config, saved = limits(recursion_limit, max_concurrency), None
+        config, saved = run_limits(recursion_limit, max_concurrency), None
         if saver is not None:
-            app = saved_in(app, saver)
+            app = with_saver(app, saver)
         if app.checkpointer is not None:
             config["thread_id"] = thread if thread is not None else new_thread_id()
         if saver is not None or lasting:
-            saved = Saved(
+            saved = SavedRun(
                 thread=config["thread_id"],
                 target=target,
                 options=options,
-                models=models.words,
+                models=models.options,
                 is_ours=saver is not None,
             )
-        conclude(
+        run_and_exit(
             lambda: follow(app, start, config),
             saved,
             network=network,
@@ -130,20 +130,20 @@ def run(
         )
 
 
-def saver_for(
+def open_run_saver(
     app: CompiledGraph | None, database: str | None, key_file: Path | None
 ) -> tuple[SqliteSaver | None, tuple[str, ...]]:
     """Where the run is saved, and the options that name it; None where the graph sees to that, or nothing is saved."""
-    from statewright.cli.db.database import made, place_of
-    from statewright.cli.workflow.load import keeps_threads
+    from statewright.cli.db.database import locate_database, open_or_create_saver
+    from statewright.cli.workflow.load import has_durable_saver
 
-    place = place_of(database, key_file)
-    if place.path is None or (database is None and app is not None and keeps_threads(app)):
+    place = locate_database(database, key_file)
+    if place.path is None or (database is None and app is not None and has_durable_saver(app)):
         return None, ()
-    return made(place.path, key_file), place.options
+    return open_or_create_saver(place.path, key_file), place.options
 
 
-def limits(recursion_limit: int | None, max_concurrency: int | None) -> dict[str, Any]:
+def run_limits(recursion_limit: int | None, max_concurrency: int | None) -> dict[str, Any]:
     """The settings of a run that were given."""
     given = {"recursion_limit": recursion_limit, "max_concurrency": max_concurrency}
     return {name: value for name, value in given.items() if value is not None}

@@ -13,14 +13,14 @@ from statewright.cli.console.failure import (
     DONE,
     FAILED,
     WAITING,
-    WrongUse,
-    end,
-    exit_code_of,
-    place_lines,
-    said,
+    UsageError,
+    exit_code_for,
+    exit_with,
+    failure_message,
+    location_lines,
 )
 from statewright.cli.console.printing import say, warn
-from statewright.cli.workflow.follow import Saved, is_watched
+from statewright.cli.workflow.follow import SavedRun, is_interactive
 from statewright.cli.workflow.models import Models
 from statewright.errors import InvalidConfig, Problem
 from statewright.graph import Command
@@ -41,13 +41,13 @@ def is_workflow(target: str) -> bool:
 def load_app(target: str, script: Path | None = None, models: Models | None = None, **options: Any) -> CompiledGraph:
     """A workflow file as a graph that can be run; without `models` it is to be looked at, and nobody is asked.
 
-    Raises WorkflowError, and WrongUse for a script that is none, and for models that cannot be connected.
+    Raises WorkflowError, and UsageError for a script that is none, and for models that cannot be connected.
     """
-    from statewright.cli.workflow.models import models_of
+    from statewright.cli.workflow.models import connect_assistant_models
 
     workflow, project = _loaded(target)
     outputs = read_script(script)
-    answering = models_of(workflow.definition, project, models) if models is not None else None
+    answering = connect_assistant_models(workflow.definition, project, models) if models is not None else None
     return workflow.compile(models=answering, script=outputs, project=project, **options)
 
 
@@ -68,7 +68,7 @@ def _loaded(target: str) -> tuple[Workflow, Project]:
     from statewright.workflow.states import load_workflow
 
     if _holds_steps(Path(target)):
-        raise WrongUse(
+        raise UsageError(
             f"{target!r} is a workflow of steps, which a server runs. Check it with `statewright definitions check`, "
             f"serve it with `statewright dev {target}`."
         )
@@ -97,67 +97,71 @@ def read_script(path: Path | None) -> dict[str, Any] | None:
         script = json_format.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise WrongUse(f"The script {str(path)!r} cannot be read: {reason}. Give a JSON map of states.") from error
+        raise UsageError(f"The script {str(path)!r} cannot be read: {reason}. Give a JSON map of states.") from error
     if not isinstance(script, dict):
-        raise WrongUse(f"The script {str(path)!r} is not a map. Give {{STATE: OUTPUT}}.")
+        raise UsageError(f"The script {str(path)!r} is not a map. Give {{STATE: OUTPUT}}.")
     return script  # pyright: ignore[reportUnknownVariableType]
 
 
 def read_text(given: Sequence[str]) -> str | None:
     """The input of a workflow: text as it stands, or the content of `@FILE`."""
     if len(given) > 1:
-        raise WrongUse("A workflow has one input. Give --input once: text, JSON, or @FILE.")
+        raise UsageError("A workflow has one input. Give --input once: text, JSON, or @FILE.")
     if not given or not given[0].startswith("@"):
         return given[0] if given else None
     try:
         return Path(given[0][1:]).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise WrongUse(f"The input file {given[0][1:]!r} cannot be read: {reason}.") from error
+        raise UsageError(f"The input file {given[0][1:]!r} cannot be read: {reason}.") from error
 
 
-class Told:
+class WorkflowReport:
     """What is told of a run: one JSON object, or the result for people."""
 
-    def __init__(self, thread_id: str, saved: Saved | None, script: Path | None, *, json_wanted: bool) -> None:
+    def __init__(self, thread_id: str, saved: SavedRun | None, script: Path | None, *, json_wanted: bool) -> None:
         self._thread_id = thread_id
         self._saved = saved
         self._scripted = ("--script", str(script)) if script is not None else ()
         self._json_wanted = json_wanted
 
-    def conclude(self, app: CompiledGraph, given: Any, config: dict[str, Any]) -> NoReturn:
+    def run_and_exit(self, app: CompiledGraph, given: Any, config: dict[str, Any]) -> NoReturn:
         """Run, tell, and leave with the exit code that says how it ended."""
         error: Exception | None = None
         try:
             _follow(app, given, config)
         except KeyboardInterrupt:
-            end("Cancelled.", CANCELLED)
+            exit_with("Cancelled.", CANCELLED)
         except Exception as raised:
             error = raised
         snapshot = app.get_state(config)
         status = "failed" if error is not None else "waiting" if snapshot.next else "completed"
         if self._json_wanted:
-            say(json_format.dumps(self._whole(status, error, snapshot.values), ensure_ascii=False, default=_plain))
+            say(
+                json_format.dumps(self._json_record(status, error, snapshot.values), ensure_ascii=False, default=_plain)
+            )
         elif error is None:
-            self._tell(status, snapshot.values, snapshot.next)
+            self._print_result(status, snapshot.values, snapshot.next)
         if error is not None:
-            ways = self._ways_on() if is_watched() else []
+            ways = self._next_commands() if is_interactive() else []
             told_of = ["Once that is fixed, continue with:", *ways] if ways else []
-            end("\n".join([f"Error: {said(error)}", *place_lines(error), *told_of]), _code_of(error))
-        if self._saved is not None and is_watched():
-            warn(f"Inspect it with: {self._saved.look}")
+            exit_with(
+                "\n".join([f"Error: {failure_message(error)}", *location_lines(error), *told_of]), _code_of(error)
+            )
+        if self._saved is not None and is_interactive():
+            warn(f"Inspect it with: {self._saved.show_command}")
         raise SystemExit(WAITING if status == "waiting" else DONE)
 
-    def _ways_on(self) -> list[str]:
+    def _next_commands(self) -> list[str]:
         """The command lines that go on with the run: as it is, or with an answer."""
         if self._saved is None:
             return []
-        return [f"  {self._saved.resume(*self._scripted, *words)}" for words in ((), ("--answer", "TEXT"))]
+        return [f"  {self._saved.resume_command(*self._scripted, *words)}" for words in ((), ("--answer", "TEXT"))]
 
-    def _whole(self, status: str, error: Exception | None, values: Any) -> dict[str, Any]:
+    def _json_record(self, status: str, error: Exception | None, values: Any) -> dict[str, Any]:
         return {
             "status": status,
-            "error": said(error) if error is not None else None,
+            "error": failure_message(error) if error is not None else None,
             "result": values.get("result"),
             "context": values.get("context"),
             "visits": values.get("visits"),
@@ -165,11 +169,11 @@ class Told:
             "thread_id": self._thread_id,
         }
 
-    def _tell(self, status: str, values: Any, ahead: Sequence[str]) -> None:
+    def _print_result(self, status: str, values: Any, ahead: Sequence[str]) -> None:
         result = values.get("result")
         say(result if isinstance(result, str) else json_format.dumps(result, ensure_ascii=False, indent=2))
         if status == "waiting":
-            lines = [f"The run waits before {', '.join(sorted(set(ahead)))}. Continue with:", *self._ways_on()]
+            lines = [f"The run waits before {', '.join(sorted(set(ahead)))}. Continue with:", *self._next_commands()]
             warn("\n".join(lines))
 
 
@@ -182,7 +186,7 @@ def _follow(app: CompiledGraph, given: Any, config: dict[str, Any]) -> None:
 
 
 def _code_of(error: Exception) -> int:
-    return exit_code_of(error) if isinstance(error, InvalidConfig) else FAILED
+    return exit_code_for(error) if isinstance(error, InvalidConfig) else FAILED
 
 
 def _plain(value: Any) -> Any:
@@ -210,11 +214,13 @@ def run_workflow(
         app = load_app(target, script, models, checkpointer=saver or InMemorySaver(), max_items=max_items)
         start = {"input": read_text(given), **({"files": list(files)} if files else {})}
         saved = (
-            Saved(thread=thread, target=target, options=tuple(options), models=models.words)
+            SavedRun(thread=thread, target=target, options=tuple(options), models=models.options)
             if saver is not None
             else None
         )
-        Told(thread, saved, script, json_wanted=json_wanted).conclude(app, start, {**config, "thread_id": thread})
+        WorkflowReport(thread, saved, script, json_wanted=json_wanted).run_and_exit(
+            app, start, {**config, "thread_id": thread}
+        )
 
 
 def resume_workflow(
@@ -233,5 +239,5 @@ def resume_workflow(
     """Go on with a workflow where it stopped; `answer` is `...` if none was given."""
     app = load_app(target, script, models, checkpointer=saver, max_items=max_items)
     given = cast(Any, Command)(resume=answer) if answer is not ... else None
-    saved = Saved(thread=thread, target=target, options=tuple(options), models=models.words)
-    Told(thread, saved, script, json_wanted=json_wanted).conclude(app, given, config)
+    saved = SavedRun(thread=thread, target=target, options=tuple(options), models=models.options)
+    WorkflowReport(thread, saved, script, json_wanted=json_wanted).run_and_exit(app, given, config)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from statewright.workflow.states import Workflow
 
 
-class Ran(NamedTuple):
+class CaseResult(NamedTuple):
     """A case that was run."""
 
     file: str
@@ -30,12 +30,12 @@ def test(
     junit: Annotated[Path | None, typer.Option("--junit", metavar="PATH", help="Also write a JUnit report.")] = None,
 ) -> None:
     """Run test cases of a workflow: scripted outputs, expected visits and contexts. Exits with 1 if one fails."""
-    from statewright.cli.console.failure import FAILED, WrongUse
+    from statewright.cli.console.failure import FAILED, UsageError
     from statewright.cli.workflow.states import is_workflow
     from statewright.workflow.states import load_workflow
 
     if not is_workflow(target):
-        raise WrongUse(f"{target!r} is not a workflow in YAML. Cases are for workflows; test graphs with pytest.")
+        raise UsageError(f"{target!r} is not a workflow in YAML. Cases are for workflows; test graphs with pytest.")
     workflow = load_workflow(Path(target))
     ran = [one for path in cases for one in _run_file(workflow, path)]
     for one in ran:
@@ -50,22 +50,22 @@ def test(
         raise SystemExit(FAILED)
 
 
-def _run_file(workflow: Workflow, path: Path) -> list[Ran]:
+def _run_file(workflow: Workflow, path: Path) -> list[CaseResult]:
     from statewright.workflow.states.cases import read_cases, run_case
 
-    found: list[Ran] = []
+    found: list[CaseResult] = []
     for number, case in enumerate(read_cases(path), 1):
         begin = time.perf_counter()
         failures = run_case(workflow, case)
         name = f"{case.get('id', number)}  {case.get('rule', '')}".rstrip()
-        found.append(Ran(str(path), name, time.perf_counter() - begin, failures))
+        found.append(CaseResult(str(path), name, time.perf_counter() - begin, failures))
     return found
 
 
-def _write_report(path: Path, target: str, ran: Sequence[Ran]) -> None:
+def _write_report(path: Path, target: str, ran: Sequence[CaseResult]) -> None:
     from xml.etree import ElementTree
 
-    from statewright.cli.console.failure import WrongUse
+    from statewright.cli.console.failure import UsageError
 
     suite = ElementTree.Element(
         "testsuite",
@@ -82,4 +82,4 @@ def _write_report(path: Path, target: str, ran: Sequence[Ran]) -> None:
     try:
         ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
     except OSError as error:
-        raise WrongUse(f"The report cannot be written to {str(path)!r}: {error.strerror}.") from error
+        raise UsageError(f"The report cannot be written to {str(path)!r}: {error.strerror}.") from error

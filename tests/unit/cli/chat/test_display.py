@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.cli.chat.display import Display, printable, shortened, told_usage
+from statewright.cli.chat.display import Display, format_usage, printable, shortened
 from statewright.messages import Message
 from statewright.models import MessageChunk, Usage
 
@@ -23,10 +23,10 @@ def over(task: str) -> Any:
 
 def show(display: Display, *parts: Any) -> None:
     display.begin_turn()
-    display.begin()
+    display.begin_run()
     for part in parts:
-        display.take("tasks" if isinstance(part, dict) else "messages", part)
-    display.end()
+        display.show_part("tasks" if isinstance(part, dict) else "messages", part)
+    display.end_run()
     display.end_turn()
 
 
@@ -79,7 +79,7 @@ def test_half_an_answer_and_the_one_that_replaces_it_do_not_run_together(capsys:
 
 def test_an_error_is_one_line(capsys: Capture) -> None:
     display = Display()
-    display.take("messages", piece("It i"))
+    display.show_part("messages", piece("It i"))
     display.error("It broke\nin the middle.")
     assert capsys.readouterr() == ("It i\n", "Error: It broke in the middle.\n")
 
@@ -119,4 +119,4 @@ def test_a_long_line_is_cut_and_many_lines_become_one() -> None:
     [(Usage(), ""), (Usage(1, 2), "1 tokens in, 2 out"), (Usage(1, 2, 0.00012), "1 tokens in, 2 out, $0.0001")],
 )
 def test_what_was_used_up_in_words(usage: Usage, told: str) -> None:
-    assert told_usage(usage) == told
+    assert format_usage(usage) == told

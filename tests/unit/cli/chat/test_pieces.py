@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.cli.chat.pieces import Pieces, Shown
+from statewright.cli.chat.pieces import OutputPiece, OutputSequencer
 from statewright.messages import Message, ToolCall
 from statewright.models import MessageChunk, ToolCallDelta, Usage
 
@@ -25,14 +25,14 @@ def over(task: str) -> tuple[str, Any]:
     return "tasks", {"id": task, "name": "model", "error": None, "interrupts": [], "result": {}}
 
 
-def shown(*parts: tuple[str, Any], pieces: Pieces | None = None) -> list[tuple[str, str]]:
-    pieces = pieces or Pieces()
-    found: list[Shown] = [one for mode, part in parts for one in pieces.take(mode, part)]
+def shown(*parts: tuple[str, Any], pieces: OutputSequencer | None = None) -> list[tuple[str, str]]:
+    pieces = pieces or OutputSequencer()
+    found: list[OutputPiece] = [one for mode, part in parts for one in pieces.take(mode, part)]
     return [(one.kind, one.text) for one in (*found, *pieces.end())]
 
 
 def test_pieces_of_one_message_are_shown_as_they_come() -> None:
-    pieces = Pieces()
+    pieces = OutputSequencer()
     assert [one.text for one in pieces.take(*said("Hel"))] == ["Hel"]
     assert [one.text for one in pieces.take(*said("lo"))] == ["lo"]
     assert [one.kind for one in pieces.take(*over("t"))] == ["end"]
@@ -61,7 +61,7 @@ def test_a_task_that_speaks_again_has_ended_what_it_said_before() -> None:
 
 @pytest.mark.parametrize("anew", ["t-0-2", "t-0-1-1"])
 def test_an_answer_that_is_begun_anew_is_shown_as_it_comes_after_a_word_about_it(anew: str) -> None:
-    pieces = Pieces()
+    pieces = OutputSequencer()
     list(pieces.take(*said("half an", "t-0")))
     list(pieces.take(*called(ToolCallDelta(0, "1", "find", '{"a'), message_id="t-0")))
     assert [(one.kind, one.text) for one in pieces.take(*said("a whole", anew))] == [
@@ -79,11 +79,13 @@ def test_what_others_say_does_not_begin_an_answer_anew() -> None:
 
 
 def test_a_call_is_shown_once_its_arguments_are_complete() -> None:
-    pieces = Pieces()
+    pieces = OutputSequencer()
     name = called(ToolCallDelta(0, "1", "find", ""))
     assert list(pieces.take(*name)) == []
     assert list(pieces.take(*called(ToolCallDelta(0, arguments='{"a": {"b": 1}')))) == []
-    assert list(pieces.take(*called(ToolCallDelta(0, arguments="}")))) == [Shown("call", '{"a": {"b": 1}}', "find")]
+    assert list(pieces.take(*called(ToolCallDelta(0, arguments="}")))) == [
+        OutputPiece("call", '{"a": {"b": 1}}', "find")
+    ]
     assert shown(over("t"), pieces=pieces) == [("end", "")]
 
 
@@ -111,7 +113,7 @@ def test_whole_messages_are_shown_with_their_calls() -> None:
 @pytest.mark.parametrize(("status", "kind"), [(None, "result"), ({"status": "error"}, "failure")])
 def test_results_of_tools_are_shown(status: Any, kind: str) -> None:
     result = Message("5", role="tool", name="find", tool_call_id="1", id="r", metadata=status)
-    assert next(Pieces().take("messages", (result, ORIGIN))) == Shown(kind, "5", "find")  # type: ignore[arg-type]
+    assert next(OutputSequencer().take("messages", (result, ORIGIN))) == OutputPiece(kind, "5", "find")  # type: ignore[arg-type]
 
 
 def test_what_the_user_said_is_not_shown_again() -> None:
@@ -119,13 +121,13 @@ def test_what_the_user_said_is_not_shown_again() -> None:
 
 
 def test_who_has_no_name_is_called_as_the_node() -> None:
-    pieces = Pieces()
+    pieces = OutputSequencer()
     (text, *_) = pieces.take("messages", (MessageChunk("x", id="t-0"), ORIGIN))
     assert text.name == "model"
 
 
 def test_usage_is_that_of_all_answers_each_as_it_was_told_last() -> None:
-    pieces = Pieces()
+    pieces = OutputSequencer()
     for number in (1, 2):
         list(pieces.take(*said("", "a-0", usage=Usage(10, number))))
     list(pieces.take(*said("", "b-0", usage=Usage(5, 1, 0.5))))

@@ -12,7 +12,7 @@ from statewright.agents.tool_call import read_decision
 from statewright.checkpoint import Interrupt
 from statewright.cli.chat.display import Display
 from statewright.cli.chat.input import Command, Lines
-from statewright.cli.chat.questions import Asker, told_value
+from statewright.cli.chat.questions import QuestionPrompt, question_text
 from statewright.ids import InterruptId
 
 APPROVAL = {"kind": "approval", "tool": "delete", "arguments": {"path": "a.py", "deep": True}, "tool_call_id": "1"}
@@ -23,7 +23,7 @@ Ask = Callable[..., Any]
 def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
     def asked(value: Any, *lines: str) -> Any:
         monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
-        return Asker(Lines(), Display()).ask(Interrupt(id=InterruptId("1"), value=value))
+        return QuestionPrompt(Lines(), Display()).ask(Interrupt(id=InterruptId("1"), value=value))
 
     return asked
 
@@ -81,4 +81,4 @@ def test_a_command_or_the_end_of_the_input_is_no_answer(ask: Ask) -> None:
     ],
 )
 def test_a_question_in_words(value: Any, told: str) -> None:
-    assert told_value(value) == told
+    assert question_text(value) == told

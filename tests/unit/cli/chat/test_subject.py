@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from statewright.cli.chat.subject import load_subject
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.chat.subject import load_chat_target
+from statewright.cli.console.failure import UsageError
 from statewright.cli.workflow.models import NO_MODELS
 from statewright.messages import Message
 
@@ -39,9 +39,9 @@ def crew(folder: Path) -> None:
 
 
 def past_of(target: str) -> list[tuple[str, str]]:
-    subject = load_subject(target, NO_MODELS)
-    values = subject.app.invoke(subject.given("hello"))
-    return [(one.role, one.text) for one in subject.past(values)]
+    subject = load_chat_target(target, NO_MODELS)
+    values = subject.app.invoke(subject.make_input("hello"))
+    return [(one.role, one.text) for one in subject.past_messages(values)]
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ def test_what_the_user_says_is_input_and_part_of_the_past(target: str, said: lis
     ],
 )
 def test_several_speakers_are_named_and_workflows_take_answers(target: str, names: bool, answers: bool) -> None:
-    subject = load_subject(target, NO_MODELS)
+    subject = load_chat_target(target, NO_MODELS)
     assert (subject.names_speakers, subject.answers_pauses) == (names, answers)
 
 
 def test_a_graph_without_messages_cannot_be_spoken_to(flow: Path) -> None:
-    with pytest.raises(WrongUse, match=r"no field `messages`\. Run it with `statewright run"):
-        load_subject(f"{flow}:graph", NO_MODELS)
+    with pytest.raises(UsageError, match=r"no field `messages`\. Run it with `statewright run"):
+        load_chat_target(f"{flow}:graph", NO_MODELS)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_a_graph_without_messages_cannot_be_spoken_to(flow: Path) -> None:
 def test_a_workflow_answers_with_its_result_or_what_it_has_so_far(
     values: dict[str, Any], is_over: bool, answer: str
 ) -> None:
-    assert load_subject("flow.yaml", NO_MODELS).answer(values, is_over=is_over) == answer
+    assert load_chat_target("flow.yaml", NO_MODELS).final_answer(values, is_over=is_over) == answer
 
 
 def test_a_graph_over_messages_has_told_its_answer_already() -> None:
-    assert load_subject("crew.py:graph", NO_MODELS).answer({"messages": [Message("x")]}, is_over=True) == ""
+    assert load_chat_target("crew.py:graph", NO_MODELS).final_answer({"messages": [Message("x")]}, is_over=True) == ""

@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from statewright.cli.console import failure
-from statewright.cli.console.failure import WrongUse, end
+from statewright.cli.console.failure import UsageError, exit_with
 from statewright.errors import InvalidRequest, InvalidTransition, NotFound, ServiceError, TooManyRequests, Unauthorized
 
 
 def test_exit_codes_are_those_that_the_documents_name() -> None:
-    codes = (failure.DONE, failure.FAILED, failure.WRONG_USE, failure.WAITING, failure.CANCELLED)
+    codes = (failure.DONE, failure.FAILED, failure.USAGE_ERROR, failure.WAITING, failure.CANCELLED)
     assert codes == (0, 1, 2, 3, 130)
 
 
 @pytest.mark.parametrize("code", [failure.FAILED, failure.WAITING, failure.CANCELLED])
 def test_ending_says_why_on_standard_error_and_leaves(code: int, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
-        end("That is why.", code)
+        exit_with("That is why.", code)
     assert left.value.code == code
     assert capsys.readouterr() == ("", "That is why.\n")
 
@@ -25,8 +25,8 @@ def test_ending_says_why_on_standard_error_and_leaves(code: int, capsys: pytest.
 def test_wrong_use_is_no_error_of_the_library() -> None:
     from statewright.errors import StatewrightError
 
-    assert not issubclass(WrongUse, StatewrightError)
-    assert str(WrongUse("Give a file.")) == "Give a file."
+    assert not issubclass(UsageError, StatewrightError)
+    assert str(UsageError("Give a file.")) == "Give a file."
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_wrong_use_is_no_error_of_the_library() -> None:
     ],
 )
 def test_what_a_server_refuses_is_wrong_use_and_what_it_fails_at_is_not(error: ServiceError, code: int) -> None:
-    assert failure.exit_code_of(error) == code
+    assert failure.exit_code_for(error) == code

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from statewright.cli.console.table import Column, moment, print_fields, print_table
+from statewright.cli.console.table import Column, format_instant, print_fields, print_table
 from statewright.clock import SystemClock
 
-COLUMNS = (Column("ID", whole=True), Column("STEP", whole=True, right=True), Column("NODES"))
+COLUMNS = (Column("ID", keep_words=True), Column("STEP", keep_words=True, right=True), Column("NODES"))
 ID = "0123456789abcdef" * 2
 ROWS = [(ID, 3, ", ".join(f"node-{n}" for n in range(12))), ("b", 10, "")]
 
@@ -55,7 +55,7 @@ def test_a_list_with_many_columns_folds_instants_and_words_before_names(
 ) -> None:
     terminal(80)
     titles = ("RUN", "GRAPH", "STATUS", "STEP", "CREATED", "TAGS")
-    columns = [Column(one, whole=one in ("RUN", "STATUS", "CREATED")) for one in titles]
+    columns = [Column(one, keep_words=one in ("RUN", "STATUS", "CREATED")) for one in titles]
     run = f"run_{ID}"
     print_table(columns, [(run, "send-the-mail", "completed", "approve", "2026-11-23 14:20:17", "a, b")])
     lines = _plain(capsys.readouterr().out).splitlines()
@@ -91,7 +91,7 @@ def test_names_and_what_they_mean(width: int, capsys: Any, monkeypatch: pytest.M
 
 
 def test_an_instant_is_read_to_the_second() -> None:
-    assert len(moment(SystemClock().now())) == 19
+    assert len(format_instant(SystemClock().now())) == 19
 
 
 def _plain(text: str) -> str:

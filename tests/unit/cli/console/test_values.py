@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from statewright import Message
-from statewright.cli.console.values import as_json, plain, print_state
+from statewright.cli.console.values import print_state, to_json, to_plain
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Opaque:
     ],
 )
 def test_what_json_does_not_know_becomes_what_comes_nearest(value: Any, shown: Any) -> None:
-    assert plain(value) == shown
+    assert to_plain(value) == shown
 
 
 @pytest.mark.parametrize(
@@ -57,25 +57,25 @@ def test_what_json_does_not_know_becomes_what_comes_nearest(value: Any, shown: A
     ],
 )
 def test_a_class_is_shown_by_its_repr(value: type) -> None:
-    assert plain(value) == repr(value)
+    assert to_plain(value) == repr(value)
 
 
 def test_bytes_that_are_no_text_are_shown_all_the_same() -> None:
-    assert json.loads(as_json({"raw": b"\xff"})) == {"raw": "\ufffd"}
+    assert json.loads(to_json({"raw": b"\xff"})) == {"raw": "\ufffd"}
 
 
 def test_a_message_is_shown_with_its_role_and_content() -> None:
-    shown = json.loads(as_json({"messages": [Message("hello", role="user")]}))
+    shown = json.loads(to_json({"messages": [Message("hello", role="user")]}))
     assert (shown["messages"][0]["role"], shown["messages"][0]["content"]) == ("user", "hello")
 
 
 def test_values_inside_values_are_turned_too() -> None:
-    shown = json.loads(as_json({"points": [Point(1, frozenset({"b", "a"}))], "at": {"day": date(2026, 1, 2)}}))
+    shown = json.loads(to_json({"points": [Point(1, frozenset({"b", "a"}))], "at": {"day": date(2026, 1, 2)}}))
     assert shown == {"points": [{"x": 1, "tags": ["a", "b"]}], "at": {"day": "2026-01-02"}}
 
 
 def test_text_keeps_its_letters() -> None:
-    assert as_json("Grüße, 世界") == '"Grüße, 世界"'
+    assert to_json("Grüße, 世界") == '"Grüße, 世界"'
 
 
 @pytest.mark.parametrize("json_wanted", [True, False])
@@ -101,11 +101,11 @@ def test_a_terminal_shows_the_same_state(
 
 @pytest.mark.parametrize("state", [{(1, 2): 3}, {"n": {Opaque(): 1}}], ids=["tuple", "object"])
 def test_keys_that_json_does_not_know_are_shown_too(state: Any) -> None:
-    assert isinstance(json.loads(as_json(state)), dict)
+    assert isinstance(json.loads(to_json(state)), dict)
 
 
 def test_numbers_that_json_does_not_know_make_no_broken_document() -> None:
     def refuse(constant: str) -> Any:
         raise AssertionError(f"{constant} is no JSON")
 
-    json.loads(as_json({"n": float("nan"), "m": float("inf")}), parse_constant=refuse)
+    json.loads(to_json({"n": float("nan"), "m": float("inf")}), parse_constant=refuse)

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import DEFAULT
 from statewright.cli.db.database import (
-    check_is_ours,
+    check_is_database,
     check_thread,
-    existing_path,
-    found_checkpoint,
-    made,
-    place_of,
+    existing_database,
+    find_checkpoint,
+    locate_database,
+    open_or_create_saver,
     read_key,
 )
 from statewright.errors import CheckpointNotFound
@@ -26,22 +26,22 @@ from statewright.storage.sqlite import SqliteSaver
 def test_the_option_wins_over_the_environment_and_that_over_the_default(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert place_of(None).path == DEFAULT
+    assert locate_database(None).path == DEFAULT
     monkeypatch.setenv("STATEWRIGHT_DATABASE", "sqlite:///env.db")
-    assert place_of(None) == (Path("env.db"), ())
-    assert place_of("option.db") == (Path("option.db"), ("--database", "option.db"))
-    assert place_of("memory:").path is None
+    assert locate_database(None) == (Path("env.db"), ())
+    assert locate_database("option.db") == (Path("option.db"), ("--database", "option.db"))
+    assert locate_database("memory:").path is None
     monkeypatch.setenv("STATEWRIGHT_DATABASE", "memory:")
-    assert place_of(None).path is None
-    with pytest.raises(WrongUse, match="memory:"):
-        existing_path(None)
-    with pytest.raises(WrongUse, match="memory:"):
-        place_of(":memory:")
+    assert locate_database(None).path is None
+    with pytest.raises(UsageError, match="memory:"):
+        existing_database(None)
+    with pytest.raises(UsageError, match="memory:"):
+        locate_database(":memory:")
 
 
 def test_a_missing_database_says_how_one_comes_to_be(folder: Path) -> None:
-    with pytest.raises(WrongUse, match=r"statewright run FILE.py.*STATEWRIGHT_DATABASE"):
-        existing_path(None)
+    with pytest.raises(UsageError, match=r"statewright run FILE.py.*STATEWRIGHT_DATABASE"):
+        existing_database(None)
 
 
 def test_files_of_others_are_not_made_into_databases(folder: Path) -> None:
@@ -49,25 +49,25 @@ def test_files_of_others_are_not_made_into_databases(folder: Path) -> None:
     connection.execute("CREATE TABLE theirs (x)")
     connection.close()
     before = Path("theirs.db").read_bytes()
-    for attempt in (check_is_ours, lambda path: made(path, None)):
-        with pytest.raises(WrongUse, match="not a database of Statewright"):
+    for attempt in (check_is_database, lambda path: open_or_create_saver(path, None)):
+        with pytest.raises(UsageError, match="not a database of Statewright"):
             attempt(Path("theirs.db"))
     assert Path("theirs.db").read_bytes() == before
-    with pytest.raises(WrongUse, match="is not a file"):
-        check_is_ours(folder)
+    with pytest.raises(UsageError, match="is not a file"):
+        check_is_database(folder)
 
 
 def test_the_default_folder_is_ignored_by_version_control(folder: Path) -> None:
-    made(DEFAULT, None).close()
+    open_or_create_saver(DEFAULT, None).close()
     assert (folder / ".statewright/.gitignore").read_text(encoding="utf-8") == "*\n"
-    made(Path("deep/er/runs.db"), None).close()
+    open_or_create_saver(Path("deep/er/runs.db"), None).close()
     assert [one.name for one in (folder / "deep/er").iterdir()] == ["runs.db"]
 
 
 def test_a_database_that_cannot_be_made_says_why(folder: Path) -> None:
     Path("file").touch()
-    with pytest.raises(WrongUse, match="cannot be made"):
-        made(Path("file/runs.db"), None)
+    with pytest.raises(UsageError, match="cannot be made"):
+        open_or_create_saver(Path("file/runs.db"), None)
 
 
 @pytest.mark.parametrize("size", [16, 24, 32])
@@ -81,10 +81,10 @@ def test_keys_are_bytes_or_hexadecimal_digits(folder: Path, size: int) -> None:
 
 def test_a_wrong_key_is_not_told(folder: Path) -> None:
     Path("key").write_text("my secret", encoding="utf-8")
-    with pytest.raises(WrongUse, match="holds 9 bytes") as raised:
+    with pytest.raises(UsageError, match="holds 9 bytes") as raised:
         read_key(Path("key"))
     assert "secret" not in str(raised.value)
-    with pytest.raises(WrongUse, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot be read"):
         read_key(Path("none"))
 
 
@@ -92,9 +92,9 @@ def test_threads_and_checkpoints_are_found_or_named(statewright: Any, flow: Path
     statewright("run", "flow.py:asking", "--thread", "orders", "-i", "n=1")
     with SqliteSaver(DEFAULT) as saver:
         check_thread(saver, "orders")
-        head = found_checkpoint(saver, "orders", "main")
-        assert found_checkpoint(saver, "orders", "main", checkpoint=head.id) == head
-        assert found_checkpoint(saver, "orders", "main", step=0) == head
+        head = find_checkpoint(saver, "orders", "main")
+        assert find_checkpoint(saver, "orders", "main", checkpoint=head.id) == head
+        assert find_checkpoint(saver, "orders", "main", step=0) == head
         wrong: list[tuple[dict[str, Any], str]] = [
             ({"thread_id": "order", "branch": "main"}, "Did you mean 'orders'"),
             ({"thread_id": "orders", "branch": "mian"}, "Did you mean 'main'"),
@@ -103,6 +103,6 @@ def test_threads_and_checkpoints_are_found_or_named(statewright: Any, flow: Path
         ]
         for named, said in wrong:
             with pytest.raises(CheckpointNotFound, match=said):
-                found_checkpoint(saver, **named)
-        with pytest.raises(WrongUse, match="--checkpoint or --step"):
-            found_checkpoint(saver, "orders", "main", checkpoint=head.id, step=0)
+                find_checkpoint(saver, **named)
+        with pytest.raises(UsageError, match="--checkpoint or --step"):
+            find_checkpoint(saver, "orders", "main", checkpoint=head.id, step=0)

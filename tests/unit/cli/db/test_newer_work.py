@@ -18,7 +18,7 @@ from statewright.cache import CacheKey
 from statewright.checkpoint import BranchKey, LeaseRequest, Pending, PrunePolicy
 from statewright.cli.db.files import copy_database
 from statewright.cli.db.newer_work import AHEAD, find_newer_work
-from statewright.cli.threads.transfer import carry
+from statewright.cli.threads.transfer import transfer_thread
 from statewright.futures import resolve
 from statewright.ids import task_id
 from statewright.runs import RECORDS, Delete, Insert, Record, Schedule, Update, Worker, columns_of, where
@@ -97,12 +97,12 @@ def import_it(saver: SqliteSaver) -> None:
     with SqliteSaver(path) as other:
         app(other).invoke({}, thread_id="old")
         other.database.write(lambda one: one.execute("UPDATE threads SET changed = 0"))
-        carry(other, "old", saver, "old")
+        transfer_thread(other, "old", saver, "old")
 
 
 def give_to_workspace(saver: SqliteSaver) -> None:
     """Carry a thread to another workspace, where its id is the same."""
-    carry(saver, "t", saver.for_workspace("w"), "t")
+    transfer_thread(saver, "t", saver.for_workspace("w"), "t")
 
 
 def put(saver: SqliteSaver) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.conftest import Command
 
-from statewright.cli.console.failure import WrongUse
-from statewright.cli.runs.client_session import asking
+from statewright.cli.console.failure import UsageError
+from statewright.cli.runs.client_session import open_client
 from statewright.errors import ServiceError, Unauthorized
 
 
@@ -46,10 +46,10 @@ def test_an_address_that_is_none_is_wrong_use(folder: Path, statewright: Command
 
 
 def test_who_is_not_let_in_is_told_where_the_key_comes_from(nobody: str) -> None:
-    with pytest.raises(WrongUse, match="STATEWRIGHT_API_KEY"), asking(nobody):
+    with pytest.raises(UsageError, match="STATEWRIGHT_API_KEY"), open_client(nobody):
         raise Unauthorized("Nobody said who asks.")
 
 
 def test_other_refusals_are_passed_on(nobody: str) -> None:
-    with pytest.raises(ServiceError, match="broken"), asking(nobody):
+    with pytest.raises(ServiceError, match="broken"), open_client(nobody):
         raise ServiceError("broken", details={"status": 500})

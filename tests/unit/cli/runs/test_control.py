@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.conftest import Command
 
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.failure import UsageError
 from statewright.cli.runs.control import read_content
 
 
@@ -20,7 +20,7 @@ def test_a_content_is_json_text_or_a_file(folder: Path) -> None:
         {"a": [1]},
         "Dear Ada\n",
     ]
-    with pytest.raises(WrongUse, match="The file 'none' cannot be read"):
+    with pytest.raises(UsageError, match="The file 'none' cannot be read"):
         read_content("@none")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.conftest import Command
 
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.failure import UsageError
 from statewright.cli.runs.start import read_metadata
 
 
@@ -17,7 +17,7 @@ def test_metadata_are_names_with_values() -> None:
 
 @pytest.mark.parametrize("text", ["a", "=b", ""])
 def test_what_has_no_name_is_refused(text: str) -> None:
-    with pytest.raises(WrongUse, match="is not NAME=VALUE"):
+    with pytest.raises(UsageError, match="is not NAME=VALUE"):
         read_metadata([text])
 
 

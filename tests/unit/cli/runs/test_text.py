@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from statewright.cli.runs.text import error_line, event_line, short, wait_line, ways_on
+from statewright.cli.runs.text import format_event, format_run_error, format_wait, next_commands, short_json
 from statewright.client import Event, Run, Wait
 
 AT = "2026-01-02T03:04:05.678Z"
@@ -41,7 +41,7 @@ def test_an_event_is_one_line() -> None:
         }
     )
     at = datetime(2026, 1, 2, 3, 4, 5, 678000, UTC).astimezone().strftime("%H:%M:%S.%f")[:-3]
-    assert event_line(event).split() == [at, "STEP_FAILED", "a", 'error={"message":', '"no\\nluck"}']
+    assert format_event(event).split() == [at, "STEP_FAILED", "a", 'error={"message":', '"no\\nluck"}']
 
 
 @pytest.mark.parametrize(
@@ -54,34 +54,34 @@ def test_an_event_is_one_line() -> None:
     ],
 )
 def test_what_is_waited_for_is_one_line(waits: Wait, line: str) -> None:
-    assert wait_line(waits) == line
+    assert format_wait(waits) == line
 
 
 def test_a_timer_says_until_when() -> None:
-    assert wait_line(wait("timer", dueAt=AT)).startswith("step ask waits, until 2026-01-0")
+    assert format_wait(wait("timer", dueAt=AT)).startswith("step ask waits, until 2026-01-0")
 
 
 def test_each_wait_has_its_way_on() -> None:
-    assert ways_on(run(), [wait("question")], None) == ["statewright runs resume run_1 --answer VALUE"]
+    assert next_commands(run(), [wait("question")], None) == ["statewright runs resume run_1 --answer VALUE"]
     both = [wait("question"), wait("question", id="w2"), wait("question", value=APPROVAL), wait("timer")]
-    assert ways_on(run(), both, "http://a") == [
+    assert next_commands(run(), both, "http://a") == [
         "statewright runs resume run_1 --answer w1=VALUE --url http://a",
         "statewright runs resume run_1 --answer w2=VALUE --url http://a",
         "statewright runs approve run_1 --url http://a",
     ]
     event = [wait("event", signalType="it's paid")]
-    assert ways_on(run(), event, None) == ["""statewright runs signal run_1 'it'"'"'s paid' --payload '{}'"""]
-    assert ways_on(run("paused"), [], None) == ["statewright runs resume run_1"]
+    assert next_commands(run(), event, None) == ["""statewright runs signal run_1 'it'"'"'s paid' --payload '{}'"""]
+    assert next_commands(run("paused"), [], None) == ["statewright runs resume run_1"]
 
 
 def test_an_error_is_told_with_its_step_and_code() -> None:
-    assert error_line(run(error={"message": "no luck", "code": "E", "step": "a"})) == "Step a: no luck [E]"
-    assert error_line(run(error={"message": "no luck"})) == "no luck"
-    assert error_line(run(error=None)) == "The run has failed."
-    assert error_line(run(error="torn")) == "torn"
+    assert format_run_error(run(error={"message": "no luck", "code": "E", "step": "a"})) == "Step a: no luck [E]"
+    assert format_run_error(run(error={"message": "no luck"})) == "no luck"
+    assert format_run_error(run(error=None)) == "The run has failed."
+    assert format_run_error(run(error="torn")) == "torn"
 
 
 def test_long_values_are_cut() -> None:
-    assert short("x" * 200, 10) == "xxxxxxx..."
-    assert short({"a": 1}) == '{"a": 1}'
-    assert short("two\nlines") == '"two\\nlines"'
+    assert short_json("x" * 200, 10) == "xxxxxxx..."
+    assert short_json({"a": 1}) == '{"a": 1}'
+    assert short_json("two\nlines") == '"two\\nlines"'

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from statewright.cli.runs.watch import conclude, followed
+from statewright.cli.runs.watch import exit_with_outcome, follow_run
 
 
 @dataclass
@@ -45,7 +45,7 @@ def told(runs: ScriptedRuns, **options: Any) -> list[str]:
     """The events that were told until the run was left."""
     seen: list[str] = []
     client: Any = SimpleNamespace(runs=runs)
-    followed(client, "run_1", lambda event: seen.append(event.event_type), **options)
+    follow_run(client, "run_1", lambda event: seen.append(event.event_type), **options)
     return seen
 
 
@@ -98,8 +98,8 @@ def test_the_exit_code_says_how_a_run_stands(
 ) -> None:
     client: Any = SimpleNamespace()
     with pytest.raises(SystemExit) as left:
-        conclude(client, standing(status), None, json_wanted=False)
+        exit_with_outcome(client, standing(status), None, json_wanted=False)
     assert (left.value.code, capsys.readouterr().out) == (code, out)
     with pytest.raises(SystemExit) as left:
-        conclude(client, standing(status), None, json_wanted=True)
+        exit_with_outcome(client, standing(status), None, json_wanted=True)
     assert (left.value.code, capsys.readouterr().out) == (code, '{\n  "a": 1\n}\n')

@@ -10,7 +10,7 @@ from typing import TypedDict
 import pytest
 
 from statewright import START, StateGraph
-from statewright.cli.serve.announce import announce, announce_again, curl_line, example_input, start_line
+from statewright.cli.serve.announce import announce, announce_reload, curl_command, example_input, start_command
 from statewright.service import Catalog
 
 
@@ -44,17 +44,17 @@ def test_it_says_where_it_is_what_it_serves_and_how_a_run_is_started(capsys: pyt
 def test_a_server_without_graphs_says_how_to_add_one(capsys: pytest.CaptureFixture[str]) -> None:
     announce("http://127.0.0.1:9", Catalog(), Path("runs.db"), "none")
     assert "statewright definitions add FILE.json" in capsys.readouterr().out
-    announce_again(Catalog())
+    announce_reload(Catalog())
     assert capsys.readouterr().out == "It serves: no graph\n"
 
 
 def test_the_usual_address_need_not_be_said() -> None:
-    assert start_line("http://127.0.0.1:8123", "a", "{}") == "statewright runs start a --input '{}' --wait"
+    assert start_command("http://127.0.0.1:8123", "a", "{}") == "statewright runs start a --input '{}' --wait"
 
 
 def test_a_key_is_taken_from_the_environment() -> None:
-    assert "$STATEWRIGHT_API_KEY" in curl_line("http://127.0.0.1:8123", "a", "{}", "keys")
-    assert "API_KEY" not in curl_line("http://127.0.0.1:8123", "a", "{}", "none")
+    assert "$STATEWRIGHT_API_KEY" in curl_command("http://127.0.0.1:8123", "a", "{}", "keys")
+    assert "API_KEY" not in curl_command("http://127.0.0.1:8123", "a", "{}", "none")
 
 
 def test_an_example_has_what_must_be_there_or_the_first_thing_that_may() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from statewright.cli.console.failure import WrongUse
-from statewright.cli.serve.catalog import catalog_of, is_of_steps, project_of
+from statewright.cli.console.failure import UsageError
+from statewright.cli.serve.catalog import build_catalog, is_steps_file, select_project
 from statewright.cli.workflow.models import Models
 from statewright.errors import WorkflowError
 from statewright.project import load_project
@@ -45,7 +45,7 @@ def written(folder: Path, text: str) -> None:
 
 
 def served(folder: Path, models: Models | None = None) -> dict[str, str]:
-    catalog = catalog_of(load_project(folder), *([models] if models else []))
+    catalog = build_catalog(load_project(folder), *([models] if models else []))
     return {one.name: one.kind for one in catalog.served}
 
 
@@ -65,7 +65,7 @@ def test_graphs_files_and_workflows_are_served(folder: Path, flow: Path) -> None
         '[workflows.relay]\nfile = "relay.yaml"\ndescription = "On"\n[handlers]\nmodules = ["hands"]\n',
     )
     assert served(folder) == {"a": "graph", "b": "graph", "mail": "steps", "late": "states", "relay": "states"}
-    assert catalog_of(load_project(folder)).named("relay").description == "On"
+    assert build_catalog(load_project(folder)).named("relay").description == "On"
 
 
 def test_what_a_table_says_is_kept(folder: Path, flow: Path) -> None:
@@ -74,7 +74,7 @@ def test_what_a_table_says_is_kept(folder: Path, flow: Path) -> None:
         '[graphs.a]\npath = "flow:graph"\nversion = "7"\ndescription = "Doubles"\non_failure = "b"\n'
         '[graphs.b]\npath = "flow:asking"\n',
     )
-    found = catalog_of(load_project(folder)).named("a")
+    found = build_catalog(load_project(folder)).named("a")
     assert (found.version, found.description, found.on_failure) == ("7", "Doubles", "b")
 
 
@@ -175,20 +175,20 @@ def test_a_module_is_imported_once(folder: Path) -> None:
 
 def test_a_lone_file_of_python_is_served_under_its_name(flow: Path) -> None:
     flow.write_text(flow.read_text(encoding="utf-8").partition("wrong =")[0], encoding="utf-8")
-    project = project_of("flow.py")
-    assert {one.name for one in catalog_of(project).served} == {"flow", "asking", "kept"}
+    project = select_project("flow.py")
+    assert {one.name for one in build_catalog(project).served} == {"flow", "asking", "kept"}
     assert project.handler_modules == ("flow",)
 
 
 def test_one_graph_of_a_file_may_be_named(flow: Path) -> None:
-    assert [one.name for one in catalog_of(project_of("flow.py:asking")).served] == ["flow"]
+    assert [one.name for one in build_catalog(select_project("flow.py:asking")).served] == ["flow"]
 
 
 def test_a_lone_file_leaves_the_other_graphs_of_its_project_out(folder: Path, flow: Path) -> None:
     (folder / "relay.yaml").write_text(STATES, encoding="utf-8")
     written(folder, '[graphs]\na = "flow:graph"\n[defaults]\nmax_items = 3\n')
-    project = project_of("relay.yaml")
-    assert [one.name for one in catalog_of(project).served] == ["relay"]
+    project = select_project("relay.yaml")
+    assert [one.name for one in build_catalog(project).served] == ["relay"]
     assert project.defaults.max_items == 3
 
 
@@ -203,8 +203,8 @@ def test_a_lone_file_leaves_the_other_graphs_of_its_project_out(folder: Path, fl
 def test_what_can_not_be_served_is_told(folder: Path, target: str | None, said: str) -> None:
     (folder / "notes.txt").touch()
     (folder / ".git").mkdir()
-    with pytest.raises(WrongUse, match=r"There is no statewright\.toml|Give a file") as caught:
-        project_of(target)
+    with pytest.raises(UsageError, match=r"There is no statewright\.toml|Give a file") as caught:
+        select_project(target)
     assert said in str(caught.value)
 
 
@@ -219,10 +219,10 @@ def test_what_can_not_be_served_is_told(folder: Path, target: str | None, said: 
 )
 def test_steps_are_told_from_states(tmp_path: Path, name: str, text: str, is_one: bool) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
-    assert is_of_steps(tmp_path / name) is is_one
+    assert is_steps_file(tmp_path / name) is is_one
 
 
 def test_a_model_that_cannot_be_connected_is_wrong_use(folder: Path, flow: Path) -> None:
     written(folder, '[graphs]\na = "flow:graph"\n')
-    with pytest.raises(WrongUse, match="no provider"):
-        served(folder, Models(everybody="nobody"))
+    with pytest.raises(UsageError, match="no provider"):
+        served(folder, Models(default="nobody"))

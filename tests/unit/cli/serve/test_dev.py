@@ -7,22 +7,22 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.conftest import Command
 
-from statewright.cli.console.failure import WrongUse
-from statewright.cli.serve.dev import auth_of
-from statewright.cli.serve.server import Place
+from statewright.cli.console.failure import UsageError
+from statewright.cli.serve.dev import choose_auth
+from statewright.cli.serve.server import ServerLocation
 
 
 def test_on_this_machine_nobody_is_asked_for_a_key(folder: Path) -> None:
-    assert auth_of(Place(host="127.0.0.1", port=0, database=folder / "a.db")) == "none"
+    assert choose_auth(ServerLocation(host="127.0.0.1", port=0, database=folder / "a.db")) == "none"
     assert not (folder / "a.db").exists()
 
 
 def test_elsewhere_a_key_must_be_there(folder: Path, statewright: Command) -> None:
-    place = Place(host="0.0.0.0", port=0, database=folder / "a.db")
-    with pytest.raises(WrongUse, match=f"statewright keys create NAME --database {folder}/a.db"):
-        auth_of(place)
+    place = ServerLocation(host="0.0.0.0", port=0, database=folder / "a.db")
+    with pytest.raises(UsageError, match=f"statewright keys create NAME --database {folder}/a.db"):
+        choose_auth(place)
     statewright("keys", "create", "me", "--database", folder / "a.db")
-    assert auth_of(place) == "keys"
+    assert choose_auth(place) == "keys"
 
 
 @pytest.mark.parametrize(

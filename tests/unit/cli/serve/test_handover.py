@@ -9,20 +9,20 @@ from contextlib import contextmanager
 
 import pytest
 
-from statewright.cli.serve.sockets import Child, Server, listening_on
+from statewright.cli.serve.sockets import ParentLink, ServerProcess, open_listening_socket
 
 
 @pytest.fixture
 def listening() -> Iterator[socket.socket]:
-    with listening_on("127.0.0.1", 0) as taken:
+    with open_listening_socket("127.0.0.1", 0) as taken:
         yield taken
 
 
 @contextmanager
-def child_of(listening: socket.socket) -> Generator[tuple[Child, socket.socket]]:
+def child_of(listening: socket.socket) -> Generator[tuple[ParentLink, socket.socket]]:
     """A child, and the end of its parent of the line between them."""
     ours, theirs = socket.socketpair()
-    child = Child(f"{listening.dup().detach()}:{theirs.detach()}")
+    child = ParentLink(f"{listening.dup().detach()}:{theirs.detach()}")
     with ours, child.listening, child._line:
         yield child, ours
 
@@ -48,6 +48,6 @@ def test_a_child_whose_parent_is_gone_ends(listening: socket.socket) -> None:
 
 
 def test_a_server_that_cannot_begin_is_not_ready(listening: socket.socket) -> None:
-    server = Server(listening, ["dev", "/none/at/all.py"])
-    assert not server.is_ready()
+    server = ServerProcess(listening, ["dev", "/none/at/all.py"])
+    assert not server.wait_until_ready()
     assert server.stop(10) == 2

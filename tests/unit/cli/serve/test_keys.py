@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.conftest import Command
 
-from statewright.cli.serve.keys import standing
+from statewright.cli.serve.keys import key_status
 from statewright.clock import SystemClock
 from statewright.runs import ApiKey
 
@@ -71,8 +71,8 @@ def test_the_database_is_that_of_the_project(folder: Path, statewright: Command)
 def test_an_expired_key_is_told_as_such() -> None:
     now = SystemClock().now()
     key = ApiKey(id="k", workspace_id="w", name="n", digest="d", prefix="p", created_at=now, expires_at=now)
-    assert standing(key, now - timedelta(seconds=1)) == "active"
-    assert standing(key, now) == "expired"
+    assert key_status(key, now - timedelta(seconds=1)) == "active"
+    assert key_status(key, now) == "expired"
 
 
 def test_an_empty_workspace_says_how_to_make_a_key(folder: Path, statewright: Command) -> None:

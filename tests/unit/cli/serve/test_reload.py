@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from statewright.cli.serve.reload import Watched
+from statewright.cli.serve.reload import WatchedFiles
 
 
 @pytest.fixture
@@ -36,27 +36,27 @@ def project(folder: Path) -> Path:
     ],
 )
 def test_a_project_watches_its_python_and_what_it_lists(project: Path, path: str, is_meant: bool) -> None:
-    watched = Watched(None)
-    assert watched.concerns(str(project / path)) is is_meant
+    watched = WatchedFiles(None)
+    assert watched.is_relevant(str(project / path)) is is_meant
     assert (watched.folder, watched.is_deep) == (project, True)
 
 
 def test_a_lone_file_watches_itself_and_its_neighbours(folder: Path) -> None:
-    watched = Watched("a.yaml")
-    assert watched.concerns(str(folder.resolve() / "a.yaml"))
-    assert watched.concerns(str(folder.resolve() / "tools.py"))
-    assert not watched.concerns(str(folder.resolve() / "b.yaml"))
+    watched = WatchedFiles("a.yaml")
+    assert watched.is_relevant(str(folder.resolve() / "a.yaml"))
+    assert watched.is_relevant(str(folder.resolve() / "tools.py"))
+    assert not watched.is_relevant(str(folder.resolve() / "b.yaml"))
     assert not watched.is_deep
 
 
 def test_a_project_that_is_wrong_for_now_is_watched_all_the_same(project: Path) -> None:
     (project / "statewright.toml").write_text("[graphs\n", encoding="utf-8")
-    watched = Watched(None)
+    watched = WatchedFiles(None)
     assert watched.folder == project
-    assert watched.concerns(str(project / "statewright.toml"))
-    assert not watched.concerns(str(project / "a.yaml"))
+    assert watched.is_relevant(str(project / "statewright.toml"))
+    assert not watched.is_relevant(str(project / "a.yaml"))
 
 
 def test_files_are_told_as_people_know_them(project: Path) -> None:
-    assert Watched(None).named(str(project / "pkg/flow.py")) == "pkg/flow.py"
-    assert Watched(None).named("/elsewhere/flow.py") == "/elsewhere/flow.py"
+    assert WatchedFiles(None).display_path(str(project / "pkg/flow.py")) == "pkg/flow.py"
+    assert WatchedFiles(None).display_path("/elsewhere/flow.py") == "/elsewhere/flow.py"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.conftest import Command
 
-from statewright.cli.console.failure import WrongUse
-from statewright.cli.serve.serve import admin_token
+from statewright.cli.console.failure import UsageError
+from statewright.cli.serve.serve import read_admin_token
 
 
 def test_everybody_is_let_in_only_on_this_machine(flow: Path, statewright: Command) -> None:
@@ -19,12 +19,12 @@ def test_everybody_is_let_in_only_on_this_machine(flow: Path, statewright: Comma
 
 def test_the_token_of_the_operator_comes_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("STATEWRIGHT_ADMIN_TOKEN", raising=False)
-    assert admin_token(None) is None
+    assert read_admin_token(None) is None
     monkeypatch.setenv("STATEWRIGHT_ADMIN_TOKEN", "a-token-that-is-long")
     monkeypatch.setenv("MINE", "another-that-is-long")
-    assert (admin_token(None), admin_token("MINE")) == ("a-token-that-is-long", "another-that-is-long")
-    with pytest.raises(WrongUse, match="The variable NONE is not set"):
-        admin_token("NONE")
+    assert (read_admin_token(None), read_admin_token("MINE")) == ("a-token-that-is-long", "another-that-is-long")
+    with pytest.raises(UsageError, match="The variable NONE is not set"):
+        read_admin_token("NONE")
 
 
 def test_a_token_that_could_be_guessed_is_refused(

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.failure import UsageError
 from statewright.cli.serve.server import (
-    Place,
+    ServerLocation,
+    build_server_settings,
+    build_service_settings,
+    build_spending_limits,
     has_keys,
-    place_for,
-    prepare,
-    server_settings,
-    service_settings,
-    spending_limits,
+    prepare_default_workspace,
+    resolve_location,
 )
 from statewright.clock import SystemClock
 from statewright.errors import InvalidConfig
@@ -31,14 +31,18 @@ def project(**serving: object) -> Project:
     return Project(Path(), serving=Serving(**serving))  # pyright: ignore[reportArgumentType]
 
 
-def place(given: Project, host: str | None = None, port: int | None = None, database: str | None = None) -> Place:
-    return place_for(given, host, port, database, None)
+def place(
+    given: Project, host: str | None = None, port: int | None = None, database: str | None = None
+) -> ServerLocation:
+    return resolve_location(given, host, port, database, None)
 
 
 def test_the_command_line_counts_before_the_project(folder: Path) -> None:
     given = project(host="::1", port=80, database=folder / "mine.db")
-    assert place(given) == Place(host="::1", port=80, database=folder / "mine.db")
-    assert place(given, "127.0.0.1", 0, "other.db") == Place(host="127.0.0.1", port=0, database=Path("other.db"))
+    assert place(given) == ServerLocation(host="::1", port=80, database=folder / "mine.db")
+    assert place(given, "127.0.0.1", 0, "other.db") == ServerLocation(
+        host="127.0.0.1", port=0, database=Path("other.db")
+    )
 
 
 def test_the_environment_counts_before_the_project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,34 +52,34 @@ def test_the_environment_counts_before_the_project(folder: Path, monkeypatch: py
 
 def test_nothing_said_is_this_machine(folder: Path) -> None:
     found = place(project())
-    assert found == Place(host="127.0.0.1", port=8123, database=Path(".statewright/runs.db"))
+    assert found == ServerLocation(host="127.0.0.1", port=8123, database=Path(".statewright/runs.db"))
     assert found.is_loopback
 
 
 def test_durable_runs_are_not_kept_in_memory(folder: Path) -> None:
-    with pytest.raises(WrongUse, match="durable runs must be kept"):
+    with pytest.raises(UsageError, match="durable runs must be kept"):
         place(project(), database="memory:")
 
 
 def test_limits_of_the_project_reach_the_service_and_the_server(folder: Path) -> None:
     given = project(capacity=7, durability="async", drain=2.0, max_body=99, cors_origins=("https://a.example",))
-    limits = service_settings(given)
+    limits = build_service_settings(given)
     assert (limits.capacity, limits.durability, limits.drain) == (7, "async", 2.0)
-    offered = server_settings(given, place(given), "none")
+    offered = build_server_settings(given, place(given), "none")
     assert (offered.max_body, offered.cors_origins, offered.auth) == (99, ("https://a.example",), "none")
-    assert service_settings(project()).capacity == 100
+    assert build_service_settings(project()).capacity == 100
 
 
 def test_an_origin_that_is_none_is_refused(folder: Path) -> None:
     given = project(cors_origins=("*",))
     with pytest.raises(InvalidConfig, match="cors_origins"):
-        server_settings(given, place(given), "keys")
+        build_server_settings(given, place(given), "keys")
 
 
 def test_the_default_workspace_keeps_runs_as_long_as_the_project_says() -> None:
     async def kept(given: Project) -> int | None:
         ledger = InMemoryLedger()
-        await prepare(ledger, given)
+        await prepare_default_workspace(ledger, given)
         return (await get_workspace(ledger, DEFAULT_WORKSPACE)).retention_days
 
     assert asyncio.run(kept(project(retention_days=3))) == 3
@@ -100,5 +104,8 @@ def test_only_keys_that_open_something_count() -> None:
 def test_spending_limits_are_those_of_the_project() -> None:
     limits = {"*": {"tokens_per_day": 1000}, "sales": {"cost_per_day": 2}}
     given = Project(Path(), spending_limits=limits)
-    assert spending_limits(given) == {"*": SpendingLimits(tokens_per_day=1000), "sales": SpendingLimits(cost_per_day=2)}
-    assert spending_limits(project()) == {}
+    assert build_spending_limits(given) == {
+        "*": SpendingLimits(tokens_per_day=1000),
+        "sales": SpendingLimits(cost_per_day=2),
+    }
+    assert build_spending_limits(project()) == {}

@@ -19,7 +19,7 @@ from statewright.checkpoint import (
     Task,
     TaskResult,
 )
-from statewright.cli.threads.describe import checkpoint_record, due_nodes, lease_record, status_of
+from statewright.cli.threads.describe import checkpoint_record, due_nodes, lease_record, thread_status
 from statewright.ids import CheckpointId, InterruptId
 
 NOW = datetime.now(UTC)
@@ -56,7 +56,7 @@ def saved(frontier: tuple[Task, ...] = (A,), held: tuple[DeferredTask, ...] = ()
     ],
 )
 def test_the_status_of_a_head(one: SavedCheckpoint, lease: Lease | None, status: str) -> None:
-    assert status_of(one, lease) == status
+    assert thread_status(one, lease) == status
 
 
 def test_nodes_that_are_due_are_named_once_and_without_those_that_landed() -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from statewright.checkpoint import LeaseRequest
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import DEFAULT
-from statewright.cli.threads.diff import value_lines
-from statewright.cli.threads.edit import counted, read_duration
+from statewright.cli.threads.diff import diff_lines
+from statewright.cli.threads.edit import count_of, read_duration
 from statewright.storage.sqlite import SqliteSaver
 
 GRAPH = """
@@ -175,7 +175,7 @@ def test_a_difference_on_a_terminal_is_coloured(statewright: Any, run: Any, monk
     ],
 )
 def test_lines_of_a_value(was: list[Any], now: list[Any], lines: list[str]) -> None:
-    assert value_lines(was, now) == lines
+    assert diff_lines(was, now) == lines
 
 
 def test_a_fork_goes_its_own_way(statewright: Any, run: Any) -> None:
@@ -350,12 +350,12 @@ def test_durations(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "5", "d", "5y", "-5d", "1.5.2d", "9999999999w"])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(WrongUse):
+    with pytest.raises(UsageError):
         read_duration(text)
 
 
 def test_counts() -> None:
-    assert [counted(count, "thread") for count in (0, 1, 2)] == ["0 threads", "1 thread", "2 threads"]
+    assert [count_of(count, "thread") for count in (0, 1, 2)] == ["0 threads", "1 thread", "2 threads"]
 
 
 NETWORK = """

@@ -15,7 +15,7 @@ from statewright import START, Command, InMemorySaver, StateGraph, interrupt
 from statewright.channels import MISSING, Added
 from statewright.checkpoint import BranchKey, Checkpoint, Commit, PrunePolicy
 from statewright.cli.threads import transfer
-from statewright.cli.threads.transfer import carry, changed_fields
+from statewright.cli.threads.transfer import changed_fields, transfer_thread
 from statewright.errors import CheckpointConflict
 from statewright.futures import resolve
 from statewright.ids import CheckpointId, draw_checkpoint_id
@@ -85,7 +85,7 @@ def _known(one: Any, history: Any) -> Any:
 
 def check_carried(source: SqliteSaver, target: Any, thread: str = "t") -> int:
     namespaces = source.namespaces(thread)
-    count = carry(source, thread, target, "new")
+    count = transfer_thread(source, thread, target, "new")
     assert facts(target, "new", namespaces) == facts(source, thread, namespaces)
     assert target.namespaces("new") == namespaces
     (entry,) = resolve(target.threads(prefix="new"))
@@ -158,7 +158,7 @@ def test_a_thread_without_a_main_branch_is_carried(source: SqliteSaver, target: 
     app(source).invoke({"n": 1}, thread_id="t", branch="other")
     check_carried(source, target)
     with SqliteSaver(tmp_path / "again.db") as again:
-        carry(target, "new", again, "t")
+        transfer_thread(target, "new", again, "t")
         assert facts(again, "t", [""]) == facts(source, "t", [""])
 
 
@@ -201,7 +201,7 @@ def test_a_thread_that_exists_is_left_alone(source: SqliteSaver, target: Any) ->
     app(target).invoke({"n": 6}, thread_id="new")
     before = resolve(target.load("new"))
     with pytest.raises(CheckpointConflict):
-        carry(source, "t", target, "new")
+        transfer_thread(source, "t", target, "new")
     assert resolve(target.load("new")) == before
 
 
@@ -211,9 +211,9 @@ def test_what_fails_half_way_leaves_nothing(source: SqliteSaver, target: Any, mo
     def fail(*_: Any) -> None:
         raise RuntimeError("no more")
 
-    monkeypatch.setattr(transfer, "_let_go", fail)
+    monkeypatch.setattr(transfer, "_restore_changed_time", fail)
     with pytest.raises(RuntimeError, match="no more"):
-        carry(source, "t", target, "new")
+        transfer_thread(source, "t", target, "new")
     assert resolve(target.threads()) == []
 
 
@@ -225,7 +225,7 @@ def test_a_thread_of_many_steps_takes_no_more_room_than_before(source: SqliteSav
     graph.add_conditional_edges("grow", lambda state: "grow" if state["n"] < 700 else "__end__")
     graph.compile(source).invoke({}, thread_id="t")
     with SqliteSaver(tmp_path / "other.db") as other:
-        carry(source, "t", other, "t")
+        transfer_thread(source, "t", other, "t")
         assert facts(other, "t", [""]) == facts(source, "t", [""])
     source.close()
     assert (tmp_path / "other.db").stat().st_size < 1.5 * (tmp_path / "source.db").stat().st_size

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from statewright.checkpoint import Interrupt
-from statewright.cli.workflow.follow import Saved, answering, told_question
+from statewright.cli.workflow.follow import SavedRun, format_question, resume_commands
 from statewright.ids import InterruptId
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)
 A, B = InterruptId("a" * 32), InterruptId("b" * 32)
-SAVED = Saved(thread="it's", target="flow.py:x", options=("--database", "my runs.db"))
+SAVED = SavedRun(thread="it's", target="flow.py:x", options=("--database", "my runs.db"))
 RESUME = """statewright resume 'it'"'"'s' flow.py:x"""
 END = "--database 'my runs.db'"
 
@@ -35,20 +35,20 @@ END = "--database 'my runs.db'"
     ],
 )
 def test_each_kind_of_question_has_its_way_on(questions: list[Interrupt], lines: list[str]) -> None:
-    assert answering(questions, SAVED) == [f"{RESUME} {line} {END}" for line in lines]
+    assert resume_commands(questions, SAVED) == [f"{RESUME} {line} {END}" for line in lines]
 
 
 def test_a_question_is_one_line() -> None:
-    assert told_question(Interrupt(id=A, value={"ok": "?\n"})) == f"{A}  {{'ok': '?\\n'}}"
-    assert "  event 'paid'  until 20" in told_question(
+    assert format_question(Interrupt(id=A, value={"ok": "?\n"})) == f"{A}  {{'ok': '?\\n'}}"
+    assert "  event 'paid'  until 20" in format_question(
         Interrupt(id=A, value="paid", kind="event", event="paid", due_at=AT)
     )
-    assert "  due at 20" in told_question(Interrupt(id=A, value=None, kind="timer", due_at=AT))
+    assert "  due at 20" in format_question(Interrupt(id=A, value=None, kind="timer", due_at=AT))
 
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("statewright.cli.workflow.follow.is_watched", lambda: True)
+    monkeypatch.setattr("statewright.cli.workflow.follow.is_interactive", lambda: True)
 
 
 @pytest.mark.usefixtures("terminal")

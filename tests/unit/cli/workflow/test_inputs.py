@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.failure import UsageError
 from statewright.cli.workflow.inputs import read_input, read_message
 
 
@@ -62,7 +62,7 @@ def test_a_file_is_read_as_json_and_merged_like_any_other(tmp_path: Path) -> Non
     ],
 )
 def test_what_is_no_input(inputs: list[str], said: str) -> None:
-    with pytest.raises(WrongUse, match=said):
+    with pytest.raises(UsageError, match=said):
         read_input(inputs)
 
 
@@ -72,19 +72,19 @@ def test_what_is_no_input(inputs: list[str], said: str) -> None:
 def test_a_file_that_holds_something_else_is_named(tmp_path: Path, content: bytes, said: str) -> None:
     file = tmp_path / "in.json"
     file.write_bytes(content)
-    with pytest.raises(WrongUse, match=said) as caught:
+    with pytest.raises(UsageError, match=said) as caught:
         read_input([f"@{file}"])
     assert str(file) in str(caught.value)
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(WrongUse, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot be read"):
         read_input([f"@{tmp_path}"])
 
 
 @pytest.mark.parametrize("given", ["1" * 5000, "n=" + "1" * 5000, "[" * 100_000], ids=["long", "long pair", "deep"])
 def test_what_is_too_much_for_the_parser_is_wrong_use(given: str) -> None:
-    with pytest.raises(WrongUse):
+    with pytest.raises(UsageError):
         read_input([given])
 
 
@@ -96,5 +96,5 @@ def test_an_agent_is_told_text_as_it_stands_or_from_a_file(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("given", [[], ["one", "two"]])
 def test_an_agent_is_told_one_thing(given: list[str]) -> None:
-    with pytest.raises(WrongUse, match="Give --input TEXT"):
+    with pytest.raises(UsageError, match="Give --input TEXT"):
         read_message(given)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from statewright import CompiledGraph, StateGraph
-from statewright.cli.console.failure import WrongUse
-from statewright.cli.workflow.load import find_graph, load, load_graph, load_served, module_of, served_names
+from statewright.cli.console.failure import UsageError
+from statewright.cli.workflow.load import find_graph, import_target, load, load_graph, load_served, served_names
 from statewright.cli.workflow.models import NO_MODELS, Models
 from statewright.errors import InvalidGraph
 
@@ -97,20 +97,20 @@ def test_a_graph_of_a_module_with_dataclasses_and_future_annotations_is_loaded(f
 )
 def test_what_cannot_be_loaded_is_said_in_one_sentence(folder: Path, content: str, wanted: str, said: str) -> None:
     (folder / "graphs.py").write_text(content, encoding="utf-8")
-    with pytest.raises(WrongUse, match=said):
+    with pytest.raises(UsageError, match=said):
         load_graph("graphs.py" + wanted)
 
 
 @pytest.mark.parametrize(("file", "said"), [("none.py", "no file 'none.py'"), ("notes.txt", "not a Python file")])
 def test_only_python_files_that_are_there_hold_graphs(folder: Path, file: str, said: str) -> None:
     (folder / "notes.txt").write_text("", encoding="utf-8")
-    with pytest.raises(WrongUse, match=said):
+    with pytest.raises(UsageError, match=said):
         load_graph(file)
 
 
 def test_a_folder_holds_no_graph(folder: Path) -> None:
     (folder / "graphs.py").mkdir()
-    with pytest.raises(WrongUse, match="no file"):
+    with pytest.raises(UsageError, match="no file"):
         load_graph("graphs.py")
 
 
@@ -121,12 +121,12 @@ def failing(folder: Path) -> Path:
 
 
 def test_the_line_that_failed_is_that_of_the_file_and_not_of_what_it_calls(folder: Path) -> None:
-    with pytest.raises(WrongUse, match=r"no luck \(line 5\)"):
+    with pytest.raises(UsageError, match=r"no luck \(line 5\)"):
         load_graph(str(failing(folder)))
 
 
 def test_the_line_that_failed_is_named_for_a_relative_path_too(folder: Path) -> None:
-    with pytest.raises(WrongUse, match=r"no luck \(line 5\)"):
+    with pytest.raises(UsageError, match=r"no luck \(line 5\)"):
         load_graph(failing(folder).name)
 
 
@@ -182,12 +182,12 @@ def test_a_function_makes_a_graph_of_a_model(agents: str) -> None:
     ],
 )
 def test_a_function_that_makes_no_graph_is_refused(agents: str, name: str, models: Models, said: str) -> None:
-    with pytest.raises(WrongUse, match=said):
+    with pytest.raises(UsageError, match=said):
         load(f"{agents}:{name}", models)
 
 
 def test_a_graph_that_has_chosen_its_models_takes_no_other(flow: Path) -> None:
-    with pytest.raises(WrongUse, match="has chosen its models"):
+    with pytest.raises(UsageError, match="has chosen its models"):
         load(f"{flow}:graph", Models("openai-chat:x", base_url="http://127.0.0.1:9/v1"))
 
 
@@ -216,9 +216,9 @@ MANY = "from statewright import StateGraph\nfrom statewright.agents import Agent
 )
 def test_what_of_a_module_is_served(folder: Path, text: str, names: dict[str, str]) -> None:
     (folder / "many.py").write_text(f"{MANY}{text}\n", encoding="utf-8")
-    assert served_names(module_of("many.py")) == names
+    assert served_names(import_target("many.py")) == names
 
 
 def test_a_graph_that_has_chosen_its_models_is_served_all_the_same(flow: Path) -> None:
-    app = load_served("flow.py:graph", module_of("flow.py"), Models(everybody="openai:gpt-5"))
+    app = load_served("flow.py:graph", import_target("flow.py"), Models(default="openai:gpt-5"))
     assert app.invoke({"n": 2}) == {"n": 4}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from statewright.cli.console.failure import WrongUse
+from statewright.cli.console.failure import UsageError
 from statewright.cli.workflow.models import NO_MODELS, Models, PinnedModel, read_models
 from statewright.messages import Message
 from statewright.models import ModelRequest, ResponseFinished, ScriptedModel
@@ -30,7 +30,7 @@ def test_what_is_for_everybody_and_what_for_one(
     given: list[str] | None, everybody: str | None, by_name: dict[str, str]
 ) -> None:
     models = read_models(given, None)
-    assert (models.everybody, models.by_name) == (everybody, by_name)
+    assert (models.default, models.by_name) == (everybody, by_name)
     assert (models == NO_MODELS) == (given is None)
 
 
@@ -45,22 +45,22 @@ def test_what_is_for_everybody_and_what_for_one(
     ],
 )
 def test_what_contradicts_itself_is_refused(given: list[str], said: str) -> None:
-    with pytest.raises(WrongUse, match=said):
+    with pytest.raises(UsageError, match=said):
         read_models(given, None)
 
 
 def test_the_words_lead_to_the_same_models() -> None:
     models = read_models(["google:y", "a=openai:x"], "http://127.0.0.1:1/v1")
-    assert models.words == ("--model", "google:y", "--model", "a=openai:x", "--base-url", "http://127.0.0.1:1/v1")
+    assert models.options == ("--model", "google:y", "--model", "a=openai:x", "--base-url", "http://127.0.0.1:1/v1")
 
 
 def test_a_model_for_nobody_is_refused_with_who_there_is() -> None:
-    with pytest.raises(WrongUse, match=r"plannr=x is used by nobody\. Did you mean 'planner'"):
+    with pytest.raises(UsageError, match=r"plannr=x is used by nobody\. Did you mean 'planner'"):
         Models(by_name={"plannr": "x"}).check_names(["planner", "editor"], "Agents")
 
 
 def test_an_address_without_a_model_is_refused() -> None:
-    with pytest.raises(WrongUse, match="Give --model MODEL too"):
+    with pytest.raises(UsageError, match="Give --model MODEL too"):
         read_models(None, "http://127.0.0.1:9/v1")
 
 
@@ -77,7 +77,7 @@ def test_a_model_of_the_project_has_the_address_that_stands_there() -> None:
 def test_what_cannot_be_connected_is_wrong_use(monkeypatch: pytest.MonkeyPatch, name: str, said: str) -> None:
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
-    with pytest.raises(WrongUse, match=said):
+    with pytest.raises(UsageError, match=said):
         NO_MODELS.connect(name)
 
 

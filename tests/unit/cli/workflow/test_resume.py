@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from statewright.cli.console.failure import WrongUse
-from statewright.cli.workflow.resume import NOTHING, read_answers, read_value
+from statewright.cli.console.failure import UsageError
+from statewright.cli.workflow.resume import NO_ANSWER, read_answers, read_value
 
 ID, OTHER = "0123456789abcdef" * 2, "f" * 32
 
@@ -64,7 +64,7 @@ def waits(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("given", "read"),
     [
-        ([], NOTHING),
+        ([], NO_ANSWER),
         (["5"], 5),
         (["yes"], "yes"),
         (['{"a": 1}'], {"a": 1}),
@@ -82,12 +82,12 @@ def test_answers_are_json_or_text_and_may_name_their_question(given: list[str], 
 
 @pytest.mark.parametrize("given", [["1", "2"], [f"{ID}=1", "2"]])
 def test_several_answers_must_name_their_questions(given: list[str]) -> None:
-    with pytest.raises(WrongUse, match="ID=VALUE"):
+    with pytest.raises(UsageError, match="ID=VALUE"):
         read_answers(given)
 
 
 def test_a_value_that_cannot_be_read_says_so() -> None:
-    with pytest.raises(WrongUse, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot be read"):
         read_value("[" * 100_000)
 
 

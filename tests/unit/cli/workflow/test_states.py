@@ -90,7 +90,7 @@ def test_a_run_for_people_prints_its_result_and_how_to_go_on(statewright: Any, f
 def test_people_are_told_how_to_look_at_a_run_and_how_to_go_on(
     statewright: Any, flow: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("statewright.cli.workflow.states.is_watched", lambda: True)
+    monkeypatch.setattr("statewright.cli.workflow.states.is_interactive", lambda: True)
     waiting = statewright("run", "flow.yaml", "--script", "script.json", "--thread", "t", "--database", "other.db")
     assert "Inspect it with: statewright threads show t --database other.db" in waiting.err
     assert "statewright resume t flow.yaml --script script.json --database other.db" in waiting.err

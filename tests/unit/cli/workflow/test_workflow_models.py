@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from statewright.cli.console.failure import WrongUse
-from statewright.cli.workflow.models import NO_MODELS, Models, PinnedModel, models_of
+from statewright.cli.console.failure import UsageError
+from statewright.cli.workflow.models import NO_MODELS, Models, PinnedModel, connect_assistant_models
 from statewright.project import Project
 from statewright.workflow.states import load_workflow
 
@@ -21,7 +21,7 @@ URL = "http://127.0.0.1:9/v1"
 
 
 def names(models: Models) -> dict[str, str]:
-    found = models_of(load_workflow(FLOW).definition, Project(Path()), models)
+    found = connect_assistant_models(load_workflow(FLOW).definition, Project(Path()), models)
     assert all(isinstance(one, PinnedModel) for one in (found or {}).values())
     return {key: str(getattr(model, "name", "")) for key, model in (found or {}).items()}
 
@@ -36,16 +36,16 @@ def test_one_assistant_can_have_another() -> None:
 
 
 def test_without_a_model_the_workflow_finds_its_own() -> None:
-    assert models_of(load_workflow(FLOW).definition, Project(Path()), NO_MODELS) is None
+    assert connect_assistant_models(load_workflow(FLOW).definition, Project(Path()), NO_MODELS) is None
 
 
 def test_a_model_for_an_assistant_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(WrongUse, match="Assistants: a, b"):
+    with pytest.raises(UsageError, match="Assistants: a, b"):
         names(Models(by_name={"c": "openai-chat:y"}, base_url=URL))
 
 
 def test_a_missing_key_is_wrong_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    with pytest.raises(WrongUse, match="OPENAI_API_KEY"):
+    with pytest.raises(UsageError, match="OPENAI_API_KEY"):
         names(Models("openai:gpt-5"))
