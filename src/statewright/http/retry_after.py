@@ -1,4 +1,4 @@
-"""For how long a service asks to be left alone: the header Retry-After of its answer (RFC 9110, section 10.2.3)."""
+"""The header Retry-After of a response (RFC 9110, section 10.2.3)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Protocol
 
 
 class Headers(Protocol):
-    """Headers of an answer, by their names in small letters."""
+    """Response headers by lowercase names."""
 
     def get(self, name: str, /) -> object: ...
 
 
 def retry_after(headers: Headers | Mapping[str, object], now: datetime) -> float | None:
-    """Seconds from `now` on; None if the answer does not say. Some say milliseconds, in `retry-after-ms`."""
+    """Return the seconds to wait from `now`; None without the header. Some services send `retry-after-ms` instead."""
     exact = _number(headers.get("retry-after-ms"))
     if exact is not None:
         return exact / 1000
@@ -33,7 +33,7 @@ def _number(written: object) -> float | None:
 
 
 def _until(written: object, now: datetime) -> float | None:
-    """Seconds until a date of HTTP."""
+    """Return the seconds until an HTTP date."""
     try:
         date = parsedate_to_datetime(str(written))
         date = date if date.tzinfo else date.replace(tzinfo=UTC)

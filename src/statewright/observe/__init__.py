@@ -1,6 +1,6 @@
-"""Instruments that tell the world what runs do: metrics, traces, logs. None alters what it sees.
+"""Observability of runs: metrics, traces and logs. Instruments never alter what they observe.
 
-Libraries that they need are loaded when one is made, so importing this costs nothing but our own modules.
+Third-party libraries are imported when an instrument is created, so that importing this package is cheap.
 """
 
 from statewright.observe.capture import CaptureLimits, LogCapture

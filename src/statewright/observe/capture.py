@@ -1,7 +1,8 @@
-"""What nodes log and print, kept by task and attempt.
+"""Capture of what nodes log and print, by task and attempt.
 
-A record or a line belongs to the task that is at work where it is made. Outside of tasks nothing is kept, and
-everything that was logged or printed before goes where it went.
+A record or line belongs to the task that is running in the current context; outside of tasks nothing is captured. All
+output still reaches its original destination. The captured lines are kept until they are taken, within the limits of
+`CaptureLimits`.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ _is_passing_on: ContextVar[bool] = ContextVar("statewright_log_passes_on", defau
 
 
 class LogCapture:
-    """Listens to the root logger and to stdout and stderr while it is installed; also as a context manager.
+    """Captures the root logger, stdout and stderr while it is installed. A context manager too.
 
-    Loggers that do not propagate are not heard. `level` is set for the root logger meanwhile, so that what is less
-    important is not even made; None leaves it as it is. Secrets are redacted.
+    Loggers that do not propagate are not captured. `level` is set on the root logger meanwhile, so that less important
+    records are not even created; None leaves it unchanged. Secrets are redacted.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class LogCapture:
         self._streams: dict[str, Tee] = {}
 
     def install(self) -> Self:
-        """Begin to listen; nothing happens if it does already."""
+        """Start capturing; no effect if it is installed already."""
         root = logging.getLogger()
         if self._handler in root.handlers:
             return self
@@ -59,13 +60,13 @@ class LogCapture:
             root.setLevel(self._level)
         for name in ("stdout", "stderr"):
             stream = getattr(sys, name)
-            if stream is not None:  # a program without a console has none
+            if stream is not None:  # None in a program without a console
                 tee = self._streams[name] = Tee(stream, self._listener(name))
                 setattr(sys, name, tee)
         return self
 
     def uninstall(self) -> None:
-        """Listen no more, and put back what was there. What was kept can still be taken."""
+        """Stop capturing and restore the streams. Captured lines can still be taken."""
         root = logging.getLogger()
         root.removeHandler(self._handler)
         if self._level_before is not None and root.level == self._level:
@@ -73,7 +74,7 @@ class LogCapture:
         self._level_before = None
         for name, tee in self._streams.items():
             tee.stop()
-            if getattr(sys, name) is tee:  # if somebody else stands there now, it stays
+            if getattr(sys, name) is tee:  # a stream that other code has installed since stays
                 setattr(sys, name, tee.original)
         self._streams.clear()
 
@@ -84,10 +85,10 @@ class LogCapture:
         self.uninstall()
 
     def take(self, task_id: str) -> list[CapturedLine]:
-        """What a task of a run's own graph has said since it was taken last, attempt by attempt; it is forgotten here.
+        """Remove and return the lines of a task of the run's own graph, attempt by attempt.
 
         Each line has `at`, `level`, `logger`, `message`, `stream` (`log`, `stdout` or `stderr`), `node` and `attempt`.
-        Where some were left out the last line says how many.
+        If lines were dropped, a last line contains their number.
         """
         return self._captured.take(task_id, self._now())
 
@@ -101,7 +102,7 @@ class LogCapture:
         return heard
 
     def logged(self, record: logging.LogRecord) -> None:
-        """Keep a record, if a task has made it."""
+        """Capture a record if a task is running."""
         place = current_task()
         if place is not None:
             told = {"at": self._now(), "level": record.levelname.lower(), "logger": record.name, "stream": "log"}
@@ -112,7 +113,7 @@ class LogCapture:
 
 
 class _Handler(logging.Handler):
-    """Hands records on, and does the part of logging's last resort: having a handler must not silence anybody."""
+    """Passes records to the capture, and stands in for `logging.lastResort`, which any handler would disable."""
 
     def __init__(self, capture: LogCapture) -> None:
         super().__init__()
@@ -122,14 +123,14 @@ class _Handler(logging.Handler):
         self._capture.logged(record)
         last = logging.lastResort
         if last is not None and record.levelno >= last.level and self._is_alone(record.name):
-            token = _is_passing_on.set(True)  # the record is kept already
+            token = _is_passing_on.set(True)  # the record has been captured already
             try:
                 last.handle(record)
             finally:
                 _is_passing_on.reset(token)
 
     def _is_alone(self, name: str) -> bool:
-        """Whether no other handler hears of what a logger says."""
+        """Return True if no other handler receives the records of a logger."""
         logger: logging.Logger | None = logging.getLogger(name)
         while logger is not None:
             if any(handler is not self for handler in logger.handlers):
@@ -139,39 +140,39 @@ class _Handler(logging.Handler):
 
 
 def _format_record(record: logging.LogRecord) -> str:
-    """The message, with the error if there is one."""
+    """Return the message of a record, with its traceback if there is one."""
     try:
         message = record.getMessage()
-    except Exception:  # the arguments do not fit: logging itself complains of it elsewhere
+    except Exception:  # the arguments do not fit the format, which logging itself reports
         message = str(record.msg)
     if record.exc_info and record.exc_info[0] is not None:
         message = f"{message}\n{logging.Formatter().formatException(record.exc_info)}"
     return message
 
 
-# -- What tasks have logged and printed, kept until somebody takes it: bounded in every direction.
+# -- the buffer of captured lines
 
 CapturedLine = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureLimits:
-    """How much is kept of what tasks log and print."""
+    """Limits on captured output."""
 
     lines: int = 1000
-    """Of one attempt."""
+    """Lines of one attempt."""
     size: int = 64_000
     """Bytes of one attempt."""
     line: int = 4000
-    """Signs of one line; one that is longer loses its middle."""
+    """Characters of one line; a longer one loses its middle."""
     total: int = 32_000_000
-    """Bytes of all tasks together, roughly; the one goes first that has been silent for longest."""
+    """Approximate bytes of all tasks; the task that has been silent longest is dropped first."""
     tasks: int = 10_000
-    """Tasks of which something is kept."""
+    """Tasks with captured lines."""
 
 
 class TaskAttempt(NamedTuple):
-    """Who says something."""
+    """The attempt of a task to which output belongs."""
 
     task_id: str
     node: str
@@ -179,30 +180,30 @@ class TaskAttempt(NamedTuple):
 
 
 _OF_A_LINE: Final = 500
-"""Bytes that a line takes besides its text, roughly."""
+"""Approximate bytes of a line besides its text."""
 
 
 @dataclass(slots=True)
 class _AttemptLines:
-    """The lines of one attempt."""
+    """The captured lines of one attempt."""
 
     place: TaskAttempt
     lines: list[CapturedLine] = field(default_factory=list[CapturedLine])
     size: int = 0
     dropped: int = 0
     partial_lines: dict[str, str] = field(default_factory=dict[str, str])
-    """What was written to each stream since the last end of a line."""
+    """The unfinished line of each stream."""
 
     @property
     def weight(self) -> int:
-        """Bytes of memory, roughly."""
+        """Approximate bytes of memory."""
         return self.size + _OF_A_LINE * len(self.lines)
 
     def is_full(self, limits: CaptureLimits) -> bool:
         return len(self.lines) >= limits.lines or self.size >= limits.size
 
     def all_lines(self) -> list[CapturedLine]:
-        """The lines, with one that says how many are missing."""
+        """Return the lines, followed by one with the number of dropped lines if there are any."""
         if not self.dropped:
             return self.lines
         many = "1 more line was" if self.dropped == 1 else f"{self.dropped} more lines were"
@@ -216,17 +217,17 @@ class _AttemptLines:
 
 
 class CaptureBuffer:
-    """The lines of tasks. Everything may be called from any thread, also while the same thread is at it."""
+    """Captured lines by task. Thread-safe and reentrant."""
 
     def __init__(self, limits: CaptureLimits, redactor: Redactor) -> None:
         self._limits = limits
         self._redactor = redactor
         self._tasks: OrderedDict[str, dict[int, _AttemptLines]] = OrderedDict()
         self._total = 0
-        self._lock = threading.RLock()  # a signal may come while it is held, and its handler may print
+        self._lock = threading.RLock()  # reentrant, because a signal handler may print while the lock is held
 
     def add(self, place: TaskAttempt, text: str, told: CapturedLine) -> None:
-        """Keep one message, which may have several lines; `told` is what else there is to say of it."""
+        """Add a message, which may have several lines; `told` has its other fields."""
         with self._lock:
             attempt = self._attempt(place)
             if attempt.is_full(self._limits):
@@ -235,7 +236,7 @@ class CaptureBuffer:
                 self._keep(attempt, self._shown(text), told)
 
     def write(self, place: TaskAttempt, stream: str, text: str, told: CapturedLine) -> None:
-        """Keep what is written to a stream, a line at a time."""
+        """Add text that was written to a stream, line by line."""
         with self._lock:
             attempt = self._attempt(place)
             finished, end, rest = (attempt.partial_lines.pop(stream, "") + text).rpartition("\n")
@@ -247,7 +248,7 @@ class CaptureBuffer:
                     self._finish(attempt, stream, told)
 
     def take(self, task_id: str, at: str) -> list[CapturedLine]:
-        """All lines of a task, attempt by attempt, which are forgotten. `at` is the present instant."""
+        """Remove and return the lines of a task, attempt by attempt. `at` is the current time."""
         with self._lock:
             attempts = self._tasks.pop(task_id, {})
             for attempt in attempts.values():
@@ -258,7 +259,7 @@ class CaptureBuffer:
 
     @property
     def _longest(self) -> int:
-        """Signs of a text that are looked at: more than are kept, so that no half of a secret is."""
+        """Characters of a text that are examined: more than are kept, so that no part of a cut secret is kept."""
         return 4 * self._limits.line
 
     def _attempt(self, place: TaskAttempt) -> _AttemptLines:
@@ -270,18 +271,18 @@ class CaptureBuffer:
         return attempts[place.attempt]
 
     def _forget_some(self) -> None:
-        """Let go of the tasks that have been silent for longest, if there is too much of all."""
+        """Drop the tasks that have been silent longest while a limit is exceeded."""
         limits = self._limits
         while len(self._tasks) > limits.tasks or (self._total > limits.total and len(self._tasks) > 1):
             _, oldest = self._tasks.popitem(last=False)
             self._total -= sum(one.weight for one in oldest.values())
 
     def _finish(self, attempt: _AttemptLines, stream: str, told: CapturedLine) -> None:
-        """Take what was written last to a stream as a line."""
+        """Turn the unfinished line of a stream into a line."""
         self._keep_lines(attempt, attempt.partial_lines.pop(stream), told)
 
     def _keep_lines(self, attempt: _AttemptLines, text: str, told: CapturedLine) -> None:
-        """Keep lines that were written together: a secret may go over several."""
+        """Add lines that were written together, because a secret may span several."""
         if attempt.is_full(self._limits):
             attempt.dropped += text.count("\n") + 1
             return
@@ -305,13 +306,13 @@ class CaptureBuffer:
         self._forget_some()
 
 
-# -- Who is at work on the present thread, or in the present asyncio task.
+# -- the current task
 
 
 def current_task() -> TaskAttempt | None:
-    """The task of the run's own graph that is at work; None outside tasks, and for an attempt that was given up.
+    """Return the running task of the run's own graph; None outside of tasks and in an abandoned attempt.
 
-    What a subgraph does is done by the task that called it, under the name of the node inside.
+    The output of a subgraph belongs to the calling task, under the name of the inner node.
     """
     scope = current_scope()
     if scope is None or scope.task is None or scope.abandoned:
@@ -325,21 +326,21 @@ def current_task() -> TaskAttempt | None:
 
 
 def _task_id(scope: Scope) -> str:
-    """The id of a task, or of the one for which a called task does its part. A call that saves nothing knows no more
-    of its caller than its namespace says."""
+    """Return the id of the task, or of the task that called it. A call that saves nothing knows its caller only by its
+    namespace."""
     if scope.run.nested:
         segment = scope.run.namespace.split("|")[0].split(":")
         return segment[1] if len(segment) > 1 else ""
     return scope.task.id.partition(":")[0] if scope.task is not None else ""
 
 
-# -- A stream that somebody listens to: what is written goes on to where it went before.
+# -- the stream that passes output on
 
 Listener = Callable[[str], object]
 
 
 class Tee:
-    """Stands in the place of a text stream. Everything but writing is what the stream itself does."""
+    """Replaces a text stream and passes written text to a listener. Everything else is delegated to the stream."""
 
     def __init__(self, stream: TextIO, heard: Listener) -> None:
         self._stream = stream
@@ -347,12 +348,12 @@ class Tee:
 
     @property
     def original(self) -> TextIO:
-        """Where everything goes on to."""
+        """The replaced stream."""
         return self._stream
 
     def write(self, text: str) -> int:
         if self._heard is not None and isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            with suppress(Exception):  # whoever prints must not suffer from it
+            with suppress(Exception):  # an error of the listener must not reach the code that prints
                 self._heard(text)
         return self._stream.write(text)
 
@@ -361,7 +362,7 @@ class Tee:
             self.write(line)
 
     def stop(self) -> None:
-        """Listen no more: somebody may keep the stream for longer."""
+        """Stop passing text to the listener; other code may still hold a reference to this stream."""
         self._heard = None
 
     def __getattr__(self, name: str) -> Any:
@@ -379,7 +380,7 @@ class Tee:
 
 
 def untapped(stream: Any) -> TextIO:
-    """The stream itself, without those who listen to it."""
+    """Return the original stream behind any number of tees."""
     while isinstance(stream, Tee):
         stream = stream.original
     return cast(TextIO, stream)

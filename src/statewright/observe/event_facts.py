@@ -1,4 +1,4 @@
-"""What went wrong, as events tell it: of attempts that failed, tasks and runs that ended."""
+"""Facts about events: the errors that they report, and their graph, run and task as keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statewright.runtime.effects import Failure, RunOutcome
 
 
 def error_of(event: Event) -> tuple[BaseException | None, str | None]:
-    """The error that an event tells of, and the node that raised it; of a task also one that its handler was sent."""
+    """Return the error of an event and the node that raised it, including errors that were sent to a handler node."""
     match event.data:
         case RunOutcome():
             return event.data.error, event.data.node
@@ -29,12 +29,12 @@ def error_of(event: Event) -> tuple[BaseException | None, str | None]:
 
 
 def is_failure(error: BaseException | None) -> bool:
-    """Whether an error is one, and not a signal of the runtime or somebody's wish that the run stops."""
+    """Return True for a real error, as opposed to a signal of the runtime or a cancellation."""
     return isinstance(error, Exception) and not isinstance(error, RunCancelled)
 
 
 def code_of(error: BaseException) -> str:
-    """The code of an error, as the API tells it: its own if it has one, else the name of its class."""
+    """Return the code of an error as in the API: its own, else the name of its class."""
     code = getattr(error, "code", None)
     return code if isinstance(code, str) and code else type(error).__name__
 
@@ -44,22 +44,22 @@ def _handled(targets: Iterable[object]) -> BaseException | None:
     return next((arg.error for arg in sent if isinstance(arg, NodeError)), None)
 
 
-# -- What events are about: the graph, the run and the task, as keys under which something of them is remembered.
+# -- keys
 
 Key = tuple[object, ...]
 
 
 def graph_of(event: Event) -> str:
-    """The name of the graph that it happened in."""
+    """Return the name of the graph of an event."""
     return event.program.graph.name if event.program is not None else ""
 
 
 def run_of(event: Event) -> Key:
-    """The call that it happened in; a call of a subgraph is one of its own."""
+    """Return the key of the call of an event; a call of a subgraph is a call of its own."""
     return event.run_id, event.thread_id, event.namespace
 
 
 def task_of(event: Event) -> Key:
-    """The task that it concerns. Unlike its id this needs no hash."""
+    """Return the key of the task of an event. Unlike the id of the task, it needs no hash."""
     task = event.task
     return (*run_of(event), *((task.origin, task.position) if task is not None else ()))

@@ -1,4 +1,4 @@
-"""Calls of models and tools in the words of OpenTelemetry's conventions for generative AI."""
+"""Span attributes of model and tool calls by the OpenTelemetry conventions for generative AI."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _PROVIDERS: Final[Mapping[str, str]] = {
     "watsonx": "ibm.watsonx.ai",
     "xai": "x_ai",
 }
-"""Names of providers in the names of models, where the conventions call them otherwise."""
+"""Provider names of the conventions, where they differ from our prefixes of model names."""
 
 
 def model_attributes(told: Mapping[str, Any]) -> Attributes:
-    """What the span of a model's call says; `told` is the data of its event."""
+    """Return the attributes of a model call from the data of its event."""
     prefix, _, bare = str(told.get("model", "")).rpartition(":")
     requested = str(told.get("request_model") or bare)
     provider = told.get("provider") or prefix or requested.rpartition(":")[0]
@@ -47,7 +47,7 @@ def model_attributes(told: Mapping[str, Any]) -> Attributes:
 
 
 def tool_attributes(told: Mapping[str, Any]) -> Attributes:
-    """What the span of a tool's call says; `told` is the data of its event."""
+    """Return the attributes of a tool call from the data of its event."""
     found = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": told.get("tool"),

@@ -1,6 +1,6 @@
-"""Logs as events with fields, one a line: JSON for machines, or text for people.
+"""Structured logs, one event per line: JSON for machines, or text for people.
 
-Loggers stay those of the standard library. `configure_logging` gives those of Statewright a handler, and undoes it.
+Loggers are those of the standard library. `configure_logging` adds a handler to the loggers of Statewright.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Processor = Callable[[Any, str, _Event], _Event]
 
 
 class ConfiguredLogging:
-    """Loggers that were given a handler; `undo` takes it from them. Also a context manager."""
+    """Loggers with an added handler, which `undo` removes. A context manager too."""
 
     def __init__(self, handler: logging.Handler, names: Iterable[str], level: int) -> None:
         self._handler = handler
@@ -42,7 +42,7 @@ class ConfiguredLogging:
             logger.setLevel(level)
 
     def undo(self) -> None:
-        """Put everything back, but for levels that somebody else has set since."""
+        """Restore the loggers, except for levels that other code has set since."""
         for logger, level in zip(self._loggers, self._before, strict=True):
             logger.removeHandler(self._handler)
             if logger.level == self._level:
@@ -65,12 +65,12 @@ def configure_logging(
     loggers: Iterable[str] = ("statewright",),
     redactor: Redactor | None = None,
 ) -> ConfiguredLogging:
-    """Have loggers write events with fields to a stream, stderr unless one is given, until that is undone.
+    """Make loggers write structured events to a stream, by default stderr, until that is undone.
 
-    An event has `timestamp`, `level`, `logger`, `event`, what was given as `extra`, what is `bound`, the `run_id`,
-    `thread_id`, `node` and `attempt` where a task is at work, and `error_code` with the error if there is one. Secrets
-    are redacted. `loggers` are names; the empty one is the root. Raises InvalidConfig for an unknown format or level,
-    and if structlog is not installed.
+    An event has `timestamp`, `level`, `logger`, `event`, the fields of `extra`, the fields that are `bound`, the
+    `run_id`, `thread_id`, `node` and `attempt` of a running task, and `error_code` with the error if there is one.
+    Secrets are redacted. `loggers` are names; the empty one is the root. Raises InvalidConfig for an unknown format or
+    level, and if structlog is not installed.
     """
     if format not in _FORMATS:
         raise InvalidConfig(f"format is {format!r}. " + suggestion(str(format), _FORMATS, noun="Formats"))
@@ -111,7 +111,7 @@ def _with_fields(_: Any, __: str, event: _Event) -> _Event:
 
 
 def _with_error(_: Any, __: str, event: _Event) -> _Event:
-    """The error of a record that has one, with its traceback as text."""
+    """Add the error of a record, with its traceback as text."""
     raised = event.pop("exc_info", None)
     if not raised or raised[1] is None:
         return event
@@ -127,14 +127,14 @@ def _redacted(redactor: Redactor) -> _Processor:
     return redact
 
 
-# -- What is known where something is logged: the run and the node at work, and what a server says of its request.
+# -- the fields of the current context
 
 _bound: ContextVar[Mapping[str, Any] | None] = ContextVar("statewright_log_fields", default=None)
 
 
 @contextmanager
 def bound(**fields: Any) -> Generator[None]:
-    """Give fields to everything that is logged within, such as `request_id`; those that are given inside win."""
+    """Add fields such as `request_id` to everything that is logged within the block; inner values win."""
     token = _bound.set({**(_bound.get() or {}), **fields})
     try:
         yield
@@ -143,7 +143,7 @@ def bound(**fields: Any) -> Generator[None]:
 
 
 def current_fields() -> dict[str, Any]:
-    """The fields that were bound, and those of the task that is at work."""
+    """Return the bound fields and those of the running task."""
     fields, scope = dict(_bound.get() or {}), current_scope()
     if scope is None:
         return fields
@@ -157,6 +157,6 @@ def current_fields() -> dict[str, Any]:
 
 
 def error_fields(error: BaseException) -> dict[str, Any]:
-    """What programs tell an error by: its code, the same as in the API and in records of runs."""
+    """Return the code and message of an error as fields, with the same codes as in the API and in run records."""
     fields = {"error_code": code_of(error), "error": f"{type(error).__name__}: {error}"}
     return {**fields, "api_code": error.api_code} if isinstance(error, ServiceError) else fields

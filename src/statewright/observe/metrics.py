@@ -1,7 +1,7 @@
-"""Numbers about runs, for Prometheus.
+"""Metrics about runs for Prometheus.
 
-As an instrument `Metrics` counts what graphs do; by its other methods a server tells what graphs cannot know. Values of
-labels that users make up are bounded: see `label_values`.
+As an instrument, `Metrics` counts what graphs do; a server reports the rest by its other methods. User-defined label
+values are limited, see `LabelValues`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
 
 MOST_VALUES: Final = 200
-"""How many combinations of values that users make up one metric tells apart."""
+"""Combinations of user-defined label values per metric."""
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 class Metrics(Instrument):
-    """Counts and times what happens, in a registry of its own unless one is given.
+    """Counts and times what runs do, in its own registry unless one is given.
 
     Give it to `compile(instruments=[...])`. Raises InvalidConfig if prometheus_client is not installed.
     """
@@ -49,23 +49,23 @@ class Metrics(Instrument):
         self._meters = Meters(self.registry)
         self._refusals = RefusedUpdates()
         self._began: BoundedMap[Key, float] = BoundedMap()
-        """When runs, supersteps and tasks began that have not ended."""
+        """Start times of running runs, supersteps and tasks."""
         self._workspaces: BoundedMap[str, str] = BoundedMap()
-        """By run, the workspace of its records."""
+        """Workspaces by run id."""
         self._graphs, self._models, self._tools, self._routes = (LabelValues(most_label_values) for _ in range(4))
         self._nodes = LabelValues(most_label_values)
 
     @property
     def content_type(self) -> str:
-        """The media type of what `render` gives."""
+        """The media type of `render`."""
         return prometheus().exposition.CONTENT_TYPE_PLAIN_0_0_4
 
     def render(self) -> bytes:
-        """All metrics in the text format of Prometheus."""
+        """Return all metrics in the text format of Prometheus."""
         text: bytes = prometheus().exposition.generate_latest(self.registry)
         return text
 
-    # -- what graphs do
+    # -- events of graphs
 
     def on_run_started(self, event: Event) -> None:
         if not event.namespace:
@@ -124,22 +124,22 @@ class Metrics(Instrument):
         outcome = "error" if "error" in event.data else "ok"
         self._meters.tool_calls.labels(*self._tools(event.data.get("tool"), owner=self._owner(event)), outcome).inc()
 
-    # -- what a server knows
+    # -- reports of a server
 
     def count_runs_by(self, counts: Counts) -> None:
-        """Ask `counts` for the number of runs in each status whenever somebody looks at the metrics."""
+        """Call `counts` for the number of runs by status whenever the metrics are read."""
         self.registry.register(CallbackGauge("statewright_runs", "Runs by their status.", "status", counts))
 
     def begins_run(self, run_id: str, workspace_id: str) -> None:
-        """A worker begins with a run of a workspace, whose own share the names in its graph use."""
+        """Record that a worker starts a run; label values of its graph count against the limit of its workspace."""
         self._workspaces.put(run_id, workspace_id)
 
     def waited_in_queue(self, seconds: float) -> None:
-        """A worker has taken a run that had been due for so long."""
+        """Record how long a run was due before a worker took it."""
         self._meters.queue_seconds.observe(max(seconds, 0.0))
 
     def answered_request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """A request was answered. `route` is the template of its path, the same for all ids."""
+        """Record a request. `route` is the template of its path, without ids."""
         called = self._routes(method if method in _METHODS else OTHER, route)
         self._meters.requests.labels(*called, str(status)).inc()
         self._meters.request_seconds.labels(*called).observe(seconds)
@@ -151,10 +151,8 @@ class Metrics(Instrument):
             yield
 
     def tried_delivery(self, outcome: str) -> None:
-        """The delivery of a webhook was tried; `outcome` is one of a few words, such as `delivered` and `failed`."""
+        """Record the attempt to deliver a webhook; `outcome` is a word such as `delivered` or `failed`."""
         self._meters.deliveries.labels(outcome).inc()
-
-    # -- parts of these
 
     def _graph(self, event: Event) -> tuple[str, ...]:
         return self._graphs(graph_of(event), owner=self._owner(event))
@@ -169,7 +167,7 @@ class Metrics(Instrument):
         self._began.put(what, self._clock.monotonic())
 
     def _seconds(self, what: Key) -> float | None:
-        """How long it took; None if nobody knows when it began."""
+        """Return the elapsed time; None if the start is unknown."""
         began = self._began.take(what)
         return None if began is None else max(self._clock.monotonic() - began, 0.0)
 
@@ -186,7 +184,7 @@ class Metrics(Instrument):
             self._meters.invalid_updates.labels(graph, label, error.code).inc()
 
 
-# -- The metrics by their names: what is counted, and in which steps times and sizes are told apart.
+# -- the metrics and their buckets
 
 _QUICK: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Seconds."""
@@ -204,7 +202,7 @@ def prometheus() -> Any:
 
 
 class Meters:
-    """Everything that is counted, in one registry."""
+    """All metrics of one registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         library = prometheus()
@@ -245,22 +243,22 @@ class Meters:
         )
 
 
-# -- Values of labels that users make up, held to a number that a database of metrics can bear.
+# -- limits on user-defined label values, whose number would overwhelm a metrics database
 
 OTHER: Final = "other"
-"""The value that stands for all that came when there were enough."""
+"""The value that replaces all values beyond the limit."""
 LONGEST: Final = 100
-"""Signs of a value that are kept."""
+"""Characters of a value that are kept."""
 
 
 OF_AN_OWNER: Final = 50
-"""Combinations that one owner may add to a metric, so that nobody uses up what there is for the others."""
+"""Combinations that one owner may add to a metric, so that no owner uses up the limit."""
 
 
 class LabelValues:
-    """The combinations of values that one metric has met: the first so many are told apart, all later ones are one.
+    """Limits the combinations of label values of a metric; later ones are replaced by `other`.
 
-    Each owner, such as a workspace, has its own share. Those of nobody in particular share `most`.
+    Each owner, such as a workspace, has a limit of its own. Values without an owner share `most`.
     """
 
     def __init__(self, most: int, of_an_owner: int = OF_AN_OWNER) -> None:
@@ -271,7 +269,7 @@ class LabelValues:
         self._lock = threading.Lock()
 
     def __call__(self, *values: object, owner: str | None = None) -> tuple[str, ...]:
-        """The values as they may be used."""
+        """Return the values, or replacements beyond the limit."""
         given = tuple(str(value)[:LONGEST] for value in values)
         if given in self._known:
             return given
@@ -284,14 +282,14 @@ class LabelValues:
         return given
 
 
-# -- Gauges that are asked for when somebody looks, and not kept up to date.
+# -- gauges that are computed on demand
 
 Counts = Callable[[], Mapping[str, float]]
-"""Numbers by the value of one label."""
+"""Returns numbers by the value of a label."""
 
 
 class CallbackGauge:
-    """A collector of one gauge with one label, whose numbers a callback gives."""
+    """A gauge with one label whose values a callback computes when the metrics are read."""
 
     def __init__(self, name: str, told: str, label: str, counts: Counts) -> None:
         self._name = name
@@ -300,11 +298,11 @@ class CallbackGauge:
         self._counts = counts
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Its name alone: the registry asks for it without counting anything."""
+        """Return the metric without values, so that registering it computes nothing."""
         return [self._family()]
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        """Its numbers. If they cannot be had there are none, and all other metrics are still told."""
+        """Return the metric with its values; none if the callback fails, so that other metrics are still reported."""
         family = self._family()
         try:
             for value, count in self._counts().items():
@@ -319,24 +317,24 @@ class CallbackGauge:
         return GaugeMetricFamily(self._name, self._told, labels=[self._label])
 
 
-# -- Which errors say that an update was refused, each told once, whichever way it comes up.
+# -- refused updates
 #
-# The error of a task is told when its attempt fails, again when its run ends by it, and once more by each graph around
-# that run. It is the same object everywhere, and that is how it is known again.
+# The error of a task is reported when its attempt fails, when its run ends, and by each surrounding graph. It is the
+# same object everywhere, and is counted once.
 
 REFUSED: Final = (InvalidUpdateError, ConflictingWrites, UnknownTarget, MutatedState)
-"""What is raised for an answer of a node that cannot become part of the state, or says to go where it cannot."""
+"""Errors for a node result that cannot be applied to the state or names an unknown target."""
 
 
 class RefusedUpdates:
-    """Finds refused updates in events."""
+    """Finds refused updates in events, each once."""
 
     def __init__(self) -> None:
         self._told: WeakSet[BaseException] = WeakSet()
         self._lock = threading.Lock()
 
     def find(self, event: Event) -> tuple[str, StatewrightError] | None:
-        """The node whose update was refused, and the error; None if there is none, or it was found before."""
+        """Return the node and the error of a refused update; None if there is none or it was returned before."""
         error, node = error_of(event)
         if not isinstance(error, REFUSED):
             return None

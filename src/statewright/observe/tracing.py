@@ -1,7 +1,7 @@
-"""Traces of runs, for OpenTelemetry: run, superstep, attempt at a node, step, call of a model, a tool or a subgraph.
+"""Traces of runs for OpenTelemetry: runs, supersteps, node attempts, steps, and calls of models, tools and subgraphs.
 
-A call of a graph is one trace, or a part of the trace of whoever called it. A run that goes on later, or elsewhere,
-makes another trace: the attribute `statewright.run_id` is what they share.
+A call of a graph is a trace or a part of its caller's trace. A run that is resumed later or elsewhere makes another
+trace with the same attribute `statewright.run_id`.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, SpanKind, Tracer, TracerProvider
 
 MAX_OPEN_SPANS: Final = 10_000
-"""Spans of each kind that may be open at once; the oldest, of work that was abandoned, are forgotten."""
+"""Open spans of each kind; beyond that the oldest, which belong to abandoned work, are dropped."""
 
 
 class Tracing(Instrument):
-    """Makes spans of what runs do, by the global provider of traces unless one is given.
+    """Creates spans for runs, with the global tracer provider unless one is given.
 
-    Give it to `compile(instruments=[...])`. While a node runs its span is the current one, so that spans of its own lie
-    within it. A caller elsewhere is the parent if `config={"metadata": {"traceparent": ...}}` names it. Texts of errors
-    are redacted. Raises InvalidConfig if OpenTelemetry is not installed.
+    Give it to `compile(instruments=[...])`. While a node runs, its span is the current one, so that spans of the node
+    are nested in it. `config={"metadata": {"traceparent": ...}}` names a remote parent. Error messages are redacted.
+    Raises InvalidConfig if OpenTelemetry is not installed.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Tracing(Instrument):
         self._attempts: BoundedMap[Key, OpenSpan] = BoundedMap(MAX_OPEN_SPANS)
         self._steps: BoundedMap[Key, OpenSpan] = BoundedMap(MAX_OPEN_SPANS)
         self._alone: BoundedMap[Key, OpenSpan] = BoundedMap(MAX_OPEN_SPANS)
-        """The attempt begun last of each run: where it runs alone it may be current when the run is broken off."""
+        """The latest attempt of each run; if it ran alone, it may still be current when the run is broken off."""
 
     # -- runs and supersteps
 
@@ -137,7 +137,7 @@ class Tracing(Instrument):
         self._alone.put(key, opened)
 
     def _leave_last(self, run: Key) -> None:
-        """The attempt before is over where its run goes on, also if nobody said so."""
+        """Leave the span of the latest attempt, which may have ended without an event."""
         last = self._alone.take(run)
         if last is not None:
             self._spans.leave(last)
@@ -167,7 +167,7 @@ class Tracing(Instrument):
         self._call(event, f"execute_tool {attributes.get('gen_ai.tool.name', '')}", attributes)
 
     def _call(self, event: Event, name: str, attributes: Mapping[str, Any], *, calls: bool = False) -> None:
-        """A span of something that is told when it is over."""
+        """Record a span for a call that is reported after it has ended."""
         now = self._now
         began = now - int(float(event.data.get("seconds") or 0) * 1e9)
         parent = None if self._spans.has_current else self._spans.within(self._attempts.get(task_of(event)))
@@ -183,7 +183,7 @@ class Tracing(Instrument):
 
 
 def _attributes(event: Event) -> dict[str, Any]:
-    """What every span says."""
+    """Return the attributes of all spans."""
     found = {
         "statewright.run_id": event.run_id,
         "statewright.thread_id": event.thread_id,
@@ -195,7 +195,7 @@ def _attributes(event: Event) -> dict[str, Any]:
 
 
 def _caller_metadata(event: Event) -> Mapping[str, Any] | None:
-    """The metadata that the caller of a graph gave along; the run that begins is that of the present scope."""
+    """Return the metadata that the caller of a graph passed, from the current scope, whose run is starting."""
     scope = current_scope()
     if event.namespace or scope is None or scope.run.run_id != event.run_id:
         return None
@@ -203,7 +203,7 @@ def _caller_metadata(event: Event) -> Mapping[str, Any] | None:
     return cast("Mapping[str, Any]", metadata) if isinstance(metadata, Mapping) else None
 
 
-# -- Spans, and which of them is current: the only module that touches OpenTelemetry.
+# -- spans: the only code that uses OpenTelemetry
 #
 # A span of a node is made current where the node runs, so that spans of the user lie within it. What runs beside others
 # has a context of its own, which ends with it; what runs alone shares that of the run, where the span before is made
@@ -215,13 +215,13 @@ _PARENT: Final = ("traceparent", "tracestate")
 
 
 def nanoseconds(instant: datetime) -> int:
-    """An instant as spans count time."""
+    """Return an instant in nanoseconds since the epoch."""
     return (instant - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
 @dataclass(slots=True)
 class OpenSpan:
-    """A span that has begun, and what was current before it."""
+    """A span that has not ended, and the context before it."""
 
     span: Span
     began: int
@@ -242,7 +242,7 @@ class Spans:
         self._tracer: Tracer = trace.get_tracer("statewright", tracer_provider=provider)
 
     def remote(self, told: Mapping[str, Any]) -> Context | None:
-        """The context of a caller elsewhere, from the `traceparent` that it gave; None if it gave none that is one."""
+        """Return the context of a remote caller from its `traceparent`; None if that is absent or invalid."""
         carried = {name: str(told[name]) for name in _PARENT if isinstance(told.get(name), str)}
         found = self._propagator.extract(carried, self._context.get_current()) if carried else None
         if found is None or not self._trace.get_current_span(found).get_span_context().is_remote:
@@ -250,12 +250,12 @@ class Spans:
         return found
 
     def within(self, parent: OpenSpan | None) -> Context | None:
-        """The present context with a span as the current one; as it is if there is no span."""
+        """Return the current context with a span as the current one; None if there is no span."""
         return self._trace.set_span_in_context(parent.span) if parent is not None else None
 
     @property
     def has_current(self) -> bool:
-        """Whether some span is current, whoever made it."""
+        """True if any span is current, including spans of the user."""
         return self._trace.get_current_span().get_span_context().is_valid
 
     def open(
@@ -267,22 +267,22 @@ class Spans:
         parent: Context | None = None,
         calls: bool = False,
     ) -> OpenSpan:
-        """A new span, within the parent if one is given, else within what is current."""
+        """Start a span within the parent, by default within the current span."""
         kind: SpanKind = self._trace.SpanKind.CLIENT if calls else self._trace.SpanKind.INTERNAL
         span = self._tracer.start_span(name, parent, kind, attributes, start_time=began)
         return OpenSpan(span, began, self._context.get_current())
 
     def enter(self, opened: OpenSpan) -> None:
-        """Make a span current in the present context."""
+        """Make a span the current one."""
         if opened.span.get_span_context().is_valid:
             self._context.attach(self._trace.set_span_in_context(opened.span))
 
     def is_entered(self, opened: OpenSpan) -> bool:
-        """Whether it is the current span here."""
+        """Return True if the span is the current one."""
         return self._trace.get_current_span() is opened.span
 
     def leave(self, opened: OpenSpan) -> None:
-        """Make current what was current before the span, if the span is it here."""
+        """Restore the context before the span, if the span is the current one."""
         if self.is_entered(opened):
             self._context.attach(opened.before)
 
@@ -305,23 +305,23 @@ class Spans:
         self.fail(span, code_of(error), f"{type(error).__name__}: {message}")
 
     def fail(self, span: Span, code: str, told: str) -> None:
-        """Say that what a span stands for has failed."""
+        """Mark a span as failed."""
         span.set_attribute("error.type", code)
         span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, self._redactor.text(told)))
 
 
-# -- Traces sent where the environment says, in the variables that OpenTelemetry has for that.
+# -- export as configured by the environment variables of OpenTelemetry
 
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-"""Where traces go; with neither of them there are none."""
+"""Variables with the endpoint of traces; with neither of them set there are none."""
 
 
 @contextmanager
 def tracing_from_environment() -> Generator[Tracing | None]:
-    """Traces for as long as the block lasts, sent in batches by OTLP over HTTP; None if no endpoint is named.
+    """Export traces in batches by OTLP over HTTP for the duration of the block; None if no endpoint is set.
 
-    What is still to be sent is sent at the end. `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`
-    and the others mean what they always do. Raises InvalidConfig without the libraries of the extra `otel`.
+    Remaining spans are sent at the end. `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER` and the
+    other variables have their usual meaning. Raises InvalidConfig without the libraries of the extra `otel`.
     """
     if not any(os.environ.get(name) for name in ENDPOINTS):
         yield None

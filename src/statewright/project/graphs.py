@@ -1,4 +1,4 @@
-"""`[graphs]`: what can be run durably, by name."""
+"""The sections about serving: graphs, workflows, data sources, handlers, the server and spending limits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FILE: Final = (".yaml", ".yml", ".json")
 
 
 def read_graph(name: str, given: Any, keys: Keys, reader: Reader) -> ServedGraph:
-    """A graph: a text that says where it is, or a table that says more."""
+    """Read an entry of `[graphs]`: its location as a string, or a table with more settings."""
     at = {key: (*keys, key) for key in _GRAPH}
     if isinstance(given, str):
         given = {"file" if _is_file(given) else "path": given}
@@ -58,7 +58,7 @@ def read_graph(name: str, given: Any, keys: Keys, reader: Reader) -> ServedGraph
 
 
 def check_names(graphs: Mapping[str, ServedGraph], workflows: Mapping[str, Any], reader: Reader) -> None:
-    """Note names that two have."""
+    """Report names that are used by a graph and a workflow."""
     for name in graphs:
         if name in workflows:
             reader.add_problem(
@@ -95,14 +95,14 @@ def _file(text: str, keys: Keys, reader: Reader) -> Path:
     return reader.path(text, keys, is_wanted=Path.is_file, noun="file")
 
 
-# -- `[datasources.NAME]` and `[workflows.NAME]`: what lies beside the file.
+# -- data sources and workflows
 
 _DATASOURCE: Final = {"folder": TEXT, "glob": TEXT}
 _WORKFLOW: Final = {"file": TEXT, "description": TEXT}
 
 
 def read_datasource(name: str, given: Any, keys: Keys, reader: Reader) -> DataSource:
-    """A folder of documents."""
+    """Read `[datasources.NAME]`: a folder of documents."""
     values = reader.read_table(given, keys, _DATASOURCE)
     if "folder" not in values and isinstance(given, dict) and "folder" not in given:
         reader.add_problem(keys, "It has no folder.", 'Write folder = "documents".')
@@ -111,7 +111,7 @@ def read_datasource(name: str, given: Any, keys: Keys, reader: Reader) -> DataSo
 
 
 def read_workflow(name: str, given: Any, keys: Keys, reader: Reader) -> ServedWorkflow:
-    """A workflow that is served."""
+    """Read `[workflows.NAME]`: a workflow that is served."""
     values = reader.read_table(given, keys, _WORKFLOW)
     if "file" not in values and isinstance(given, dict) and "file" not in given:
         reader.add_problem(keys, "It has no file.", f'Write file = "{name}.yaml".')
@@ -119,13 +119,13 @@ def read_workflow(name: str, given: Any, keys: Keys, reader: Reader) -> ServedWo
     return ServedWorkflow(name, file, values.get("description"))
 
 
-# -- `[handlers]`: where the functions behind task steps are.
+# -- handlers
 
 _HANDLERS: Final = {"modules": TEXTS}
 
 
 def read_handlers(given: Any, reader: Reader) -> tuple[str, ...]:
-    """The modules that may be named in steps."""
+    """Read `[handlers]`: modules with functions that steps may call."""
     modules: list[str] = reader.read_table(given, ("handlers",), _HANDLERS, strict=True).get("modules", [])
     for one in modules:
         if one.endswith(".py") or not all(part.isidentifier() for part in one.split(".")):
@@ -134,7 +134,7 @@ def read_handlers(given: Any, reader: Reader) -> tuple[str, ...]:
     return tuple(dict.fromkeys(modules))
 
 
-# -- `[serve]`: how the project is served.
+# -- the server
 
 _SERVE: Final = {
     "host": TEXT,
@@ -161,7 +161,7 @@ _LISTS: Final = ("cors_origins", "allowed_hosts", "webhook_hosts")
 
 
 def read_serving(given: Any, reader: Reader) -> Serving:
-    """What the project says about being served."""
+    """Read `[serve]`."""
     values = reader.read_table(given, ("serve",), _SERVE, strict=True)
     if "database" in values:
         values["database"] = _database(values["database"], reader)
@@ -182,16 +182,16 @@ def _database(name: str, reader: Reader) -> Any:
         return None
 
 
-# -- `[spending_limits]`: what all runs of a workspace may spend together on a day.
+# -- spending limits
 
 OTHERS: Final = "*"
-"""In place of the name of a workspace: all that are not named."""
+"""Stands for all workspaces that are not named."""
 _LIMITS: Final = {"tokens_per_day": COUNT, "cost_per_day": AMOUNT, "requests_per_day": COUNT}
 _SECTION: Final = "spending_limits"
 
 
 def read_spending_limits(given: Any, reader: Reader) -> dict[str, Mapping[str, float]]:
-    """The limits by the names of workspaces: what stands in the section itself is for all that have no table in it."""
+    """Read `[spending_limits]`: daily limits by workspace. Values of the section itself are for all others."""
     values = reader.read_entries(given, (_SECTION,))
     tables = {name: cast("Any", value) for name, value in values.items() if isinstance(value, dict)}
     own = {name: value for name, value in values.items() if name not in tables}

@@ -1,4 +1,4 @@
-"""The project file found, and read."""
+"""Finding and reading the project file."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def load_project(path: str | Path) -> Project:
 
 
 def find_project(folder: Path) -> Path | None:
-    """The nearest project file at a folder or above it."""
+    """Return the nearest project file in a folder or its parents."""
     for one in (folder, *folder.parents):
         file = one / FILE_NAME
         if file.is_file() and not _is_untrusted(file):
@@ -77,13 +77,13 @@ def find_project(folder: Path) -> Path | None:
 
 
 def _is_untrusted(file: Path) -> bool:
-    """Whether somebody else has put it into a folder where everybody may write: it could name any module to run."""
+    """Return True for a file of another user in a world-writable folder, since it could name any module to import."""
     is_shared = os.name == "posix" and file.parent.stat().st_mode & stat.S_IWOTH
     return bool(is_shared) and file.stat().st_uid not in (os.getuid(), 0)
 
 
 def read_project(text: str, file: Path) -> Project:
-    """The project that a text says, as if it stood in the file. Raises WorkflowError."""
+    """Parse the text of a project file. Raises WorkflowError."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -127,7 +127,7 @@ def _read(document: dict[str, Any], reader: Reader, file: Path) -> Project:
         handler_modules=read_handlers(sections.get("handlers", {}), reader),
         serving=read_serving(sections.get("serve", {}), reader),
         spending_limits=read_spending_limits(sections.get("spending_limits", {}), reader),
-        # Last: the others have found them.
+        # Last, because reading the other sections adds warnings.
         warnings=tuple(sorted(reader.warnings, key=_order)),
     )
 

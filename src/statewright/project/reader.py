@@ -1,4 +1,4 @@
-"""Values taken out of the project file, and what is wrong with them noted."""
+"""Validation of the project file: typed values, and problems with the lines of their keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from statewright.workflow.states.model import Mark
 
 
 class Reader:
-    """Takes values out of the document, and notes what is wrong with them."""
+    """Extracts values from the document and collects problems and warnings."""
 
     def __init__(self, text: str, folder: Path) -> None:
         self.folder = folder
@@ -29,7 +29,7 @@ class Reader:
         self.warnings.append(Problem(format_path(keys), *self.mark(keys), message, suggestion))
 
     def line(self, keys: Keys) -> int:
-        """Where a key stands, or what is nearest above it; 0 if that is nowhere."""
+        """Return the line of a key or of its nearest parent; 0 if unknown."""
         above = (keys[:count] for count in range(len(keys), 0, -1))
         return next((self._lines[one] for one in above if one in self._lines), 0)
 
@@ -39,7 +39,7 @@ class Reader:
     def read_table(
         self, given: Any, keys: Keys, forms: Mapping[str, ValueType], *, strict: bool = False
     ) -> dict[str, Any]:
-        """The values of a table that are what they must be. A key that is not known is odd; `strict`, it is wrong."""
+        """Return the valid values of a table. An unknown key is a warning, or a problem if `strict`."""
         found: dict[str, Any] = {}
         note = self.add_problem if strict else self.add_warning
         for name, value in self.read_entries(given, keys).items():
@@ -55,15 +55,15 @@ class Reader:
     def check_type(self, value: Any, keys: Keys, form: ValueType) -> bool:
         if form.accepts(value):
             return True
-        # Where secrets may stand not even a part of a value is quoted.
+        # Sections that may contain secrets are never quoted, not even in part.
         found = "" if keys[0] in ("integrations", "mcp", "models") else f": {json.dumps(value, default=str)[:80]}"
         self.add_problem(keys, f"It must be {form.name}, and is {kind_of(value)}{found}.")
         return False
 
     def path(self, name: str, keys: Keys, *, is_wanted: Callable[[Path], bool], noun: str) -> Path:
-        """A path that counts from the file.
+        """Return a path relative to the file.
 
-        That nothing is there is odd, and no problem of those who do not need it.
+        A missing file is only a warning, because a command may not need it.
         """
         place = self.folder / name
         if "\0" in name:
@@ -74,16 +74,16 @@ class Reader:
 
 
 def suggest_key(name: str, known: Collection[str], *, listed: bool = True) -> str:
-    """A sentence or two that help to find what a key should have been."""
+    """Return a hint for an unknown key: the nearest known key, and the list of keys."""
     guess = nearest(name[:60], known)
     return (f"Did you mean {guess!r}? " if guess else "") + (f"Keys: {', '.join(known)}." if listed else "")
 
 
-# -- What values of the project file must be.
+# -- types of values
 
 
 class ValueType(NamedTuple):
-    """What a value must be."""
+    """A type of values: its name in messages and its check."""
 
     name: str
     accepts: Callable[[Any], bool]
@@ -149,22 +149,22 @@ TABLE: Final = ValueType("a table", _of(dict))
 
 
 def kind_of(value: Any) -> str:
-    """What a value of TOML is called."""
+    """Return the name of the type of a TOML value."""
     kinds = {bool: "a boolean", str: "a text", int: "a number", float: "a number", list: "a list", dict: "a table"}
     return kinds.get(cast("type[Any]", type(value)), "a date or time")
 
 
-# -- Where things stand in the project file, as far as a look at its text tells, and how they are named.
+# -- lines of keys
 
 Keys = tuple[str, ...]
-"""The way to a value: tables from the outermost, then the key."""
+"""Path of a value: the tables from the outermost, then the key."""
 _HEADER: Final = re.compile(r"\s*\[\[?([^\[\]]+)\]\]?\s*(?:#.*)?$")
 _ENTRY: Final = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 _KEY: Final = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 
 
 def find_lines(text: str) -> dict[Keys, int]:
-    """The line of each key, as far as a look at the text tells. The parser does not say where it found what."""
+    """Find the line of each key with regular expressions, because the parser reports no positions."""
     lines: dict[Keys, int] = {}
     table: Keys = ()
     is_in_text = False
@@ -187,5 +187,5 @@ def _keys_in(written: str) -> Keys:
 
 
 def format_path(keys: Keys) -> str:
-    """A way to a value as TOML writes it."""
+    """Return the path of a value in TOML notation."""
     return ".".join(key if re.fullmatch(r"[\w-]+", key) else json.dumps(key, ensure_ascii=False) for key in keys)

@@ -1,4 +1,4 @@
-"""`[assistants.NAME]`."""
+"""The sections of resources: assistants, models, integrations, tools and MCP servers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ASSISTANT_TOOL: Final = {"name": TEXT, "integration_alias": TEXT}
 
 
 def read_assistant(name: str, given: Any, keys: Keys, reader: Reader) -> Assistant:
-    """An assistant that the project keeps."""
+    """Read `[assistants.NAME]`."""
     values = reader.read_table(given, keys, _ASSISTANT)
     if "system_prompt" in values and "prompt_file" in values:
         reader.add_problem(keys, "It has both a system_prompt and a prompt_file.", "Keep one of them.")
@@ -69,7 +69,7 @@ def _text_in(name: str, keys: Keys, reader: Reader) -> str | None:
 
 
 def _assistant_tools(given: Sequence[Any], keys: Keys, reader: Reader) -> tuple[AssistantTool, ...]:
-    """Names, or tables with a name and an integration."""
+    """Read the tools of an assistant: names, or tables with a name and an integration."""
     tools: list[AssistantTool] = []
     for place, one in enumerate(given):
         at = (*keys, str(place))
@@ -81,7 +81,7 @@ def _assistant_tools(given: Sequence[Any], keys: Keys, reader: Reader) -> tuple[
     return tuple(tools)
 
 
-# -- `[models.NAME]`: models with an address, a key or settings of their own.
+# -- models
 
 _MODEL_SETTINGS: Final = {"temperature": TEMPERATURE, "max_tokens": COUNT}
 _MODEL: Final = {
@@ -96,7 +96,7 @@ _MODEL: Final = {
 
 
 def read_model(name: str, given: Any, keys: Keys, reader: Reader) -> ModelSource:
-    """A model that the project knows; it is connected when a workflow wants it."""
+    """Read `[models.NAME]`: a model with its own URL, key or settings. It is connected at its first use."""
     values = reader.read_table(given, keys, _MODEL)
     if "name" not in values and isinstance(given, dict) and "name" not in given:
         reader.add_problem(keys, "It has no name.", 'Write name = "openai:gpt-5".')
@@ -120,13 +120,13 @@ def _headers(written: dict[str, Any], keys: Keys, reader: Reader) -> dict[str, s
     return headers
 
 
-# -- `[integrations.NAME]`, and what may be secret anywhere in the file.
+# -- integrations and secrets
 
 _VARIABLE: Final = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def read_integration(name: str, given: Any, keys: Keys, reader: Reader) -> dict[str, Any]:
-    """The values of an integration, as they are written."""
+    """Read the values of `[integrations.NAME]` as written."""
     values = reader.read_entries(given, keys)
     for key, value in values.items():
         if isinstance(value, dict):
@@ -139,7 +139,7 @@ def read_integration(name: str, given: Any, keys: Keys, reader: Reader) -> dict[
 
 
 def check_secret(name: str, value: str, keys: Keys, reader: Reader) -> None:
-    """Note a variable of the environment that is none, and warn of a secret that stands in the file itself."""
+    """Report an invalid `env:NAME`, and warn about a secret in the file itself."""
     if value.startswith("env:"):
         if not _VARIABLE.fullmatch(value):
             reader.add_problem(keys, "What follows env: is no name of a variable.", "Write env:NAME.")
@@ -151,13 +151,13 @@ def check_secret(name: str, value: str, keys: Keys, reader: Reader) -> None:
         )
 
 
-# -- `[tools]`: functions by name, and how far tools go.
+# -- tools
 
 _TOOL_SETTINGS: Final = {"allow_shell": BOOLEAN, "allow_hosts": TEXTS, "mcp_commands": TEXTS, "root": TEXT}
 
 
 def read_tools(given: Any, reader: Reader) -> tuple[dict[str, str], ToolSettings]:
-    """The functions as `module:function`, and the settings."""
+    """Read `[tools]`: functions as `module:function`, and the settings of built-in tools."""
     entries = reader.read_entries(given, ("tools",))
     settings = {name: value for name, value in entries.items() if name in _TOOL_SETTINGS}
     functions = {name: value for name, value in entries.items() if name not in _TOOL_SETTINGS}
@@ -205,7 +205,7 @@ def _tool_settings(values: Mapping[str, Any], reader: Reader) -> ToolSettings:
     )
 
 
-# -- `[mcp.NAME]`: MCP servers that the project keeps. What stands here is trusted: any program, and any host.
+# -- MCP servers; unlike servers in workflows they are trusted, so any program and host is allowed
 
 _SERVER: Final = {
     "command": TEXT,
@@ -225,14 +225,14 @@ _NOT_OF_SERVERS: Final = ("integration_alias", "single_usage")
 
 
 def read_mcp_server(name: str, given: Any, keys: Keys, reader: Reader) -> dict[str, Any]:
-    """A server as it is written; values of the environment are looked up when it is connected."""
+    """Read `[mcp.NAME]` as written; environment variables are resolved when the server is connected."""
     values = reader.read_table(given, keys, _SERVER)
     for where, key, text in _texts(values):
         check_secret(key, text, (*keys, *where, key), reader)
     try:
         read_server({key: one for key, one in values.items() if key not in _NOT_OF_SERVERS}, name=name or "server")
     except InvalidConfig as error:
-        if "{{" not in str(values.get("url", "")):  # an integration fills it in
+        if "{{" not in str(values.get("url", "")):  # otherwise a placeholder, filled in from an integration
             reader.add_problem(keys, str(error))
     if "cwd" in values:
         values["cwd"] = str(reader.folder / values["cwd"])
@@ -240,7 +240,7 @@ def read_mcp_server(name: str, given: Any, keys: Keys, reader: Reader) -> dict[s
 
 
 def _texts(values: dict[str, Any]) -> Iterator[tuple[Keys, str, str]]:
-    """The texts that may be secret, with where they stand."""
+    """Yield the strings that may be secret, with their location."""
     if "auth_token" in values:
         yield (), "auth_token", values["auth_token"]
     for table in ("env", "headers"):

@@ -1,4 +1,4 @@
-"""What a project file says, read."""
+"""The contents of a project file as dataclasses, and snippets for missing entries."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from statewright.workflow.states.models import ModelSource
 from statewright.workflow.states.tools import Integrations, ToolRegistry, ToolSettings, integration_stanza, tool_stanza
 
 Kind = Literal["assistant", "integration", "datasource", "tool", "workflow", "mcp", "model"]
-"""What workflows refer to by an id."""
+"""Kinds of resources that workflows refer to by id."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataSource:
-    """Documents: files of a folder."""
+    """A data source: documents in a folder."""
 
     id: str
     folder: Path
     glob: str = "**"
-    """Which of them."""
+    """Pattern of the files."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedWorkflow:
-    """A workflow that the project offers under a name."""
+    """A workflow that the project serves under a name."""
 
     name: str
     file: Path
@@ -39,73 +39,73 @@ class ServedWorkflow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedGraph:
-    """A graph whose runs the project offers under a name: of a Python module, or in a file of its own."""
+    """A graph that the project serves under a name: from a Python module, or a workflow file."""
 
     name: str
     target: str | None = None
-    """`module:name` or `file.py:name`; None if it is a file."""
+    """`module:name` or `file.py:name`; None for a workflow file."""
     file: Path | None = None
-    """Its states in YAML, or its steps in JSON; None if it is of a module."""
+    """Workflow file of states (YAML) or steps (JSON); None for a graph of a module."""
     description: str | None = None
     on_failure: str | None = None
-    """The graph that is started when a run of this one has failed."""
+    """The graph to start after a run of this one has failed."""
     version: str | None = None
     at: Mark = NOWHERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """How the project is served, where the command does not say; None where the project says nothing either."""
+    """Defaults for serving, which the command line overrides; None if not set."""
 
     host: str | None = None
     port: int | None = None
     database: Path | None = None
     cors_origins: tuple[str, ...] = ()
-    """Web pages that may call from elsewhere."""
+    """Origins of web pages that may call the API."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names by which the server may be called while it asks for no keys."""
+    """Host names under which a server without keys may be called."""
     max_body: int | None = None
-    """Bytes that a request may have."""
+    """Maximum size of a request in bytes."""
     capacity: int | None = None
-    """Runs at work at once."""
+    """Maximum number of concurrent runs."""
     durability: str | None = None
     drain: float | None = None
-    """Seconds that steps under way have to end when the server stops."""
+    """Seconds that running steps have to finish when the server stops."""
     retention_days: int | None = None
-    """How long runs of the default workspace are kept once they have ended."""
+    """Days for which ended runs of the default workspace are kept."""
     webhook_hosts: tuple[str, ...] = ()
-    """Hosts that webhooks may call though they are of a private network, or speak plain HTTP."""
+    """Hosts that webhooks may call although they are private or use plain HTTP."""
     metrics: str | None = None
-    """Who may read `/metrics`: `open`, `keys` or `off`."""
+    """Access to `/metrics`: `open`, `keys` or `off`."""
     metrics_host: str | None = None
     metrics_port: int | None = None
-    """A port of its own for `/metrics`, without keys."""
+    """Separate port for `/metrics`, without keys."""
     keep_alive: float | None = None
-    """Seconds that an idle connection is kept open."""
+    """Seconds for which an idle connection is kept open."""
     read_timeout: float | None = None
-    """Seconds that a client has to send the head of a request, and again its body."""
+    """Seconds that a client has to send the head of a request, and as many for its body."""
     write_timeout: float | None = None
-    """Seconds that a client may take nothing of what it is sent."""
+    """Seconds for which a client may not read what it is sent."""
     max_connections: int | None = None
     max_streams: int | None = None
-    """Event streams that one workspace may read at once."""
+    """Maximum number of concurrent event streams per workspace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What holds where a workflow and the command say nothing; None where the project says nothing either."""
+    """Defaults that workflows and the command line override; None if not set."""
 
     model: str | None = None
     max_items: int | None = None
-    """The most items that one iteration may have."""
+    """Maximum number of items of an iteration."""
     max_concurrency: int | None = None
     provider: str | None = None
-    """Asked for models whose names have no provider."""
+    """Provider of models whose names contain none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """What a project file says. Without a file everything is empty."""
+    """The contents of a project file; empty without a file."""
 
     folder: Path
     file: Path | None = None
@@ -113,33 +113,33 @@ class Project:
     integrations: Integrations = field(default_factory=Integrations)
     datasources: Mapping[str, DataSource] = field(default_factory=dict[str, DataSource])
     functions: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Tools as `module:function`."""
+    """Tool functions as `module:function`, by name."""
     tool_settings: ToolSettings = field(default_factory=ToolSettings)
     mcp: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, "Mapping[str, Any]"])
-    """MCP servers, by the ids under which workflows name them."""
+    """MCP servers by id."""
     models: Mapping[str, ModelSource] = field(default_factory=dict[str, ModelSource])
-    """Models with settings of their own, by the names under which workflows ask for them."""
+    """Models with their own settings, by name."""
     workflows: Mapping[str, ServedWorkflow] = field(default_factory=dict[str, ServedWorkflow])
     defaults: Defaults = Defaults()
     graphs: Mapping[str, ServedGraph] = field(default_factory=dict[str, ServedGraph])
     handler_modules: tuple[str, ...] = ()
-    """Modules that are imported for their task handlers, and whose functions steps may name."""
+    """Modules with task handlers, whose functions steps may call."""
     serving: Serving = Serving()
     spending_limits: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, "Mapping[str, float]"])
-    """What workspaces may spend on a day, by their names, with `*` for all others; see `SpendingLimits`."""
+    """Daily spending limits by workspace, with `*` for all others; see `SpendingLimits`."""
     warnings: tuple[Problem, ...] = ()
-    """What was accepted, and probably not what was meant."""
+    """Oddities that were accepted but are probably mistakes."""
 
     def tool_registry(self) -> ToolRegistry:
-        """The tools of the project and those that it turns on; none of its modules is imported yet."""
+        """Return the tools of the project and the built-in tools that it allows, without importing its modules."""
         return ToolRegistry(self.functions, self.tool_settings)
 
     def stanza_for(self, kind: Kind, id: str) -> str:  # noqa: A002  # what it is called everywhere
-        """What to add to the file for an id that is nowhere."""
+        """Return a TOML snippet that defines a missing resource."""
         return STANZAS[kind](id)
 
 
-# -- What to add to the project file for an id that is nowhere.
+# -- snippets that define missing resources
 
 
 def _section(kind: str, id: str, *lines: str) -> str:  # noqa: A002

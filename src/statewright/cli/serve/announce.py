@@ -1,4 +1,4 @@
-"""What a server says of itself when it begins: where it is, what it serves, and how a run is started."""
+"""Startup message of a server: its URL, the graphs that it serves, and how to start a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ USUAL_URL: Final = f"http://{HOST}:{PORT}"
 
 
 def announce(url: str, catalog: Catalog, database: object, auth: Auth) -> None:
-    """Tell people on standard output; in colours if it is a terminal."""
+    """Print the startup message, coloured on a terminal."""
     terminal = console(highlight=False, soft_wrap=True)
     terminal.print(Text("Statewright listens at ").append(url, style="bold cyan"))
     if catalog.served:
@@ -34,7 +34,7 @@ def announce(url: str, catalog: Catalog, database: object, auth: Auth) -> None:
 
 
 def announce_reload(catalog: Catalog) -> None:
-    """Tell that what is served was loaded anew."""
+    """Print the graphs that are served after a reload."""
     say(f"It serves: {', '.join(one.name for one in catalog.served) or 'no graph'}", flush=True)
 
 
@@ -51,13 +51,13 @@ def _print_start_commands(terminal: Console, url: str, served: Served, auth: Aut
 
 
 def start_command(url: str, graph: str, body: str) -> str:
-    """The command line that starts a run."""
+    """Return the command line that starts a run."""
     where = [] if url == USUAL_URL else ["--url", url]
     return shlex.join(["statewright", "runs", "start", graph, "--input", body, "--wait", *where])
 
 
 def curl_command(url: str, graph: str, body: str, auth: Auth) -> str:
-    """The same for curl; the key is taken from the environment, and stands in no line."""
+    """Return the curl command that starts a run; it reads the key from the environment."""
     key = ' -H "x-api-key: $STATEWRIGHT_API_KEY"' if auth == "keys" else ""
     sent = shlex.quote(f'{{"graph": {json.dumps(graph, ensure_ascii=False)}, "input": {body}}}')
     return (
@@ -76,7 +76,7 @@ _EXAMPLES: Final[Mapping[Any, Any]] = {
 
 
 def example_input(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """An input to begin with: what must be there, or the first thing that may."""
+    """Return an example input: the required fields, or the first optional one."""
     properties: Mapping[str, Any] = schema.get("properties") or {}
     names = [one for one in schema.get("required") or list(properties)[:1] if one in properties]
     return {name: _example(properties[name]) for name in names}

@@ -1,4 +1,4 @@
-"""What a project serves, collected: its modules imported, its files read, and everything that is wrong told at once."""
+"""The catalog of a project: imports its modules, reads its files and reports all problems together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KINDS: Final = (".py", ".yaml", ".yml", ".json")
 
 
 def select_project(target: str | None) -> Project:
-    """The project of the current folder; with a file, the same serving nothing but that. Raises UsageError for none."""
+    """Return the project of the current folder; for a file, its project serving only that. Raises UsageError."""
     if target is None:
         project = load_project(Path.cwd())
         if project.file is None:
@@ -44,7 +44,7 @@ def select_project(target: str | None) -> Project:
 
 
 def _narrowed(project: Project, path: Path, name: str) -> Project:
-    """The project as if it listed one file."""
+    """Return the project as if it listed only one file."""
     if path.suffix != ".py":
         graphs = {path.stem: ServedGraph(name=path.stem, file=path)}
         return replace(project, graphs=graphs, workflows={})
@@ -55,21 +55,21 @@ def _narrowed(project: Project, path: Path, name: str) -> Project:
 
 
 def build_catalog(project: Project, models: Models = NO_MODELS) -> Catalog:
-    """What a project serves. Its modules are imported, with its folder on `sys.path`.
+    """Build the catalog of a project. Its modules are imported, with its folder on `sys.path`.
 
-    `models` may name one for everybody, which counts before all that files say. Raises WorkflowError with everything
-    that is wrong, and UsageError for a model that cannot be connected.
+    A default model in `models` overrides the models in files. Raises WorkflowError with every problem, and UsageError
+    for a model that cannot be connected.
     """
     return _CatalogBuilder(project, models).build()
 
 
 def connect_default_model(models: Models, project: Project) -> ChatModel | None:
-    """The model that the command line names for everybody. Raises UsageError if it cannot be connected."""
+    """Connect the default model of the command line; None if there is none. Raises UsageError."""
     return PinnedModel(models.connect(models.default, project)) if models.default is not None else None
 
 
 class _CatalogBuilder:
-    """Fills a catalog, and notes what is wrong on the way."""
+    """Fills a catalog and collects problems."""
 
     def __init__(self, project: Project, models: Models) -> None:
         self._project = project
@@ -90,7 +90,7 @@ class _CatalogBuilder:
         project = self._project
         for name in project.handler_modules:
             self._collect_problems(("handlers", "modules"), lambda name=name: self._module(name))
-        # Modules first: they may register the handlers that files name.
+        # Modules come first, because they may register handlers that files refer to.
         for entry in sorted(project.graphs.values(), key=lambda one: one.file is not None):
             self._collect_problems(("graphs", entry.name), lambda entry=entry: self._serve(entry))
         for one in project.workflows.values():
@@ -102,7 +102,7 @@ class _CatalogBuilder:
         return self._catalog
 
     def _collect_problems(self, keys: Keys, work: Callable[[], object]) -> None:
-        """Do something, and note under which key of the project it went wrong."""
+        """Call `work`, and record its errors as problems of a key in the project file."""
         entry = self._project.graphs.get(keys[1])
         line, column = entry.at if entry is not None and keys[0] == "graphs" else (0, 0)
         try:
@@ -148,7 +148,7 @@ class _CatalogBuilder:
         self._catalog.serve_states(text, name=entry.name, description=description, on_failure=entry.on_failure)
 
     def _unknown_graphs(self) -> Iterator[Problem]:
-        """Graphs that are to be started on failure, and that there are not."""
+        """Yield problems for unknown graphs in `on_failure`."""
         known = [*self._project.graphs, *self._project.workflows]
         for entry in self._project.graphs.values():
             if entry.on_failure is not None and entry.on_failure not in known:
@@ -158,7 +158,7 @@ class _CatalogBuilder:
 
 
 def is_steps_file(file: Path) -> bool:
-    """Whether a file is a workflow of steps: JSON with a list of them. States may be written in JSON too."""
+    """Return True for a workflow of steps in JSON. A workflow of states may be written in JSON too."""
     if file.suffix.lower() != ".json":
         return False
     try:
@@ -169,12 +169,12 @@ def is_steps_file(file: Path) -> bool:
 
 
 def _step_model(name: str, names: ModelNames) -> Any:
-    """The model that an llm step names, connected when it is asked first; None if nobody knows it."""
+    """Return the model that an LLM step names, connected at its first request; None for an unknown name."""
     return names.find(name if names.is_whole(name) else whole_name(name) or name)
 
 
 def _sentences(error: Exception) -> Sequence[str]:
-    """What an error says; each of its problems, if it has several."""
+    """Return the message of an error, or the message of each of its problems."""
     if isinstance(error, WorkflowError):
         return [f"{error.source}: {problem}" for problem in error.problems]
     if isinstance(error, InvalidGraph):

@@ -1,4 +1,4 @@
-"""`statewright definitions`: workflows of steps in JSON, checked here and stored on a server."""
+"""`statewright definitions`: check workflows of steps in JSON and store them on a server."""
 
 from __future__ import annotations
 

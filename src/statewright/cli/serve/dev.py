@@ -1,4 +1,4 @@
-"""`statewright dev`: everything in one process, for the desk: a server with its worker, and code that reloads."""
+"""`statewright dev`: a development server with a worker in the same process, and reloading."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from statewright.project import Project
 
 DRAIN = 5.0
-"""Seconds that steps under way have to end when the code is loaded anew. At a desk nobody likes to wait."""
+"""Seconds that running steps have to finish before a reload; short, because a developer is waiting."""
 
 
 def dev(
@@ -55,7 +55,7 @@ def dev(
     if child is None and reload:
         _reload(target, host, port, database)
     if child is not None:
-        # What is compiled is known by its second and size, and a file may be saved twice in one second.
+        # Bytecode is identified by the second and size of its source, and a file may be saved twice in one second.
         sys.dont_write_bytecode = True
     project = select_project(target)
     place = resolve_location(project, host, port, database, key_file)
@@ -63,7 +63,7 @@ def dev(
 
 
 def _reload(target: str | None, host: str | None, port: int | None, database: str | None) -> None:
-    """Keep a server running in a process of its own, and leave when it is over."""
+    """Run the server in a child process that is replaced on changes, and exit with its exit code."""
     from statewright.cli.serve.reload import Reloader
     from statewright.cli.serve.server import resolve_location
     from statewright.cli.serve.sockets import open_listening_socket
@@ -74,7 +74,7 @@ def _reload(target: str | None, host: str | None, port: int | None, database: st
 
 
 def _find_project(target: str | None) -> Project:
-    """The project of a target, of which nothing is imported here."""
+    """Return the project of a target without importing its modules."""
     from statewright.cli.serve.catalog import select_project
     from statewright.project import load_project
 
@@ -111,7 +111,7 @@ def _serve(project: Project, place: ServerLocation, models: Models, child: str |
 
 
 def choose_auth(place: ServerLocation) -> Auth:
-    """Nobody is asked for a key on this machine; elsewhere everybody is. Raises UsageError where there is no key."""
+    """Require keys unless the address is a loopback one. Raises UsageError if they are required and none exist."""
     import asyncio
 
     from statewright.cli.console.failure import UsageError

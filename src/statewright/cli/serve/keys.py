@@ -1,4 +1,4 @@
-"""`statewright keys`: who may call a server. They work on its database, so that the first key can be made."""
+"""`statewright keys`: manage API keys, directly in the database, so that the first key can be created."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def revoke(
 
 
 def key_status(key: ApiKey, now: datetime | None = None) -> str:
-    """Whether a key opens anything."""
+    """Return the status of a key: active, expired or revoked."""
     from statewright.clock import SystemClock
 
     if key.revoked_at is not None:
@@ -137,6 +137,6 @@ def key_status(key: ApiKey, now: datetime | None = None) -> str:
 
 
 def key_record(key: ApiKey) -> dict[str, object]:
-    """What programs are told of a key."""
+    """Return a key as data, without the key itself."""
     names = ("id", "name", "prefix", "scopes", "requests_per_minute", "expires_at", "revoked_at", "created_at")
     return {"status": key_status(key), **{name: getattr(key, name) for name in names}}

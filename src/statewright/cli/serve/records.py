@@ -1,4 +1,4 @@
-"""The records of a service, reached in its database: for what must be done before a server can be asked."""
+"""Direct access to the records of a service, for administration without a running server."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 def run_on_ledger(
     work: Callable[[Ledger], Awaitable[T]], database: str | None, key_file: Path | None, *, make: bool = False
 ) -> T:
-    """What some work on the records gives. Raises UsageError if there is no database, unless one is to be made.
+    """Call `work` with the ledger and return its result. Raises UsageError without a database, unless `make` is set.
 
-    It is the one that the project's server uses, if the command line names no other.
+    The default database is the one of the project's server.
     """
     from statewright.cli.db.database import check_is_database
     from statewright.cli.serve.server import open_storage
@@ -46,7 +46,7 @@ def _place(database: str | None, key_file: Path | None) -> ServerLocation:
 
 
 async def find_workspace(ledger: Ledger, named: str) -> Workspace:
-    """A workspace by its slug or its id. Raises UsageError, which knows near misses."""
+    """Return a workspace by its slug or id. Raises UsageError with similar names."""
     from statewright.async_futures import aresolve
     from statewright.cli.console.failure import UsageError
     from statewright.errors import suggestion

@@ -1,8 +1,8 @@
-"""A server whose code is loaded anew when it changes.
+"""Reloading of a server when its files change.
 
-What serves is a process of its own. After a change another one loads the code; only when that has worked, the old one
-is drained and the new one begins, so a file that is wrong for a moment stops nobody. Runs under way go on in the new
-one.
+The server is a child process. After a change, a new child loads the code. Only if that succeeds, the old child is
+drained and the new one starts serving, so a temporarily broken file stops nothing. Running runs continue in the new
+child.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from statewright.project import FILE_NAME, Project, find_project, load_project
 
 _WORKFLOWS: Final = (".yaml", ".yml", ".json")
 _POLL: Final = 1000
-"""Milliseconds after which it is looked whether the server still lives."""
+"""Milliseconds between checks that the server is still running."""
 _GRACE: Final = 5.0
-"""Seconds that a server has to end, beyond those for its steps."""
+"""Seconds that a server has to exit, beyond the time for its steps."""
 
 
 class Reloader:
-    """Keeps one server running, and replaces it when a file changes."""
+    """Runs one server process, and replaces it when a file changes."""
 
     def __init__(self, listening: socket.socket, words: Sequence[str], target: str | None, drain: float) -> None:
         self._listening = listening
@@ -42,7 +42,7 @@ class Reloader:
         self._is_first = True
 
     def run(self) -> int:
-        """Serve until SIGTERM or SIGINT; the exit code. A server that cannot begin at all ends it."""
+        """Serve until SIGTERM or SIGINT and return the exit code; return at once if the first server cannot start."""
         _require_watchfiles()
         for one in (signal.SIGTERM, signal.SIGINT):
             signal.signal(one, self._on_signal)
@@ -66,7 +66,7 @@ class Reloader:
         return self._server is None or self._server.process.poll() is None
 
     def _replace(self) -> bool:
-        """Begin with a new server if it can be loaded, in the place of the one before. False if it cannot."""
+        """Start a new server in place of the current one. False if the code cannot be loaded."""
         self._next = ServerProcess(self._listening, self._words)
         if not self._next.wait_until_ready():
             if self._server is not None:
@@ -81,7 +81,7 @@ class Reloader:
         return True
 
     def _changes(self) -> Iterator[list[str]]:
-        """The files that have changed, again and again, and now and then none, until it is to stop."""
+        """Yield the changed files after each change, and an empty list now and then, until the reloader stops."""
         from watchfiles import watch
 
         watched = WatchedFiles(self._target)
@@ -100,18 +100,18 @@ class Reloader:
 
 
 class WatchedFiles:
-    """The files whose change concerns a server: Python in its folder, and what its project names."""
+    """The files to watch: Python files in the folder of a server, and the workflow files of its project."""
 
     def __init__(self, target: str | None) -> None:
         self.target = target
         file = Path(target.partition(":")[0]).resolve() if target is not None else None
         self.folder = file.parent if file is not None else _project_of(Path.cwd()).folder
         self.is_deep = file is None
-        """Of a lone file only neighbours are watched: its folder may be anything."""
+        """False for a single file: only its neighbours are watched, as its folder may contain anything."""
         self._named = {file} if file is not None else set[Path]()
 
     def is_relevant(self, path: str) -> bool:
-        """Whether a file is one of those. What a run may write, such as documents, is none: it would never end."""
+        """Return True for a watched file. Files that runs write are not, else reloading would never end."""
         file = Path(path)
         below = file.relative_to(self.folder).parts if file.is_relative_to(self.folder) else file.parts[1:]
         if any(part.startswith(".") or part == "__pycache__" for part in below):
@@ -121,7 +121,7 @@ class WatchedFiles:
         return file.suffix in _WORKFLOWS and (file in self._named or file in self._listed())
 
     def _listed(self) -> set[Path]:
-        """The files that the project lists, as it is now."""
+        """Return the files in the current version of the project file."""
         project = _project_of(self.folder) if self.target is None else None
         if project is None:
             return set()
@@ -129,7 +129,7 @@ class WatchedFiles:
         return {one.resolve() for one in files if one is not None}
 
     def display_path(self, path: str) -> str:
-        """A file as people know it."""
+        """Return the path of a file relative to the folder."""
         file = Path(path)
         return str(file.relative_to(self.folder)) if file.is_relative_to(self.folder) else path
 
@@ -137,7 +137,7 @@ class WatchedFiles:
 def _project_of(folder: Path) -> Project:
     try:
         return load_project(folder)
-    except StatewrightError:  # it is wrong for now; the server says so
+    except StatewrightError:  # temporarily broken; the server reports it
         file = find_project(folder)
         return Project(file.parent if file is not None else folder)
 

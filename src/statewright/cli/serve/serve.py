@@ -1,4 +1,4 @@
-"""`statewright serve`: a project served for others, until SIGTERM."""
+"""`statewright serve`: a production server, until SIGTERM."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from statewright.cli.serve.server import ServerLocation
 
 ADMIN_TOKEN = "STATEWRIGHT_ADMIN_TOKEN"
-"""The variable that holds the token of the operator, unless another one is named."""
+"""Default variable with the admin token."""
 DRAIN = 20.0
 
 
@@ -88,7 +88,7 @@ _LOGGERS = ("statewright", "uvicorn")
 
 
 def check_auth(place: ServerLocation, auth: Literal["keys", "none"]) -> None:
-    """Raise UsageError where everybody would be let in."""
+    """Raise UsageError if the server would be open to everybody on the network."""
     from statewright.cli.console.failure import UsageError
 
     if auth == "none" and not place.is_loopback:
@@ -99,7 +99,7 @@ def check_auth(place: ServerLocation, auth: Literal["keys", "none"]) -> None:
 
 
 def read_admin_token(variable: str | None) -> str | None:
-    """The token of the operator. Raises UsageError if it is to be in a variable that is not set."""
+    """Return the admin token from the environment. Raises UsageError if a variable was named and is not set."""
     from statewright.cli.console.failure import UsageError
 
     token = os.environ.get(variable or ADMIN_TOKEN)
@@ -109,7 +109,7 @@ def read_admin_token(variable: str | None) -> str | None:
 
 
 def warn_if_no_keys(place: ServerLocation, auth: Literal["keys", "none"]) -> None:
-    """Say how the first key is made, where one is needed and there is none."""
+    """Log how to create the first key, if keys are required and none exist."""
     import asyncio
 
     from statewright.cli.serve.server import has_keys, logger, open_storage

@@ -1,4 +1,4 @@
-"""A service on its database, and the server before it, put together as a project and a command line say."""
+"""Assembly of service and HTTP server from the project file and the command line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ logger = logging.getLogger("statewright.server")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLocation:
-    """Where something is served, and on what."""
+    """The address to listen on and the database of a server."""
 
     host: str
     port: int
@@ -53,7 +53,7 @@ class ServerLocation:
 def resolve_location(
     project: Project, host: str | None, port: int | None, database: str | None, key_file: Path | None
 ) -> ServerLocation:
-    """Where a project is served: as the command line says, else the environment, else the project."""
+    """Return the address and database from the command line, else the environment, else the project."""
     wanted = project.serving
     return ServerLocation(
         host=host or wanted.host or HOST,
@@ -64,7 +64,7 @@ def resolve_location(
 
 
 def resolve_database(project: Project, database: str | None) -> Path:
-    """The database of a service. Raises UsageError for one that keeps nothing."""
+    """Return the path of the database of a service. Raises UsageError for a database in memory."""
     if not database and not os.environ.get(VARIABLE) and project.serving.database is not None:
         return project.serving.database
     path = locate_database(database).path
@@ -77,18 +77,18 @@ def resolve_database(project: Project, database: str | None) -> Path:
 
 @contextmanager
 def open_storage(place: ServerLocation) -> Generator[tuple[SqliteSaver, SqliteLedger, SqliteStore]]:
-    """Threads, records and memory in the database of a service, which is made where there is none."""
+    """Open saver, ledger and store of a service; the database is created if there is none."""
     with open_or_create_saver(place.database, place.key_file) as saver:
         yield saver, SqliteLedger(saver.database), SqliteStore(saver.database)
 
 
 def build_service_settings(project: Project) -> ServiceSettings:
-    """The limits and times of a service, as its project says them."""
+    """Return the settings of the service from the project."""
     return ServiceSettings(**_without_none({name: getattr(project.serving, name) for name in _SERVICE}))
 
 
 def build_spending_limits(project: Project) -> dict[str, SpendingLimits]:
-    """What workspaces may spend on a day, as the project says it."""
+    """Return the daily spending limits by workspace from the project."""
     limits: Mapping[str, Mapping[str, Any]] = project.spending_limits
     return {name: SpendingLimits(**values) for name, values in limits.items()}
 
@@ -96,7 +96,7 @@ def build_spending_limits(project: Project) -> dict[str, SpendingLimits]:
 def build_server_settings(
     project: Project, place: ServerLocation, auth: Auth, admin_token: str | None = None, drain: float = 20.0
 ) -> ServerSettings:
-    """How the service is offered. Raises InvalidConfig for what cannot be."""
+    """Return the settings of the HTTP server. Raises InvalidConfig."""
     wanted = project.serving
     return ServerSettings(
         host=place.host,
@@ -129,7 +129,7 @@ def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def prepare_default_workspace(ledger: Ledger, project: Project) -> None:
-    """Let the default workspace be there, with what the project says of it."""
+    """Create the default workspace if needed, and apply the settings of the project to it."""
     await ensure_default_workspace(ledger, SystemClock().now())
     days = project.serving.retention_days
     if days is not None:
@@ -137,7 +137,7 @@ async def prepare_default_workspace(ledger: Ledger, project: Project) -> None:
 
 
 async def has_keys(ledger: Ledger) -> bool:
-    """Whether there is a key that opens anything now."""
+    """Return True if an API key exists that is neither revoked nor expired."""
     now = SystemClock().now()
     found = await aresolve(ledger.find(ApiKey))
     return any(one.revoked_at is None and (one.expires_at is None or one.expires_at > now) for one in found)
@@ -151,7 +151,7 @@ def run_server(
     service_settings: ServiceSettings,
     listening: socket.socket,
 ) -> bool:
-    """Serve on a socket until SIGTERM or SIGINT, and leave in good order. False if the server could not begin."""
+    """Serve on a socket until SIGTERM or SIGINT, and shut down cleanly. False if the server could not start."""
     from statewright.observe import LogCapture, Metrics, Redactor, tracing_from_environment
     from statewright.server import create_app
     from statewright.server.serve import server_of
@@ -190,7 +190,7 @@ def _runs_by_status(ledger: Ledger) -> dict[str, int]:
 
 @contextmanager
 def _signals_left_to_server() -> Generator[None]:
-    """The server raises signals again that it has obeyed, once everything is in order: nothing is left to be done."""
+    """Ignore signals that the server raises again after its own clean shutdown."""
     before = {one: signal.signal(one, _ignore) for one in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield

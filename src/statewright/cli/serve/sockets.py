@@ -1,4 +1,8 @@
-"""The port on which a server listens, taken before anything else is done."""
+"""Listening sockets, and their handover from one server process to the next.
+
+A reloading parent process holds the socket and a connection to its child. The child reports that it is ready once it
+has loaded everything, waits for permission to start, and exits if the parent is gone.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,11 @@ from collections.abc import Sequence
 from statewright.cli.console.failure import UsageError
 
 BACKLOG = 2048
-"""How many connections may wait while nobody takes them, as between two processes."""
+"""Connections that may wait while no process accepts them, such as during a handover."""
 
 
 def open_listening_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 is any free one. Raises UsageError for what is taken, or not of this machine."""
+    """Open a listening socket; port 0 takes any free one. Raises UsageError if the address is taken or not local."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
@@ -45,33 +49,30 @@ def _refused(host: str, port: int, error: OSError) -> str:
 
 
 def socket_url(listening: socket.socket) -> str:
-    """The address of a socket as a URL. One that listens everywhere is reached on this machine."""
+    """Return the URL of a listening socket; a wildcard address becomes the loopback address."""
     host, port = listening.getsockname()[:2]
     if host in ("0.0.0.0", "::"):
         host = "127.0.0.1"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-# -- How one server takes over from another: the socket stays, and the new one begins when the old one is done.
-#
-# A parent holds the socket and a line to its child. The child says that it is ready once all that it serves is loaded,
-# waits for the word to begin, and ends if its parent is gone.
+# -- handover
 
 _READY, _FIRST, _NEXT = b"r", b"f", b"n"
-"""What is said: by the child, and by the parent to the first one and to those after it."""
+"""Messages: ready (child to parent), start as the first server, start as a successor (parent to child)."""
 
 
 class ParentLink:
-    """The end of the process that serves."""
+    """The child's end of the connection."""
 
     def __init__(self, numbers: str) -> None:
-        """`numbers` are those of the socket that listens and of the line to the parent: `4:5`."""
+        """`numbers` are the file descriptors of the listening socket and of the connection, such as `4:5`."""
         listening, line = (int(one) for one in numbers.split(":"))
         self.listening = socket.socket(fileno=listening)
         self._line = socket.socket(fileno=line)
 
     def wait_for_turn(self) -> bool:
-        """Say that everything is loaded, and come back when the one before has ended; whether there was none."""
+        """Report that everything is loaded and wait until the previous server has ended. True for the first server."""
         try:
             self._line.sendall(_READY)
             told = self._line.recv(1)
@@ -82,7 +83,7 @@ class ParentLink:
         return told == _FIRST
 
     def exit_with_parent(self) -> None:
-        """End in good order when the parent is gone: nobody else would stop this process."""
+        """Shut down cleanly when the parent is gone, because nothing else would stop this process."""
         threading.Thread(target=self._watch_parent, daemon=True).start()
 
     def _watch_parent(self) -> None:
@@ -91,7 +92,7 @@ class ParentLink:
 
 
 class ServerProcess:
-    """The end of the parent: one process that serves, or is about to."""
+    """The parent's end: a child process that serves or is about to."""
 
     def __init__(self, listening: socket.socket, words: Sequence[str]) -> None:
         self._line, theirs = socket.socketpair()
@@ -101,18 +102,18 @@ class ServerProcess:
         theirs.close()
 
     def wait_until_ready(self) -> bool:
-        """Whether it has loaded what it serves; waits until that is known."""
+        """Wait until the child has loaded everything. False if it failed."""
         try:
             return self._line.recv(1) == _READY
         except OSError:
             return False
 
     def start(self, *, is_first: bool) -> None:
-        """Let it serve."""
+        """Allow the child to serve."""
         self._line.sendall(_FIRST if is_first else _NEXT)
 
     def stop(self, seconds: float) -> int:
-        """Let it end in good order, within so many seconds; its exit code."""
+        """Stop the child, by force after some seconds, and return its exit code."""
         if self.process.poll() is None:
             self.process.terminate()
         try:

@@ -1,4 +1,4 @@
-"""`statewright workspaces`: the worlds of a server that never see each other, in its database."""
+"""`statewright workspaces`: manage the isolated workspaces of a server, directly in its database."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def spending(json: JsonOption = False, database: DatabaseOption = None, key_file
 
 
 async def _spending(ledger: Ledger) -> list[dict[str, Any]]:
-    """What each workspace has spent today, and may, by their slugs."""
+    """Return today's spending and the limits of each workspace."""
     from dataclasses import asdict
 
     from statewright.cli.serve.server import build_spending_limits
@@ -121,7 +121,7 @@ async def _spending(ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def _limits_line(told: Mapping[str, Any]) -> str:
-    """The limits of a workspace on one line, with what is used up."""
+    """Return the limits of a workspace on one line, marking the one that is used up."""
     limits: Mapping[str, float | None] = told["limits"] or {}
     return ", ".join(
         f"{name} {most:.10g}{' (used up)' if name == told['reached'] else ''}"

@@ -1,9 +1,9 @@
 """Transfer of a thread between two savers through their port: its history is committed again, oldest first.
 
 Ids, parents, branches, subgraphs, open interrupts, saved results, metadata and logs are preserved; the new thread has
-no lease. The fields that a checkpoint changed are found by identity: a saver that reads a stretch of history returns the
-same object for an unchanged field, and the same items for a list that has grown. Other savers cause fields to be stored
-whole, which is correct but takes more space.
+no lease. The fields that a checkpoint changed are found by identity: a saver that reads a stretch of history returns
+the same object for an unchanged field, and the same items for a list that has grown. Other savers cause fields to be
+stored whole, which is correct but takes more space.
 """
 
 from __future__ import annotations

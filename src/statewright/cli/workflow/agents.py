@@ -1,4 +1,4 @@
-"""Agents and networks as graphs, with the models of the command line."""
+"""Preparing agents and networks: models from the command line, compiled as a network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from statewright.models import ChatModel
 
 
 def prepare_network(found: Agent | Network[Any], models: Models | None, file: Path) -> Network[Any]:
-    """The network to be run; an agent is one of its own. With `None` as models nobody is going to be asked.
+    """Return the network to run; a single agent becomes a network. With `models=None` no model is connected.
 
     Raises UsageError for an agent without a model, or with one that cannot be connected.
     """
@@ -37,7 +37,8 @@ def _agent_with(agent: Agent, models: Models, file: Path) -> Agent:
 
 
 def _network_with(network: Network[Any], models: Models, file: Path) -> Network[Any]:
-    """The network whose agents ask the models of the command line. They stay the same: its router may answer them."""
+    """Return the network with models from the command line. Its agents stay the same objects, as its router may return
+    them."""
     models.check_names(list(network.agents), "Agents")
     everybody = _connect(models.default, models, file) if models.default is not None else None
     by_agent = {name: _connect(model, models, file) for name, model in models.by_name.items()}
@@ -56,14 +57,14 @@ def _network_with(network: Network[Any], models: Models, file: Path) -> Network[
 
 
 def _connect(name: str, models: Models, file: Path) -> ChatModel:
-    """A model that the command line names; its project may know it."""
+    """Connect a model named on the command line, which may be defined in the project."""
     from statewright.project import load_project
 
     return models.connect(name, load_project(file))
 
 
 def _project_default(file: Path) -> ChatModel | None:
-    """The default model of the project, if its name says where it is."""
+    """Return the default model of the project, if its name includes a provider."""
     from statewright.project import load_project
     from statewright.workflow.states.models import ModelNames
 
@@ -76,7 +77,7 @@ def _project_default(file: Path) -> ChatModel | None:
 
 
 def _check(those: Iterable[Agent | Network[Any]]) -> None:
-    """Connect to the models that were given by name, so that a missing key shows before anything is run."""
+    """Connect models that are given by name, so that a missing key is reported before anything runs."""
     try:
         for one in those:
             _ = one.chat_model if isinstance(one, Agent) else one.default_chat_model

@@ -1,4 +1,4 @@
-"""`statewright check`: would the graph compile, and would every open thread go on with it?"""
+"""`statewright check` and `schema`: check graphs, workflows and the threads that would continue with them."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ def check(
 
 
 def _checked_all(target: str, *, is_single: bool) -> list[CompiledGraph | None]:
-    """Check what a target names, or, unless one is meant, every graph of its file."""
+    """Check the graph of a target, or every graph of its file unless a single one is required."""
     from statewright.cli.console.failure import UsageError
     from statewright.cli.workflow.load import graphs_in
     from statewright.cli.workflow.states import is_workflow
 
     try:
         targets = [target] if is_workflow(target) or is_single else graphs_in(target)
-    except UsageError as error:  # it cannot be imported
+    except UsageError as error:  # the file cannot be imported
         warn(f"Error: {error}")
         return [None]
     return [_checked(one) for one in targets]
 
 
 def _checked(target: str) -> CompiledGraph | None:
-    """The graph of a file, told of; None if it is wrong, which is told of too."""
+    """Load a graph and print a summary or its problems; return None for an invalid graph."""
     from statewright.cli.console.failure import UsageError
     from statewright.cli.workflow.load import load_graph
     from statewright.cli.workflow.states import check_app, is_workflow
@@ -81,7 +81,7 @@ def _checked(target: str) -> CompiledGraph | None:
 
 
 def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:
-    """Say of each open thread whether it fits, and leave with 1 if one does not."""
+    """Print the threads that cannot continue with the graph, and exit with 1 if there are any."""
     from statewright.cli.console.failure import FAILED
 
     saver.allow(app.program.stored_types)
@@ -100,7 +100,7 @@ def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:
 
 
 def _branches(saver: SqliteSaver) -> Iterator[tuple[SqliteSaver, str, str]]:
-    """Every branch of every thread, with the saver of its workspace."""
+    """Yield every branch of every thread, with the saver of its workspace."""
     from statewright.futures import resolve
 
     for workspace in resolve(saver.workspaces()):
@@ -111,7 +111,7 @@ def _branches(saver: SqliteSaver) -> Iterator[tuple[SqliteSaver, str, str]]:
 
 
 def _problem(app: CompiledGraph, saver: SqliteSaver, thread_id: str, branch: str) -> str | None:
-    """Why a thread does not fit; empty if it does, None if it has nothing left to do."""
+    """Return why a thread does not fit the graph; empty if it fits, None if it is completed."""
     from statewright.errors import StatewrightError
     from statewright.futures import resolve
     from statewright.runtime.fitting import fitted
@@ -126,7 +126,7 @@ def _problem(app: CompiledGraph, saver: SqliteSaver, thread_id: str, branch: str
     return ""
 
 
-# -- `statewright schema`: JSON Schemas for editors.
+# -- schema
 
 
 def schema(

@@ -1,4 +1,4 @@
-"""`statewright draw`: a picture of a graph."""
+"""`statewright draw`: draw a graph."""
 
 from __future__ import annotations
 

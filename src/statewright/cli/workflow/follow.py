@@ -1,4 +1,4 @@
-"""A run followed to its rest: its progress, the state that it leaves, what it waits for, and what to do next."""
+"""Running a graph until it is idle, with its progress, final state, open questions and next commands."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SavedRun:
-    """Where a run is saved, as command lines name it."""
+    """The location of a saved run, as the options of later command lines."""
 
     thread: str
     target: str
-    """The file with its graph."""
+    """The file with the graph."""
     options: tuple[str, ...] = ()
-    """Those that lead to the database and the branch."""
+    """Options for the database and the branch."""
     models: tuple[str, ...] = ()
-    """Those that name its models."""
+    """Options for the models."""
     is_ours: bool = True
-    """Whether it is in a database that commands look at; else only its graph knows where it is."""
+    """True if it is in a database that other commands can open; False if the graph has a saver of its own."""
 
     def command(self, *words: str) -> str:
-        """A command line that does something with the thread."""
+        """Return a command line with the options."""
         return shlex.join(["statewright", *words, *self.options])
 
     @property
@@ -62,11 +62,11 @@ class SavedRun:
 
 
 RunEnd = tuple[Any, Sequence[Interrupt]]
-"""The state at rest, and what the run waits for."""
+"""The state of an idle run, and its open interrupts."""
 
 
 def follow(app: CompiledGraph, given: Any, config: dict[str, Any]) -> RunEnd:
-    """Run a graph with progress on a terminal."""
+    """Run a graph until it is idle, showing its progress on a terminal."""
     from statewright.cli.console.progress import Progress
 
     state: Any = None
@@ -90,9 +90,9 @@ def run_and_exit(
     json_wanted: bool = False,
     show_traceback: bool = False,
 ) -> None:
-    """Run, print the state, and leave with the exit code that says how it ended.
+    """Run, print the final state, and exit with a code unless the run has completed.
 
-    Of a network, what its agents said last is printed, unless JSON is wanted.
+    For a network, the last answer of an agent is printed unless JSON is wanted.
     """
     try:
         state, questions = run()
@@ -117,7 +117,7 @@ def _print_last(network: Network[Any], state: Any, *, is_over: bool) -> None:
 
 
 def is_interactive() -> bool:
-    """Whether somebody reads the hints; programs read states and errors alone."""
+    """Return True if a user reads standard error, so that hints are useful."""
     return sys.stderr.isatty()
 
 
@@ -139,7 +139,7 @@ def _exit_waiting(questions: Sequence[Interrupt], saved: SavedRun | None) -> NoR
 
 
 def format_question(question: Interrupt) -> str:
-    """A question on one line: its id, what it asks, and what it waits for besides an answer."""
+    """Return an interrupt as one line: its id, value, event and deadline."""
     from statewright.cli.console.table import format_instant
 
     more = f"  event {question.event!r}" if question.event is not None else ""
@@ -149,7 +149,7 @@ def format_question(question: Interrupt) -> str:
 
 
 def resume_commands(questions: Sequence[Interrupt], saved: SavedRun) -> list[str]:
-    """The command lines that go on with a waiting run."""
+    """Return the command lines that resume a waiting run."""
     asked = [one for one in questions if one.kind == "question"]
     single = len(questions) == 1
     answers = [word for one in asked for word in ("--answer", "VALUE" if single else f"{one.id}=VALUE")]
@@ -160,7 +160,7 @@ def resume_commands(questions: Sequence[Interrupt], saved: SavedRun) -> list[str
 
 
 def _exit_failed(error: Exception, saved: SavedRun | None, *, show_traceback: bool) -> NoReturn:
-    """Say what failed and where; what another command line would have avoided is wrong use."""
+    """Print the error with its location, and exit; errors outside of nodes may be usage errors."""
     is_of_node = any(note.startswith("in node") for note in getattr(error, "__notes__", ()))
     if isinstance(error, StatewrightError) and exit_code_for(error) == USAGE_ERROR and not is_of_node:
         exit_with(f"Error: {message_of(error)}", USAGE_ERROR)

@@ -1,4 +1,4 @@
-"""`statewright init`: a project to start from."""
+"""`statewright init`: write a starter project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `--input` means: JSON, `@file` with JSON, or `key=value`; for agents, text."""
+"""Parsing of values on the command line: JSON, `@FILE`, `KEY=VALUE`, or text for agents."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 _LONGEST_SHOWN: Final = 40
-"""Characters of an input that an error repeats: longer ones are easily found without."""
+"""Characters of an input up to which an error message quotes it."""
 
 
 def read_input(inputs: Sequence[str], option: str = "--input") -> Any:
-    """What an option gives, the input of a run say; several are merged. Raises UsageError for what cannot be read."""
+    """Parse the values of an option such as `--input`; several mappings are merged. Raises UsageError."""
     parts = [_read_one(text, option) for text in inputs]
     if len(parts) == 1:
         return parts[0]
@@ -34,13 +34,13 @@ def read_input(inputs: Sequence[str], option: str = "--input") -> Any:
 
 
 def check_fields(app: CompiledGraph, given: Any) -> None:
-    """Raise UsageError for an input with a field that the graph does not have: a run would warn, and drop it."""
+    """Raise UsageError for an input with an unknown field, which a run would only warn about."""
     if problem := app.program.start.updates.unknown_in(given):
         raise UsageError(problem)
 
 
 def read_message(inputs: Sequence[str]) -> Message:
-    """What a user says to an agent: text as it stands, or the content of `@FILE`. Raises UsageError."""
+    """Return the message for an agent: text, or the contents of `@FILE`. Raises UsageError."""
     if len(inputs) != 1:
         raise UsageError(f"An agent is told one thing, and --input was given {len(inputs)} times. Give --input TEXT.")
     text = inputs[0]
@@ -77,7 +77,7 @@ def _parsed(text: str, what: str) -> Any:
 
 
 def _value(text: str, option: str) -> Any:
-    """A value as JSON if it is some, else as it stands."""
+    """Parse a value as JSON, or return the text itself."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""What `FILE.py[:NAME]` or `MODULE[:NAME]` means: a graph, an agent or a network, as a compiled graph."""
+"""Loading of targets: `FILE.py[:NAME]` or `MODULE[:NAME]` as a compiled graph, agent or network."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ DEFAULT_NAMES = ("graph", "app", "network", "agent")
 
 
 class Loaded(NamedTuple):
-    """What a target means."""
+    """The graph of a target."""
 
     app: CompiledGraph
     network: Network[Any] | None = None
-    """The network behind the graph, if it is one."""
+    """The network from which the graph was compiled, if any."""
 
 
 def load_graph(target: str) -> CompiledGraph:
-    """The graph of a workflow file, or that a target means, to be looked at: nobody's model is asked for.
+    """Load the graph of a target for inspection; no model is connected.
 
     Raises UsageError, InvalidGraph for a graph that is wrong, and WorkflowError for a workflow.
     """
@@ -44,14 +44,14 @@ def load_graph(target: str) -> CompiledGraph:
 
 
 def find_graph(target: str) -> Found:
-    """The same, as it stands in the file: a builder is not compiled."""
+    """Return the graph of a target as the file defines it; a builder is not compiled."""
     return _resolve(target, NO_MODELS)[0]
 
 
 def load(target: str, models: Models) -> Loaded:
-    """What a target means, to be run with the models of the command line.
+    """Load the graph of a target to run it with the models of the command line.
 
-    Raises UsageError, also for models that cannot be connected, and InvalidGraph for a graph that is wrong.
+    Raises UsageError, also for a model that cannot be connected, and InvalidGraph.
     """
     found, left = _resolve(target, models)
     if left != NO_MODELS and isinstance(found, CompiledGraph | StateGraph):
@@ -63,7 +63,7 @@ def load(target: str, models: Models) -> Loaded:
 
 
 def graphs_in(target: str) -> list[str]:
-    """Return a target for each graph and network of a file; the target itself where it names one, or there is none.
+    """Return a target for each graph and network of a file; the target itself if it names one or there are none.
 
     Raises UsageError for a file that cannot be imported.
     """
@@ -75,19 +75,19 @@ def graphs_in(target: str) -> list[str]:
 
 
 def load_served(target: str, module: ModuleType, models: Models) -> CompiledGraph:
-    """The graph that a target means in its module, to be served: models go to those who have not chosen their own.
+    """Load the graph of a target from its module to serve it, with models for agents that have none.
 
-    Raises UsageError, and InvalidGraph for a graph that is wrong.
+    Raises UsageError and InvalidGraph.
     """
     found, left = _resolve_in(vars(module), target, models)
     return _compile(found, left, module.__file__ or target).app
 
 
 def served_names(module: ModuleType) -> dict[str, str]:
-    """What of a module is served, if nobody says what: under which name, and how the module calls it.
+    """Choose what a module serves if no name is given, as a map from served name to name in the module.
 
-    Graphs that are compiled, networks, and the graph with a usual name; where there are none, the builders of graphs;
-    where there are none either, agents. The only one, or that with a usual name, has the name of the module.
+    It serves compiled graphs, networks and the graph with a default name; without these, graph builders; without those,
+    agents. A single choice, or the one with a default name, is served under the name of the module.
     """
     graphs = _distinct(module, _is_graph)
     usual = next((key for key in DEFAULT_NAMES if key in graphs), None)
@@ -100,7 +100,7 @@ def served_names(module: ModuleType) -> dict[str, str]:
 
 
 def _distinct(module: ModuleType, is_wanted: Callable[[object], bool]) -> dict[str, Any]:
-    """What a module holds of a kind, by the first name that each has."""
+    """Return the matching values of a module by their first names."""
     found: dict[int, tuple[str, Any]] = {}
     for key, one in vars(module).items():
         if is_wanted(one):
@@ -118,19 +118,19 @@ def _compile(found: Found, models: Models | None, target: str) -> Loaded:
 
 
 def has_durable_saver(app: CompiledGraph) -> bool:
-    """Whether a graph was compiled with a saver that outlives the process."""
+    """Return True if the graph was compiled with a saver that outlives the process."""
     return app.checkpointer is not None and not isinstance(app.checkpointer, InMemorySaver)
 
 
 def with_saver(app: CompiledGraph, saver: Checkpointer) -> CompiledGraph:
-    """The same graph with its threads in another saver, which is told what the state holds."""
+    """Return the graph with another saver."""
     return app.with_services(checkpointer=saver)
 
 
 def _resolve(target: str, models: Models) -> tuple[Found, Models]:
-    """What a target means, and the models that are left: a function that is named is called, and may take one.
+    """Resolve a target, and return it with the unused models: a named function is called, and may take a model.
 
-    Of several, the one with a usual name is meant; agents count only where there is no graph and no network.
+    Of several graphs the one with a default name is chosen; agents count only if there is no graph and no network.
     """
     return _resolve_in(vars(import_target(target.partition(":")[0])), target, models)
 
@@ -170,7 +170,7 @@ def _is_agent(one: object) -> bool:
 
 
 def _is_of(one: object, name: str) -> bool:
-    """Whether a value is an agent or a network. Where nobody has loaded their package, there is none."""
+    """Return True for an agent or a network. There can be none while their package is not imported."""
     package = sys.modules.get("statewright.agents")
     return package is not None and isinstance(one, getattr(package, name))
 
@@ -193,15 +193,15 @@ def _call_factory(target: str, function: Any, models: Models) -> tuple[Found, Mo
     return found, NO_MODELS if takes_model else models
 
 
-# -- Python files and modules, imported for what stands in them.
+# -- importing files and modules
 
 
 def import_target(named: str) -> ModuleType:
-    """A file, imported as a module that can import its neighbours; or a module by its name, from the current folder.
+    """Import a file as a module that can import its neighbours, or a module by name from the current folder.
 
-    What a process has imported before is not executed again.
+    A file that has been imported before is not executed again.
 
-    Raises UsageError for what cannot be imported, with the line of the file that failed.
+    Raises UsageError with the line of the file that failed.
     """
     path = Path(named)
     if not path.exists() and path.suffix != ".py" and all(part.isidentifier() for part in named.split(".")):
@@ -216,7 +216,7 @@ def import_target(named: str) -> ModuleType:
 
 
 def import_from_folder(folder: Path, named: str) -> ModuleType:
-    """A module as a project in a folder names it: `file.py`, relative to the folder, or a name that it imports.
+    """Import a module of a project: `file.py` relative to its folder, or a module name.
 
     Raises UsageError, like `import_target`.
     """
@@ -238,7 +238,7 @@ def _from_file(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        sys.modules.pop(path.stem, None)  # half a module is not there, as for `import`
+        sys.modules.pop(path.stem, None)  # a half-executed module is removed, as by `import`
         raise
     return module
 
@@ -260,7 +260,7 @@ def _import(load_module: Callable[[], ModuleType], path: Path) -> ModuleType:
 
 
 def _where(error: Exception, path: Path) -> str:
-    """The line of the file at which importing it failed."""
+    """Return the line of the file at which its import failed."""
     if isinstance(error, SyntaxError):
         return ""
     own = path.resolve()

@@ -1,6 +1,6 @@
-"""The models that a command line names: one for everybody, others for single assistants and agents.
+"""Models named on the command line: a default, and models of single assistants or agents.
 
-Keys stand in the environment, and nowhere else. What cannot be connected is found out before anything is run.
+API keys come from the environment only. Models are connected before anything runs, so that errors show at once.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """What `--model` and `--base-url` say."""
+    """The values of `--model` and `--base-url`."""
 
     default: str | None = None
     by_name: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The models of single assistants or agents."""
+    """Models by the name of an assistant or agent."""
     base_url: str | None = None
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options as they are written."""
+        """The options as words of a command line."""
         for_one = [f"{name}={model}" for name, model in self.by_name.items()]
         named = [*([self.default] if self.default is not None else []), *for_one]
         url = ("--base-url", self.base_url) if self.base_url is not None else ()
         return (*(word for one in named for word in ("--model", one)), *url)
 
     def connect(self, name: str, project: Project | None = None) -> ChatModel:
-        """A model by its name, be it one of a provider or of the project.
+        """Connect a model by its name, which may be defined in the project.
 
-        Raises UsageError where there is no such provider, no key, or no library.
+        Raises UsageError for an unknown provider, a missing key or a missing library.
         """
         from statewright.models.providers import connect_model
         from statewright.workflow.states.models import ModelNames
@@ -54,7 +54,7 @@ class Models:
             raise UsageError(message_of(error)) from error
 
     def check_names(self, known: Collection[str], noun: str) -> None:
-        """Raise UsageError for a model that is meant for somebody who does not exist."""
+        """Raise UsageError for a model of an unknown assistant or agent."""
         for name in self.by_name:
             if name not in known:
                 hint = suggestion(name, known, noun=noun)
@@ -65,7 +65,7 @@ NO_MODELS: Final = Models()
 
 
 def read_models(given: Sequence[str] | None, base_url: str | None) -> Models:
-    """What the options say. Raises UsageError for two models of one, and for an address without a model."""
+    """Parse the options. Raises UsageError for two models of the same name, and for a URL without a model."""
     if base_url is not None and not given:
         raise UsageError("--base-url is the address of a model, and no model is named. Give --model MODEL too.")
     everybody: str | None = None
@@ -84,7 +84,7 @@ def read_models(given: Sequence[str] | None, base_url: str | None) -> Models:
 
 
 class PinnedModel:
-    """A model that answers whatever model a request names: the command line counts more than the file."""
+    """Ignores the model that a request names, because the command line overrides the file."""
 
     def __init__(self, model: ChatModel) -> None:
         self._model = model
@@ -99,16 +99,13 @@ class PinnedModel:
         return stream_model(self._model, replace(request, model=None))
 
 
-# -- Who answers in a workflow by the command line. Who else does, the workflow finds in its file and its project.
-
-
 def connect_assistant_models(
     definition: Definition, project: Project, models: Models
 ) -> Mapping[str, ChatModel] | None:
-    """The models of the command line by the names of assistants; None if it names none.
+    """Connect the models of the command line, by the names of assistants; None if there are none.
 
-    They answer whatever model the file names. Raises UsageError for what cannot be connected, and for a name that no
-    assistant has.
+    They override the models in the file. Raises UsageError for a model that cannot be connected and for the name of an
+    unknown assistant.
     """
     models.check_names([one.id for one in definition.assistants], "Assistants")
     wanted = {**({"default": models.default} if models.default is not None else {}), **models.by_name}

@@ -1,4 +1,4 @@
-"""`statewright resume`: go on with a saved thread, with answers, an event, or where it stopped."""
+"""`statewright resume`: continue a saved thread."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def resume(
 
 
 def _continue(app: CompiledGraph, config: dict[str, Any], answers: Any, event: str | None, due: bool) -> RunEnd:
-    """Go on, and follow that to its rest."""
+    """Resume the thread and run it until it is idle."""
     from statewright.cli.workflow.follow import follow
     from statewright.graph import Command
 
@@ -137,7 +137,7 @@ def _continue(app: CompiledGraph, config: dict[str, Any], answers: Any, event: s
 
 
 def _split_result(result: Any) -> RunEnd:
-    """What `invoke` gives, as the state and the questions."""
+    """Split the result of `invoke` into the state and the open interrupts."""
     from statewright.runtime.stream import INTERRUPT
 
     if not isinstance(result, dict) or INTERRUPT not in result:
@@ -148,11 +148,11 @@ def _split_result(result: Any) -> RunEnd:
 
 
 NO_ANSWER: Any = object()
-"""In place of an answer: none was given."""
+"""Stands for the absence of an answer."""
 
 
 def read_answers(given: Sequence[str]) -> Any:
-    """What `--answer` gives: one value, or values by the ids of questions. Raises UsageError for a mixture."""
+    """Parse the values of `--answer`: a single value, or values by question id. Raises UsageError for a mixture."""
     named = [_named(text) for text in given]
     if not named:
         return NO_ANSWER
@@ -171,7 +171,7 @@ def _named(text: str) -> tuple[str, Any] | None:
 
 
 def read_value(text: str) -> Any:
-    """A value as JSON if it is some, else the text as it stands."""
+    """Parse a value as JSON, or return the text itself. Raises UsageError for JSON that is too large."""
     try:
         return json_format.loads(text)
     except json_format.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""`statewright run`: run a graph, save every superstep, and print where it came to rest."""
+"""`statewright run`: run a graph, save every superstep, and print the final state."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def run(
 def open_run_saver(
     app: CompiledGraph | None, database: str | None, key_file: Path | None
 ) -> tuple[SqliteSaver | None, tuple[str, ...]]:
-    """Where the run is saved, and the options that name it; None where the graph sees to that, or nothing is saved."""
+    """Open the saver of a run, with the options that name it; None if the graph has its own, or nothing is saved."""
     from statewright.cli.db.database import locate_database, open_or_create_saver
     from statewright.cli.workflow.load import has_durable_saver
 
@@ -144,13 +144,13 @@ def open_run_saver(
 
 
 def run_limits(recursion_limit: int | None, max_concurrency: int | None) -> dict[str, Any]:
-    """The settings of a run that were given."""
+    """Return the limits that were given as settings of a run."""
     given = {"recursion_limit": recursion_limit, "max_concurrency": max_concurrency}
     return {name: value for name, value in given.items() if value is not None}
 
 
 def new_thread_id() -> str:
-    """An id that no thread has, short enough to be typed."""
+    """Draw a random thread id that is short enough to type."""
     import secrets
 
     return secrets.token_hex(6)

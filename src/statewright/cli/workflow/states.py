@@ -1,4 +1,4 @@
-"""Workflow files on the command line: loaded with a script, run, and told of."""
+"""Workflow files of states: loading, running with scripted outputs, and printing the result."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 def is_workflow(target: str) -> bool:
-    """Whether a target is a workflow file, and no Python file with a graph."""
+    """Return True for a workflow file, as opposed to a Python file with a graph."""
     return Path(target).suffix.lower() in SUFFIXES
 
 
 def load_app(target: str, script: Path | None = None, models: Models | None = None, **options: Any) -> CompiledGraph:
-    """A workflow file as a graph that can be run; without `models` it is to be looked at, and nobody is asked.
+    """Load a workflow file as a graph. Without `models` it is for inspection, and no model is connected.
 
-    Raises WorkflowError, and UsageError for a script that is none, and for models that cannot be connected.
+    Raises WorkflowError, and UsageError for an invalid script or a model that cannot be connected.
     """
     from statewright.cli.workflow.models import connect_assistant_models
 
@@ -52,7 +52,7 @@ def load_app(target: str, script: Path | None = None, models: Models | None = No
 
 
 def check_app(target: str) -> tuple[CompiledGraph, Sequence[Problem]]:
-    """A workflow file as a graph to be looked at, and what it names that its project does not have.
+    """Load a workflow file for inspection, with problems for resources that its project lacks.
 
     Raises WorkflowError.
     """
@@ -63,7 +63,7 @@ def check_app(target: str) -> tuple[CompiledGraph, Sequence[Problem]]:
 
 
 def _loaded(target: str) -> tuple[Workflow, Project]:
-    """A workflow file and its project; what is odd about them is told."""
+    """Load a workflow file and its project, and print their warnings."""
     from statewright.project import load_project
     from statewright.workflow.states import load_workflow
 
@@ -79,7 +79,7 @@ def _loaded(target: str) -> tuple[Workflow, Project]:
 
 
 def _holds_steps(path: Path) -> bool:
-    """Whether a file of JSON is a workflow of steps; what cannot be read is left to those who say what is wrong."""
+    """Return True for a workflow of steps in JSON. Unreadable files are reported later."""
     if path.suffix.lower() != ".json":
         return False
     try:
@@ -90,7 +90,7 @@ def _holds_steps(path: Path) -> bool:
 
 
 def read_script(path: Path | None) -> dict[str, Any] | None:
-    """What states answer, from a file of JSON."""
+    """Read the scripted outputs of states from a JSON file."""
     if path is None:
         return None
     try:
@@ -104,7 +104,7 @@ def read_script(path: Path | None) -> dict[str, Any] | None:
 
 
 def read_text(given: Sequence[str]) -> str | None:
-    """The input of a workflow: text as it stands, or the content of `@FILE`."""
+    """Return the input of a workflow: text, or the contents of `@FILE`."""
     if len(given) > 1:
         raise UsageError("A workflow has one input. Give --input once: text, JSON, or @FILE.")
     if not given or not given[0].startswith("@"):
@@ -117,7 +117,7 @@ def read_text(given: Sequence[str]) -> str | None:
 
 
 class WorkflowReport:
-    """What is told of a run: one JSON object, or the result for people."""
+    """Runs a workflow and prints a report: one JSON object, or the result as text."""
 
     def __init__(self, thread_id: str, saved: SavedRun | None, script: Path | None, *, json_wanted: bool) -> None:
         self._thread_id = thread_id
@@ -126,7 +126,7 @@ class WorkflowReport:
         self._json_wanted = json_wanted
 
     def run_and_exit(self, app: CompiledGraph, given: Any, config: dict[str, Any]) -> NoReturn:
-        """Run, tell, and leave with the exit code that says how it ended."""
+        """Run, print the report, and exit with the code of the status."""
         error: Exception | None = None
         try:
             _follow(app, given, config)
@@ -153,7 +153,7 @@ class WorkflowReport:
         raise SystemExit(WAITING if status == "waiting" else DONE)
 
     def _next_commands(self) -> list[str]:
-        """The command lines that go on with the run: as it is, or with an answer."""
+        """Return the command lines that resume the run, without and with an answer."""
         if self._saved is None:
             return []
         return [f"  {self._saved.resume_command(*self._scripted, *words)}" for words in ((), ("--answer", "TEXT"))]
@@ -236,7 +236,7 @@ def resume_workflow(
     max_items: int | None,
     json_wanted: bool,
 ) -> NoReturn:
-    """Go on with a workflow where it stopped; `answer` is `...` if none was given."""
+    """Resume a workflow where it stopped; `answer` is `...` if none was given."""
     app = load_app(target, script, models, checkpointer=saver, max_items=max_items)
     given = cast(Any, Command)(resume=answer) if answer is not ... else None
     saved = SavedRun(thread=thread, target=target, options=tuple(options), models=models.options)

@@ -1,4 +1,4 @@
-"""`statewright test`: the cases of a workflow, run without a model."""
+"""`statewright test`: run the test cases of a workflow without a model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CaseResult(NamedTuple):
-    """A case that was run."""
+    """The result of a test case."""
 
     file: str
     name: str
