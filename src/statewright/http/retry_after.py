@@ -19,23 +19,23 @@ def retry_after(headers: Headers | Mapping[str, object], now: datetime) -> float
     exact = _number(headers.get("retry-after-ms"))
     if exact is not None:
         return exact / 1000
-    written = headers.get("retry-after") or headers.get("Retry-After")
-    seconds = _number(written)
-    return seconds if seconds is not None else _until(written, now)
+    value = headers.get("retry-after") or headers.get("Retry-After")
+    seconds = _number(value)
+    return seconds if seconds is not None else _until(value, now)
 
 
-def _number(written: object) -> float | None:
+def _number(value: object) -> float | None:
     try:
-        found = float(str(written))
+        number = float(str(value))
     except ValueError:
         return None
-    return found if 0 <= found < float("inf") else None
+    return number if 0 <= number < float("inf") else None
 
 
-def _until(written: object, now: datetime) -> float | None:
+def _until(value: object, now: datetime) -> float | None:
     """Return the seconds until an HTTP date."""
     try:
-        date = parsedate_to_datetime(str(written))
+        date = parsedate_to_datetime(str(value))
         date = date if date.tzinfo else date.replace(tzinfo=UTC)
         return max((date - now).total_seconds(), 0.0)
     except (ValueError, OverflowError):

@@ -94,19 +94,19 @@ class LogCapture:
 
     def _listener(self, stream: str) -> Any:
         def heard(text: str) -> None:
-            place = current_task() if text and not _is_passing_on.get() else None
-            if place is not None:
-                told = {"at": self._now(), "level": None, "logger": None, "stream": stream}
-                self._captured.write(place, stream, text, told)
+            attempt_key = current_task() if text and not _is_passing_on.get() else None
+            if attempt_key is not None:
+                fields = {"at": self._now(), "level": None, "logger": None, "stream": stream}
+                self._captured.write(attempt_key, stream, text, fields)
 
         return heard
 
     def logged(self, record: logging.LogRecord) -> None:
         """Capture a record if a task is running."""
-        place = current_task()
-        if place is not None:
-            told = {"at": self._now(), "level": record.levelname.lower(), "logger": record.name, "stream": "log"}
-            self._captured.add(place, _format_record(record), told)
+        attempt_key = current_task()
+        if attempt_key is not None:
+            fields = {"at": self._now(), "level": record.levelname.lower(), "logger": record.name, "stream": "log"}
+            self._captured.add(attempt_key, _format_record(record), fields)
 
     def _now(self) -> str:
         return self._clock.now().astimezone(UTC).isoformat().replace("+00:00", "Z")
@@ -226,26 +226,26 @@ class CaptureBuffer:
         self._total = 0
         self._lock = threading.RLock()  # reentrant, because a signal handler may print while the lock is held
 
-    def add(self, place: TaskAttempt, text: str, told: CapturedLine) -> None:
+    def add(self, attempt_key: TaskAttempt, text: str, fields: CapturedLine) -> None:
         """Add a message, which may have several lines; `told` has its other fields."""
         with self._lock:
-            attempt = self._attempt(place)
+            attempt = self._attempt(attempt_key)
             if attempt.is_full(self._limits):
                 attempt.dropped += 1
             else:
-                self._keep(attempt, self._shown(text), told)
+                self._keep(attempt, self._shown(text), fields)
 
-    def write(self, place: TaskAttempt, stream: str, text: str, told: CapturedLine) -> None:
+    def write(self, attempt_key: TaskAttempt, stream: str, text: str, fields: CapturedLine) -> None:
         """Add text that was written to a stream, line by line."""
         with self._lock:
-            attempt = self._attempt(place)
+            attempt = self._attempt(attempt_key)
             finished, end, rest = (attempt.partial_lines.pop(stream, "") + text).rpartition("\n")
             if end:
-                self._keep_lines(attempt, finished, told)
+                self._keep_lines(attempt, finished, fields)
             if rest and not attempt.is_full(self._limits):
-                attempt.partial_lines[stream] = kept = rest.rpartition("\r")[2] or rest
-                if len(kept) > self._longest:
-                    self._finish(attempt, stream, told)
+                attempt.partial_lines[stream] = unfinished = rest.rpartition("\r")[2] or rest
+                if len(unfinished) > self._longest:
+                    self._finish(attempt, stream, fields)
 
     def take(self, task_id: str, at: str) -> list[CapturedLine]:
         """Remove and return the lines of a task, attempt by attempt. `at` is the current time."""
@@ -262,26 +262,26 @@ class CaptureBuffer:
         """Characters of a text that are examined: more than are kept, so that no part of a cut secret is kept."""
         return 4 * self._limits.line
 
-    def _attempt(self, place: TaskAttempt) -> _AttemptLines:
-        attempts = self._tasks.setdefault(place.task_id, {})
-        self._tasks.move_to_end(place.task_id)
-        if place.attempt not in attempts:
-            attempts[place.attempt] = _AttemptLines(place)
+    def _attempt(self, attempt_key: TaskAttempt) -> _AttemptLines:
+        attempts = self._tasks.setdefault(attempt_key.task_id, {})
+        self._tasks.move_to_end(attempt_key.task_id)
+        if attempt_key.attempt not in attempts:
+            attempts[attempt_key.attempt] = _AttemptLines(attempt_key)
             self._forget_some()
-        return attempts[place.attempt]
+        return attempts[attempt_key.attempt]
 
     def _forget_some(self) -> None:
         """Drop the tasks that have been silent longest while a limit is exceeded."""
         limits = self._limits
         while len(self._tasks) > limits.tasks or (self._total > limits.total and len(self._tasks) > 1):
             _, oldest = self._tasks.popitem(last=False)
-            self._total -= sum(one.weight for one in oldest.values())
+            self._total -= sum(lines.weight for lines in oldest.values())
 
-    def _finish(self, attempt: _AttemptLines, stream: str, told: CapturedLine) -> None:
+    def _finish(self, attempt: _AttemptLines, stream: str, fields: CapturedLine) -> None:
         """Turn the unfinished line of a stream into a line."""
-        self._keep_lines(attempt, attempt.partial_lines.pop(stream), told)
+        self._keep_lines(attempt, attempt.partial_lines.pop(stream), fields)
 
-    def _keep_lines(self, attempt: _AttemptLines, text: str, told: CapturedLine) -> None:
+    def _keep_lines(self, attempt: _AttemptLines, text: str, fields: CapturedLine) -> None:
         """Add lines that were written together, because a secret may span several."""
         if attempt.is_full(self._limits):
             attempt.dropped += text.count("\n") + 1
@@ -291,16 +291,18 @@ class CaptureBuffer:
             if attempt.is_full(self._limits):
                 attempt.dropped += 1
             else:
-                self._keep(attempt, line, told)
+                self._keep(attempt, line, fields)
         attempt.dropped += text.count("\n", len(seen))
 
     def _shown(self, text: str) -> str:
         return self._redactor.text(plain(cut(text, self._longest)))
 
-    def _keep(self, attempt: _AttemptLines, text: str, told: CapturedLine) -> None:
+    def _keep(self, attempt: _AttemptLines, text: str, fields: CapturedLine) -> None:
         message = cut(text, self._limits.line)
         size = len(message.encode())
-        attempt.lines.append({**told, "message": message, "node": attempt.place.node, "attempt": attempt.place.attempt})
+        attempt.lines.append(
+            {**fields, "message": message, "node": attempt.place.node, "attempt": attempt.place.attempt}
+        )
         attempt.size += size
         self._total += size + _OF_A_LINE
         self._forget_some()

@@ -121,8 +121,8 @@ def _with_error(_: Any, __: str, event: _Event) -> _Event:
 def _redacted(redactor: Redactor) -> _Processor:
     def redact(_: Any, __: str, event: _Event) -> _Event:
         private = {key: value for key, value in event.items() if key.startswith("_")}
-        shown = redactor.value({key: value for key, value in event.items() if key not in private})
-        return {**shown, **private}
+        public = redactor.value({key: value for key, value in event.items() if key not in private})
+        return {**public, **private}
 
     return redact
 

@@ -114,11 +114,11 @@ class Metrics(Instrument):
             self._meters.checkpoint_size.labels(*self._graph(event)).observe(size)
 
     def on_model_called(self, event: Event) -> None:
-        told = event.data
-        model = self._models(told.get("model"), owner=self._owner(event))
+        data = event.data
+        model = self._models(data.get("model"), owner=self._owner(event))
         for direction in ("input", "output"):
-            self._meters.tokens.labels(*model, direction).inc(told.get(f"{direction}_tokens") or 0)
-        self._meters.cost.labels(*model).inc(float(told.get("cost") or 0))
+            self._meters.tokens.labels(*model, direction).inc(data.get(f"{direction}_tokens") or 0)
+        self._meters.cost.labels(*model).inc(float(data.get("cost") or 0))
 
     def on_tool_called(self, event: Event) -> None:
         outcome = "error" if "error" in event.data else "ok"
@@ -177,9 +177,9 @@ class Metrics(Instrument):
             self._meters.superstep_seconds.observe(seconds)
 
     def _count_refusal(self, event: Event) -> None:
-        found = self._refusals.find(event)
-        if found is not None:
-            node, error = found
+        refusal = self._refusals.find(event)
+        if refusal is not None:
+            node, error = refusal
             graph, label = self._nodes(graph_of(event), node, owner=self._owner(event))
             self._meters.invalid_updates.labels(graph, label, error.code).inc()
 
@@ -207,11 +207,11 @@ class Meters:
     def __init__(self, registry: CollectorRegistry) -> None:
         library = prometheus()
 
-        def counter(name: str, told: str, *labels: str) -> Counter:
-            return library.Counter(name, told, labels, registry=registry)
+        def counter(name: str, documentation: str, *labels: str) -> Counter:
+            return library.Counter(name, documentation, labels, registry=registry)
 
-        def histogram(name: str, told: str, *labels: str, buckets: tuple[float, ...] = _QUICK) -> Histogram:
-            return library.Histogram(name, told, labels, registry=registry, buckets=buckets)
+        def histogram(name: str, documentation: str, *labels: str, buckets: tuple[float, ...] = _QUICK) -> Histogram:
+            return library.Histogram(name, documentation, labels, registry=registry, buckets=buckets)
 
         self.invalid_updates = counter(
             "graph_invalid_update_errors", "Updates of nodes that were refused.", "graph", "node", "code"
@@ -270,16 +270,16 @@ class LabelValues:
 
     def __call__(self, *values: object, owner: str | None = None) -> tuple[str, ...]:
         """Return the values, or replacements beyond the limit."""
-        given = tuple(str(value)[:LONGEST] for value in values)
-        if given in self._known:
-            return given
+        combination = tuple(str(value)[:LONGEST] for value in values)
+        if combination in self._known:
+            return combination
         with self._lock:
             if self._added[owner] >= (self._most if owner is None else self._of_an_owner):
-                return (OTHER,) * len(given)
-            if given not in self._known:  # perhaps by another thread meanwhile
-                self._known.add(given)
+                return (OTHER,) * len(combination)
+            if combination not in self._known:  # perhaps by another thread meanwhile
+                self._known.add(combination)
                 self._added[owner] += 1
-        return given
+        return combination
 
 
 # -- gauges that are computed on demand
@@ -291,9 +291,9 @@ Counts = Callable[[], Mapping[str, float]]
 class CallbackGauge:
     """A gauge with one label whose values a callback computes when the metrics are read."""
 
-    def __init__(self, name: str, told: str, label: str, counts: Counts) -> None:
+    def __init__(self, name: str, documentation: str, label: str, counts: Counts) -> None:
         self._name = name
-        self._told = told
+        self._told = documentation
         self._label = label
         self._counts = counts
 

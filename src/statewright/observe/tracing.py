@@ -61,8 +61,8 @@ class Tracing(Instrument):
     # -- runs and supersteps
 
     def on_run_started(self, event: Event) -> None:
-        told = _caller_metadata(event)
-        parent = self._spans.remote(told) if told else None
+        metadata = _caller_metadata(event)
+        parent = self._spans.remote(metadata) if metadata else None
         name = f"run {graph_of(event)}"
         self._runs.put(run_of(event), self._spans.open(name, _attributes(event), self._now, parent=parent))
 
@@ -171,8 +171,8 @@ class Tracing(Instrument):
         now = self._now
         began = now - int(float(event.data.get("seconds") or 0) * 1e9)
         parent = None if self._spans.has_current else self._spans.within(self._attempts.get(task_of(event)))
-        known = {**_attributes(event), "statewright.node": event.node, **attributes}
-        opened = self._spans.open(name, known, began, parent=parent, calls=calls)
+        all_attributes = {**_attributes(event), "statewright.node": event.node, **attributes}
+        opened = self._spans.open(name, all_attributes, began, parent=parent, calls=calls)
         if "error" in event.data:
             self._spans.fail(opened.span, "tool_error", str(event.data["error"]))
         self._spans.close(opened, now)
@@ -184,14 +184,14 @@ class Tracing(Instrument):
 
 def _attributes(event: Event) -> dict[str, Any]:
     """Return the attributes of all spans."""
-    found = {
+    attributes = {
         "statewright.run_id": event.run_id,
         "statewright.thread_id": event.thread_id,
         "statewright.graph": graph_of(event),
         "statewright.namespace": event.namespace or None,
         "statewright.step": event.step,
     }
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in attributes.items() if value is not None}
 
 
 def _caller_metadata(event: Event) -> Mapping[str, Any] | None:
@@ -241,13 +241,13 @@ class Spans:
         self._redactor = redactor
         self._tracer: Tracer = trace.get_tracer("statewright", tracer_provider=provider)
 
-    def remote(self, told: Mapping[str, Any]) -> Context | None:
+    def remote(self, metadata: Mapping[str, Any]) -> Context | None:
         """Return the context of a remote caller from its `traceparent`; None if that is absent or invalid."""
-        carried = {name: str(told[name]) for name in _PARENT if isinstance(told.get(name), str)}
-        found = self._propagator.extract(carried, self._context.get_current()) if carried else None
-        if found is None or not self._trace.get_current_span(found).get_span_context().is_remote:
+        carried = {name: str(metadata[name]) for name in _PARENT if isinstance(metadata.get(name), str)}
+        context = self._propagator.extract(carried, self._context.get_current()) if carried else None
+        if context is None or not self._trace.get_current_span(context).get_span_context().is_remote:
             return None
-        return found
+        return context
 
     def within(self, parent: OpenSpan | None) -> Context | None:
         """Return the current context with a span as the current one; None if there is no span."""
@@ -304,10 +304,10 @@ class Spans:
             span.record_exception(error, {"exception.message": message, "exception.stacktrace": trail})
         self.fail(span, code_of(error), f"{type(error).__name__}: {message}")
 
-    def fail(self, span: Span, code: str, told: str) -> None:
+    def fail(self, span: Span, code: str, message: str) -> None:
         """Mark a span as failed."""
         span.set_attribute("error.type", code)
-        span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, self._redactor.text(told)))
+        span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, self._redactor.text(message)))
 
 
 # -- export as configured by the environment variables of OpenTelemetry

@@ -35,17 +35,17 @@ _TARGET: Final = re.compile(r"(?:[^:]+\.py|[^\W\d]\w*(?:\.[^\W\d]\w*)*)(?::[^\W\
 _FILE: Final = (".yaml", ".yml", ".json")
 
 
-def read_graph(name: str, given: Any, keys: Keys, reader: Reader) -> ServedGraph:
+def read_graph(name: str, value: Any, keys: Keys, reader: Reader) -> ServedGraph:
     """Read an entry of `[graphs]`: its location as a string, or a table with more settings."""
     at = {key: (*keys, key) for key in _GRAPH}
-    if isinstance(given, str):
-        given = {"file" if _is_file(given) else "path": given}
+    if isinstance(value, str):
+        value = {"file" if _is_file(value) else "path": value}
         at = dict.fromkeys(_GRAPH, keys)
-    elif not isinstance(given, dict):
-        reader.add_problem(keys, f"It must be a text or a table, and is {kind_of(given)}.", 'Write "module:graph".')
+    elif not isinstance(value, dict):
+        reader.add_problem(keys, f"It must be a string or a table, and is {kind_of(value)}.", 'Write "module:graph".')
         return ServedGraph(name=name)
-    values = reader.read_table(given, keys, _GRAPH, strict=True)
-    _check_source(name, cast("dict[str, Any]", given), values, keys, reader)
+    values = reader.read_table(value, keys, _GRAPH, strict=True)
+    _check_source(name, cast("dict[str, Any]", value), values, keys, reader)
     return ServedGraph(
         name=name,
         target=_target(values["path"], at["path"], reader) if "path" in values else None,
@@ -66,15 +66,15 @@ def check_names(graphs: Mapping[str, ServedGraph], workflows: Mapping[str, Any],
             )
 
 
-def _check_source(name: str, given: Mapping[str, Any], values: Mapping[str, Any], keys: Keys, reader: Reader) -> None:
-    if "path" in given and "file" in given:
+def _check_source(name: str, value: Mapping[str, Any], values: Mapping[str, Any], keys: Keys, reader: Reader) -> None:
+    if "path" in value and "file" in value:
         reader.add_problem(keys, "It has both a path and a file.", "Keep one of them.")
-    elif "path" not in given and "file" not in given:
+    elif "path" not in value and "file" not in value:
         reader.add_problem(
             keys, "It has neither a path nor a file.", f'Write path = "module:graph", or file = "{name}.yaml".'
         )
-    elif "file" in given and "version" in values:
-        reader.add_problem((*keys, "version"), "A file has its version from its content.", "Leave it away.")
+    elif "file" in value and "version" in values:
+        reader.add_problem((*keys, "version"), "The version of a file is computed from its content.", "Remove it.")
 
 
 def _is_file(text: str) -> bool:
@@ -84,7 +84,7 @@ def _is_file(text: str) -> bool:
 def _target(text: str, keys: Keys, reader: Reader) -> str:
     if _is_file(text) or not _TARGET.fullmatch(text):
         advice = "Write it under file." if _is_file(text) else "Write it as 'module:graph' or 'file.py:graph'."
-        reader.add_problem(keys, f"{text!r} is no place of a graph in Python.", advice)
+        reader.add_problem(keys, f"{text!r} is not a reference to a graph in Python.", advice)
     return text
 
 
@@ -101,19 +101,19 @@ _DATASOURCE: Final = {"folder": TEXT, "glob": TEXT}
 _WORKFLOW: Final = {"file": TEXT, "description": TEXT}
 
 
-def read_datasource(name: str, given: Any, keys: Keys, reader: Reader) -> DataSource:
+def read_datasource(name: str, value: Any, keys: Keys, reader: Reader) -> DataSource:
     """Read `[datasources.NAME]`: a folder of documents."""
-    values = reader.read_table(given, keys, _DATASOURCE)
-    if "folder" not in values and isinstance(given, dict) and "folder" not in given:
+    values = reader.read_table(value, keys, _DATASOURCE)
+    if "folder" not in values and isinstance(value, dict) and "folder" not in value:
         reader.add_problem(keys, "It has no folder.", 'Write folder = "documents".')
     folder = reader.path(values.get("folder", "."), (*keys, "folder"), is_wanted=Path.is_dir, noun="folder")
     return DataSource(name, folder, values.get("glob", "**"))
 
 
-def read_workflow(name: str, given: Any, keys: Keys, reader: Reader) -> ServedWorkflow:
+def read_workflow(name: str, value: Any, keys: Keys, reader: Reader) -> ServedWorkflow:
     """Read `[workflows.NAME]`: a workflow that is served."""
-    values = reader.read_table(given, keys, _WORKFLOW)
-    if "file" not in values and isinstance(given, dict) and "file" not in given:
+    values = reader.read_table(value, keys, _WORKFLOW)
+    if "file" not in values and isinstance(value, dict) and "file" not in value:
         reader.add_problem(keys, "It has no file.", f'Write file = "{name}.yaml".')
     file = reader.path(values.get("file", "."), (*keys, "file"), is_wanted=Path.exists, noun="file")
     return ServedWorkflow(name, file, values.get("description"))
@@ -124,13 +124,13 @@ def read_workflow(name: str, given: Any, keys: Keys, reader: Reader) -> ServedWo
 _HANDLERS: Final = {"modules": TEXTS}
 
 
-def read_handlers(given: Any, reader: Reader) -> tuple[str, ...]:
+def read_handlers(value: Any, reader: Reader) -> tuple[str, ...]:
     """Read `[handlers]`: modules with functions that steps may call."""
-    modules: list[str] = reader.read_table(given, ("handlers",), _HANDLERS, strict=True).get("modules", [])
-    for one in modules:
-        if one.endswith(".py") or not all(part.isidentifier() for part in one.split(".")):
+    modules: list[str] = reader.read_table(value, ("handlers",), _HANDLERS, strict=True).get("modules", [])
+    for module in modules:
+        if module.endswith(".py") or not all(part.isidentifier() for part in module.split(".")):
             advice = "Write it as Python imports it, such as 'outreach.handlers'."
-            reader.add_problem(("handlers", "modules"), f"{one!r} is no name of a module.", advice)
+            reader.add_problem(("handlers", "modules"), f"{module!r} is not a valid module name.", advice)
     return tuple(dict.fromkeys(modules))
 
 
@@ -160,9 +160,9 @@ _SERVE: Final = {
 _LISTS: Final = ("cors_origins", "allowed_hosts", "webhook_hosts")
 
 
-def read_serving(given: Any, reader: Reader) -> Serving:
+def read_serving(value: Any, reader: Reader) -> Serving:
     """Read `[serve]`."""
-    values = reader.read_table(given, ("serve",), _SERVE, strict=True)
+    values = reader.read_table(value, ("serve",), _SERVE, strict=True)
     if "database" in values:
         values["database"] = _database(values["database"], reader)
     for name in _LISTS:
@@ -172,7 +172,7 @@ def read_serving(given: Any, reader: Reader) -> Serving:
 
 def _database(name: str, reader: Reader) -> Any:
     if "\0" in name or not name:
-        reader.add_problem(("serve", "database"), "It is no path.", "Name a file, such as 'runs.db'.")
+        reader.add_problem(("serve", "database"), "It is not a valid path.", "Name a file, such as 'runs.db'.")
         return None
     try:
         return reader.folder / path_of(name)
@@ -190,9 +190,9 @@ _LIMITS: Final = {"tokens_per_day": COUNT, "cost_per_day": AMOUNT, "requests_per
 _SECTION: Final = "spending_limits"
 
 
-def read_spending_limits(given: Any, reader: Reader) -> dict[str, Mapping[str, float]]:
+def read_spending_limits(section: Any, reader: Reader) -> dict[str, Mapping[str, float]]:
     """Read `[spending_limits]`: daily limits by workspace. Values of the section itself are for all others."""
-    values = reader.read_entries(given, (_SECTION,))
+    values = reader.read_entries(section, (_SECTION,))
     tables = {name: cast("Any", value) for name, value in values.items() if isinstance(value, dict)}
     own = {name: value for name, value in values.items() if name not in tables}
     if own and OTHERS in tables:
@@ -201,10 +201,10 @@ def read_spending_limits(given: Any, reader: Reader) -> dict[str, Mapping[str, f
             "The section says itself what holds for all other workspaces.",
             "Put everything that does into one of the two places.",
         )
-    found = {name: _limits(table, (_SECTION, name), reader) for name, table in tables.items()}
+    by_workspace = {name: _limits(table, (_SECTION, name), reader) for name, table in tables.items()}
     if own:
-        found[OTHERS] = reader.read_table(own, (_SECTION,), _LIMITS, strict=True)
-    return {name: limits for name, limits in found.items() if limits}
+        by_workspace[OTHERS] = reader.read_table(own, (_SECTION,), _LIMITS, strict=True)
+    return {name: limits for name, limits in by_workspace.items() if limits}
 
 
 def _limits(table: Any, keys: Keys, reader: Reader) -> Mapping[str, float]:

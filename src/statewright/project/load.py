@@ -67,11 +67,11 @@ def load_project(path: str | Path) -> Project:
 
 def find_project(folder: Path) -> Path | None:
     """Return the nearest project file in a folder or its parents."""
-    for one in (folder, *folder.parents):
-        file = one / FILE_NAME
+    for parent in (folder, *folder.parents):
+        file = parent / FILE_NAME
         if file.is_file() and not _is_untrusted(file):
             return file
-        if (one / ".git").exists():
+        if (parent / ".git").exists():
             return None
     return None
 
@@ -96,9 +96,9 @@ def read_project(text: str, file: Path) -> Project:
 
 
 def _syntax_problem(message: str) -> Problem:
-    place = _PLACE.search(message)
-    line, column = (int(place[1]), int(place[2])) if place else (0, 0)
-    return Problem("", line, column, f"It is no TOML: {_PLACE.sub('', message).strip()}.")
+    match = _PLACE.search(message)
+    line, column = (int(match[1]), int(match[2])) if match else (0, 0)
+    return Problem("", line, column, f"It is not valid TOML: {_PLACE.sub('', message).strip()}.")
 
 
 def _order(problem: Problem) -> int:
@@ -135,5 +135,5 @@ def _read(document: dict[str, Any], reader: Reader, file: Path) -> Project:
 def _each(
     sections: Mapping[str, Any], section: str, reader: Reader, read: Callable[[str, Any, Keys, Reader], Any]
 ) -> dict[str, Any]:
-    given = reader.read_entries(sections.get(section, {}), (section,))
-    return {name: read(name, value, (section, name), reader) for name, value in given.items()}
+    entries = reader.read_entries(sections.get(section, {}), (section,))
+    return {name: read(name, value, (section, name), reader) for name, value in entries.items()}

@@ -31,33 +31,33 @@ class Reader:
     def line(self, keys: Keys) -> int:
         """Return the line of a key or of its nearest parent; 0 if unknown."""
         above = (keys[:count] for count in range(len(keys), 0, -1))
-        return next((self._lines[one] for one in above if one in self._lines), 0)
+        return next((self._lines[path] for path in above if path in self._lines), 0)
 
     def mark(self, keys: Keys) -> Mark:
         return Mark(self.line(keys), 1 if self.line(keys) else 0)
 
     def read_table(
-        self, given: Any, keys: Keys, forms: Mapping[str, ValueType], *, strict: bool = False
+        self, table: Any, keys: Keys, forms: Mapping[str, ValueType], *, strict: bool = False
     ) -> dict[str, Any]:
         """Return the valid values of a table. An unknown key is a warning, or a problem if `strict`."""
-        found: dict[str, Any] = {}
+        accepted: dict[str, Any] = {}
         note = self.add_problem if strict else self.add_warning
-        for name, value in self.read_entries(given, keys).items():
+        for name, value in self.read_entries(table, keys).items():
             if name not in forms:
                 note((*keys, name), f"The key {name!r} is not known.", suggest_key(name, forms))
             elif self.check_type(value, (*keys, name), forms[name]):
-                found[name] = value
-        return found
+                accepted[name] = value
+        return accepted
 
-    def read_entries(self, given: Any, keys: Keys) -> dict[str, Any]:
-        return cast("dict[str, Any]", given) if self.check_type(given, keys, TABLE) else {}
+    def read_entries(self, table: Any, keys: Keys) -> dict[str, Any]:
+        return cast("dict[str, Any]", table) if self.check_type(table, keys, TABLE) else {}
 
     def check_type(self, value: Any, keys: Keys, form: ValueType) -> bool:
         if form.accepts(value):
             return True
         # Sections that may contain secrets are never quoted, not even in part.
-        found = "" if keys[0] in ("integrations", "mcp", "models") else f": {json.dumps(value, default=str)[:80]}"
-        self.add_problem(keys, f"It must be {form.name}, and is {kind_of(value)}{found}.")
+        quoted = "" if keys[0] in ("integrations", "mcp", "models") else f": {json.dumps(value, default=str)[:80]}"
+        self.add_problem(keys, f"It must be {form.name}, and is {kind_of(value)}{quoted}.")
         return False
 
     def path(self, name: str, keys: Keys, *, is_wanted: Callable[[Path], bool], noun: str) -> Path:
@@ -65,18 +65,18 @@ class Reader:
 
         A missing file is only a warning, because a command may not need it.
         """
-        place = self.folder / name
+        path = self.folder / name
         if "\0" in name:
-            self.add_problem(keys, "It is no path.")
-        elif not is_wanted(place):
+            self.add_problem(keys, "It is not a valid path.")
+        elif not is_wanted(path):
             self.add_warning(keys, f"There is no {noun} {name!r}.", "Its path is relative to this file.")
-        return place
+        return path
 
 
-def suggest_key(name: str, known: Collection[str], *, listed: bool = True) -> str:
+def suggest_key(name: str, names: Collection[str], *, listed: bool = True) -> str:
     """Return a hint for an unknown key: the nearest known key, and the list of keys."""
-    guess = nearest(name[:60], known)
-    return (f"Did you mean {guess!r}? " if guess else "") + (f"Keys: {', '.join(known)}." if listed else "")
+    guess = nearest(name[:60], names)
+    return (f"Did you mean {guess!r}? " if guess else "") + (f"Keys: {', '.join(names)}." if listed else "")
 
 
 # -- types of values
@@ -102,7 +102,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in cast("list[Any]", value))
+    return isinstance(value, list) and all(isinstance(item, str) for item in cast("list[Any]", value))
 
 
 def _is_concurrency(value: Any) -> bool:
@@ -133,7 +133,7 @@ def _is_temperature(value: Any) -> bool:
     return _is_number(value) and 0 <= value <= 2
 
 
-TEXT: Final = ValueType("a text", _of(str))
+TEXT: Final = ValueType("a string", _of(str))
 BOOLEAN: Final = ValueType("true or false", _of(bool))
 COUNT: Final = ValueType("a whole number of at least 1", _is_count)
 CONCURRENCY: Final = ValueType("a whole number from 1 to 100", _is_concurrency)
@@ -143,14 +143,14 @@ DURATION: Final = ValueType("a number of seconds above 0", _is_duration)
 PORT: Final = ValueType("a whole number from 0 to 65535", _is_port)
 DURABILITY: Final = ValueType("'sync' or 'async'", _is_durability)
 METRICS_ACCESS: Final = ValueType("'open', 'keys' or 'off'", _is_metrics_access)
-TEXTS: Final = ValueType("a list of texts", _is_texts)
+TEXTS: Final = ValueType("a list of strings", _is_texts)
 LIST: Final = ValueType("a list", _of(list))
 TABLE: Final = ValueType("a table", _of(dict))
 
 
 def kind_of(value: Any) -> str:
     """Return the name of the type of a TOML value."""
-    kinds = {bool: "a boolean", str: "a text", int: "a number", float: "a number", list: "a list", dict: "a table"}
+    kinds = {bool: "a boolean", str: "a string", int: "a number", float: "a number", list: "a list", dict: "a table"}
     return kinds.get(cast("type[Any]", type(value)), "a date or time")
 
 
@@ -182,8 +182,8 @@ def find_lines(text: str) -> dict[Keys, int]:
     return lines
 
 
-def _keys_in(written: str) -> Keys:
-    return tuple(one.strip("\"'") for one in _KEY.findall(written))
+def _keys_in(text: str) -> Keys:
+    return tuple(key.strip("\"'") for key in _KEY.findall(text))
 
 
 def format_path(keys: Keys) -> str:

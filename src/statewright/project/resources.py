@@ -41,9 +41,9 @@ _ASSISTANT: Final = {
 _ASSISTANT_TOOL: Final = {"name": TEXT, "integration_alias": TEXT}
 
 
-def read_assistant(name: str, given: Any, keys: Keys, reader: Reader) -> Assistant:
+def read_assistant(name: str, table: Any, keys: Keys, reader: Reader) -> Assistant:
     """Read `[assistants.NAME]`."""
-    values = reader.read_table(given, keys, _ASSISTANT)
+    values = reader.read_table(table, keys, _ASSISTANT)
     if "system_prompt" in values and "prompt_file" in values:
         reader.add_problem(keys, "It has both a system_prompt and a prompt_file.", "Keep one of them.")
     prompt = values.get("system_prompt")
@@ -68,15 +68,15 @@ def _text_in(name: str, keys: Keys, reader: Reader) -> str | None:
         return None
 
 
-def _assistant_tools(given: Sequence[Any], keys: Keys, reader: Reader) -> tuple[AssistantTool, ...]:
+def _assistant_tools(items: Sequence[Any], keys: Keys, reader: Reader) -> tuple[AssistantTool, ...]:
     """Read the tools of an assistant: names, or tables with a name and an integration."""
     tools: list[AssistantTool] = []
-    for place, one in enumerate(given):
-        at = (*keys, str(place))
-        values = {"name": one} if isinstance(one, str) else reader.read_table(one, at, _ASSISTANT_TOOL)
+    for index, item in enumerate(items):
+        at = (*keys, str(index))
+        values = {"name": item} if isinstance(item, str) else reader.read_table(item, at, _ASSISTANT_TOOL)
         if "name" in values:
             tools.append(AssistantTool(values["name"], values.get("integration_alias"), reader.mark(keys)))
-        elif isinstance(one, dict):
+        elif isinstance(item, dict):
             reader.add_problem(at, "It has no name.", "Write the name of a tool.")
     return tuple(tools)
 
@@ -95,10 +95,10 @@ _MODEL: Final = {
 }
 
 
-def read_model(name: str, given: Any, keys: Keys, reader: Reader) -> ModelSource:
+def read_model(name: str, table: Any, keys: Keys, reader: Reader) -> ModelSource:
     """Read `[models.NAME]`: a model with its own URL, key or settings. It is connected at its first use."""
-    values = reader.read_table(given, keys, _MODEL)
-    if "name" not in values and isinstance(given, dict) and "name" not in given:
+    values = reader.read_table(table, keys, _MODEL)
+    if "name" not in values and isinstance(table, dict) and "name" not in table:
         reader.add_problem(keys, "It has no name.", 'Write name = "openai:gpt-5".')
     if "api_key" in values:
         check_secret("api_key", values["api_key"], (*keys, "api_key"), reader)
@@ -113,8 +113,8 @@ def read_model(name: str, given: Any, keys: Keys, reader: Reader) -> ModelSource
     )
 
 
-def _headers(written: dict[str, Any], keys: Keys, reader: Reader) -> dict[str, str]:
-    headers = {key: value for key, value in written.items() if reader.check_type(value, (*keys, key), TEXT)}
+def _headers(table: dict[str, Any], keys: Keys, reader: Reader) -> dict[str, str]:
+    headers = {key: value for key, value in table.items() if reader.check_type(value, (*keys, key), TEXT)}
     for key, value in headers.items():
         check_secret(key, value, (*keys, key), reader)
     return headers
@@ -125,16 +125,16 @@ def _headers(written: dict[str, Any], keys: Keys, reader: Reader) -> dict[str, s
 _VARIABLE: Final = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
-def read_integration(name: str, given: Any, keys: Keys, reader: Reader) -> dict[str, Any]:
+def read_integration(name: str, table: Any, keys: Keys, reader: Reader) -> dict[str, Any]:
     """Read the values of `[integrations.NAME]` as written."""
-    values = reader.read_entries(given, keys)
+    values = reader.read_entries(table, keys)
     for key, value in values.items():
         if isinstance(value, dict):
             read_integration(name, value, (*keys, key), reader)
         elif isinstance(value, str):
             check_secret(key, value, (*keys, key), reader)
         elif not isinstance(value, int | float):
-            reader.add_problem((*keys, key), f"It must be a text, a number or a table, and is {kind_of(value)}.")
+            reader.add_problem((*keys, key), f"It must be a string, a number or a table, and is {kind_of(value)}.")
     return values
 
 
@@ -142,7 +142,7 @@ def check_secret(name: str, value: str, keys: Keys, reader: Reader) -> None:
     """Report an invalid `env:NAME`, and warn about a secret in the file itself."""
     if value.startswith("env:"):
         if not _VARIABLE.fullmatch(value):
-            reader.add_problem(keys, "What follows env: is no name of a variable.", "Write env:NAME.")
+            reader.add_problem(keys, "The text after env: is not a valid variable name.", "Write env:NAME.")
     elif value and looks_secret(name, value):
         reader.add_warning(
             keys,
@@ -156,9 +156,9 @@ def check_secret(name: str, value: str, keys: Keys, reader: Reader) -> None:
 _TOOL_SETTINGS: Final = {"allow_shell": BOOLEAN, "allow_hosts": TEXTS, "mcp_commands": TEXTS, "root": TEXT}
 
 
-def read_tools(given: Any, reader: Reader) -> tuple[dict[str, str], ToolSettings]:
+def read_tools(table: Any, reader: Reader) -> tuple[dict[str, str], ToolSettings]:
     """Read `[tools]`: functions as `module:function`, and the settings of built-in tools."""
-    entries = reader.read_entries(given, ("tools",))
+    entries = reader.read_entries(table, ("tools",))
     settings = {name: value for name, value in entries.items() if name in _TOOL_SETTINGS}
     functions = {name: value for name, value in entries.items() if name not in _TOOL_SETTINGS}
     good = {name: text for name, text in functions.items() if _is_function(name, text, reader)}
@@ -169,7 +169,7 @@ def _is_function(name: str, text: Any, reader: Reader) -> bool:
     keys = ("tools", name)
     if not isinstance(text, str):
         advice = suggest_key(name, _TOOL_SETTINGS, listed=False) or "Write 'module:function'."
-        reader.add_problem(keys, f"A tool must be a text, and is {kind_of(text)}.", advice)
+        reader.add_problem(keys, f"A tool must be a string, and is {kind_of(text)}.", advice)
         return False
     try:
         check_name(name)
@@ -189,7 +189,7 @@ def _tool_settings(values: Mapping[str, Any], reader: Reader) -> ToolSettings:
             reader.add_problem(("tools", "allow_hosts"), str(error))
     commands: list[str] = values.get("mcp_commands", [])
     for command in filter(is_path, commands):
-        message = f"The program {command!r} is no name of a program."
+        message = f"The program {command!r} is not the name of a program."
         reader.add_problem(
             ("tools", "mcp_commands"), message, "Write its name without a path, or keep the server under [mcp.NAME]."
         )
@@ -224,13 +224,13 @@ _SERVER: Final = {
 _NOT_OF_SERVERS: Final = ("integration_alias", "single_usage")
 
 
-def read_mcp_server(name: str, given: Any, keys: Keys, reader: Reader) -> dict[str, Any]:
+def read_mcp_server(name: str, table: Any, keys: Keys, reader: Reader) -> dict[str, Any]:
     """Read `[mcp.NAME]` as written; environment variables are resolved when the server is connected."""
-    values = reader.read_table(given, keys, _SERVER)
+    values = reader.read_table(table, keys, _SERVER)
     for where, key, text in _texts(values):
         check_secret(key, text, (*keys, *where, key), reader)
     try:
-        read_server({key: one for key, one in values.items() if key not in _NOT_OF_SERVERS}, name=name or "server")
+        read_server({key: value for key, value in values.items() if key not in _NOT_OF_SERVERS}, name=name or "server")
     except InvalidConfig as error:
         if "{{" not in str(values.get("url", "")):  # otherwise a placeholder, filled in from an integration
             reader.add_problem(keys, str(error))

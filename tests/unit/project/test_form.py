@@ -26,4 +26,4 @@ def test_what_fits_and_what_does_not(form: ValueType, good: list[Any], bad: list
 
 def test_values_are_called_by_what_they_are() -> None:
     kinds = [kind_of(value) for value in (True, "x", 1, 1.5, [], {}, date(2020, 1, 1))]
-    assert kinds == ["a boolean", "a text", "a number", "a number", "a list", "a table", "a date or time"]
+    assert kinds == ["a boolean", "a string", "a number", "a number", "a list", "a table", "a date or time"]

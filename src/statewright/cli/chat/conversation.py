@@ -123,8 +123,8 @@ class Conversation:
         self._display.hint(self._describe_thread())
 
     def _describe_thread(self) -> str:
-        kept = f"Come back with: {self._saved.chat_command}" if self._is_kept else "Nothing is saved."
-        return f"Thread {self._saved.thread}. {kept}"
+        hint = f"Come back with: {self._saved.chat_command}" if self._is_kept else "Nothing is saved."
+        return f"Thread {self._saved.thread}. {hint}"
 
     def _show_history(self) -> None:
         past = self._turns.past_messages()

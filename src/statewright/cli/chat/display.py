@@ -46,8 +46,8 @@ class Display:
 
     def end_turn(self) -> None:
         """End the turn, and show its token usage if that is known."""
-        if told := format_usage(self._pieces.usage):
-            self.hint(told)
+        if usage := format_usage(self._pieces.usage):
+            self.hint(usage)
 
     def begin_run(self) -> None:
         """Begin a run. A terminal shows an activity sign until the first output."""
@@ -58,13 +58,13 @@ class Display:
 
     def show_part(self, mode: str, part: Any) -> None:
         """Show a part of the stream."""
-        for shown in self._pieces.take(mode, part):
-            self._show(shown)
+        for piece in self._pieces.take(mode, part):
+            self._show(piece)
 
     def end_run(self) -> None:
         """End a run, and show what is still buffered."""
-        for shown in self._pieces.end():
-            self._show(shown)
+        for piece in self._pieces.end():
+            self._show(piece)
         self.stop_waiting()
         self._end_line()
 
@@ -85,33 +85,33 @@ class Display:
         self._show(OutputPiece("text", text))
         self._show(OutputPiece("end"))
 
-    def _show(self, shown: OutputPiece) -> None:
-        match shown.kind:
+    def _show(self, piece: OutputPiece) -> None:
+        match piece.kind:
             case "text":
-                self._say(shown)
+                self._say(piece)
             case "thought":
                 if self._reasoning:
-                    self._write(sys.stderr, styled(shown.text, DIM, sys.stderr))
+                    self._write(sys.stderr, styled(piece.text, DIM, sys.stderr))
             case "call":
-                self.note(f"→ {shown.name} {shown.text}")
+                self.note(f"→ {piece.name} {piece.text}")
             case "result":
-                self.note(f"← {shown.name}: {shown.text}")
+                self.note(f"← {piece.name}: {piece.text}")
             case "failure":
-                self.note(f"✗ {shown.name}: {shown.text}")
+                self.note(f"✗ {piece.name}: {piece.text}")
             case "again":
                 self.note("(the answer broke off; asking again)")
             case "end":
                 self._is_speaking = False
                 self._end_line()
 
-    def _say(self, shown: OutputPiece) -> None:
+    def _say(self, piece: OutputPiece) -> None:
         if not self._is_speaking:
             self._is_speaking, self.last_text = True, ""
             self._end_line()
-            if self._names_speakers and shown.name:
-                self._write(sys.stdout, f"{styled(shown.name, BOLD, sys.stdout)}: ")
-        self.last_text += shown.text
-        self._write(sys.stdout, printable_for(shown.text, sys.stdout))
+            if self._names_speakers and piece.name:
+                self._write(sys.stdout, f"{styled(piece.name, BOLD, sys.stdout)}: ")
+        self.last_text += piece.text
+        self._write(sys.stdout, printable_for(piece.text, sys.stdout))
 
     # -- lines
 

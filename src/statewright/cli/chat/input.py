@@ -43,7 +43,7 @@ COMMANDS: Final = {
     "new": "begins another thread",
     "thread": "shows the thread, and how to come back to it",
     "history": "shows what has been said",
-    "retry": "goes on with a turn that failed or was stopped",
+    "retry": "continues a turn that failed or was stopped",
     "skip": "leaves an open question unanswered, and ends the turn",
     "help": "shows this list",
 }
@@ -64,9 +64,9 @@ def read_command(text: str) -> Command | None:
 def check_is_not_command(text: str) -> None:
     """Raise UsageError for an unknown command: a single word after a slash, or a near miss of a command."""
     word, *more = text.split()
-    known = [f"/{name}" for name in COMMANDS]
-    if word.startswith("/") and word[1:].isalpha() and (not more or nearest(word, known)):
-        raise UsageError(f"There is no command {word!r}. {suggestion(word, known, noun='Commands')}")
+    commands = [f"/{name}" for name in COMMANDS]
+    if word.startswith("/") and word[1:].isalpha() and (not more or nearest(word, commands)):
+        raise UsageError(f"There is no command {word!r}. {suggestion(word, commands, noun='Commands')}")
 
 
 def format_commands() -> str:

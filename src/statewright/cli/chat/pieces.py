@@ -40,8 +40,8 @@ _MESSAGE_ID: Final = re.compile(r"([^-]+)-(\d+)(?:-\d+)*")
 
 def _model_call_of(message_id: str) -> _ModelCall:
     """Return the model call of a message; a message with another kind of id is a call of its own."""
-    if found := _MESSAGE_ID.fullmatch(message_id):
-        return _ModelCall(found[1], found[2])
+    if match := _MESSAGE_ID.fullmatch(message_id):
+        return _ModelCall(match[1], match[2])
     return _ModelCall(message_id, "")
 
 
@@ -134,7 +134,7 @@ class OutputSequencer:
             saying.buffer.append(OutputPiece("failure" if failed else "result", message.text, message.name or ""))
         elif message.text:
             saying.buffer.append(OutputPiece("text", message.text, message.name or str(origin.get("node") or "")))
-        saying.calls = {place: [call.name, call.written] for place, call in enumerate(message.tool_calls)}
+        saying.calls = {index: [call.name, call.written] for index, call in enumerate(message.tool_calls)}
         _finish(saying)
         self._messages[message.id or f"whole {id(message)}"] = saying
 

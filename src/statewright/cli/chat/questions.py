@@ -37,9 +37,9 @@ class QuestionPrompt:
         self._display.note(_CHOICES)
         return self._read(lambda text: self._read_decision(text, approval))
 
-    def ask_at_breakpoint(self, told: str) -> Any:
+    def ask_at_breakpoint(self, prompt: str) -> Any:
         """Return the text typed at a breakpoint, or the command that was typed instead."""
-        self._display.line(f"? {told}", BLUE)
+        self._display.line(f"? {prompt}", BLUE)
         return self._read(str)
 
     def _read(self, understand: Callable[[str], Any]) -> Any:
@@ -75,21 +75,21 @@ class QuestionPrompt:
             self._display.note("The arguments as a JSON object; those that are left out stay as they are.")
             text = self._lines.read("arguments> ") or ""
         try:
-            found: object = json.loads(text)
+            arguments: object = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise UsageError(f"The arguments are not JSON ({error}). Nothing was decided.") from error
-        if not isinstance(found, dict):
+        if not isinstance(arguments, dict):
             raise UsageError("The arguments are not a JSON object. Nothing was decided.")
-        asked = cast("Mapping[str, Any]", approval.get("arguments") or {})
-        return {"approved": True, "arguments": {**asked, **cast("dict[str, Any]", found)}}
+        proposed = cast("Mapping[str, Any]", approval.get("arguments") or {})
+        return {"approved": True, "arguments": {**proposed, **cast("dict[str, Any]", arguments)}}
 
 
 def _approval(value: Any) -> Mapping[str, Any] | None:
     """Return the value of a question that asks for the approval of a tool call; None for other questions."""
     if not isinstance(value, Mapping):
         return None
-    asked = cast("Mapping[str, Any]", value)
-    return asked if asked.get("kind") == "approval" and "tool" in asked else None
+    request = cast("Mapping[str, Any]", value)
+    return request if request.get("kind") == "approval" and "tool" in request else None
 
 
 def question_text(value: Any) -> str:
@@ -97,7 +97,7 @@ def question_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):
-        asked = cast("Mapping[str, Any]", value)
-        if set(asked) == {"question"} and isinstance(asked["question"], str):
-            return asked["question"]
+        mapping = cast("Mapping[str, Any]", value)
+        if set(mapping) == {"question"} and isinstance(mapping["question"], str):
+            return mapping["question"]
     return to_json(value)

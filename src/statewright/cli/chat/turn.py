@@ -89,16 +89,16 @@ class Turns:
         after = _NextInput(None) if standing.is_unfinished else self._next_input(standing)
         return self._run_until_idle(after.given) if isinstance(after, _NextInput) else after
 
-    def _run_until_idle(self, given: Any) -> Ending:
+    def _run_until_idle(self, run_input: Any) -> Ending:
         """Run and ask questions until the run is idle or the user leaves it."""
         while True:
             self._display.begin_run()
-            ending = self._run(given)
+            ending = self._run(run_input)
             self._display.end_run()
             after = self._next_input(self.thread_status()) if ending == "done" else ending
             if not isinstance(after, _NextInput):
                 return after
-            given = after.given
+            run_input = after.given
 
     def _next_input(self, standing: ThreadStatus) -> Ending | _NextInput:
         """Ask the open questions and return the answers as the next input; or how the turn ended."""
@@ -123,8 +123,8 @@ class Turns:
         """Ask at a breakpoint, and return the next input or how the turn ended."""
         names = ", ".join(dict.fromkeys(standing.due_nodes))
         takes_answer = self._subject.answers_pauses
-        wanted = "Your answer goes on with it" if takes_answer else "Anything goes on with it"
-        answer = self._asker.ask_at_breakpoint(f"The run stopped before {names}. {wanted}, /skip leaves it.")
+        hint = "Your answer continues it" if takes_answer else "Any input continues it"
+        answer = self._asker.ask_at_breakpoint(f"The run stopped before {names}. {hint}, /skip leaves it.")
         if isinstance(answer, Command):
             return self._leave_with(answer)
         return _NextInput(cast(Any, GraphCommand)(resume=answer) if takes_answer else None)
@@ -135,9 +135,9 @@ class Turns:
 
     # -- runs
 
-    def _run(self, given: Any) -> Ending:
+    def _run(self, run_input: Any) -> Ending:
         try:
-            if not self._loop.run(self._follow(given)):
+            if not self._loop.run(self._follow(run_input)):
                 self._display.line("Stopped. /retry continues.")
                 return "stopped"
             self._show_answer()
@@ -148,21 +148,21 @@ class Turns:
             return "failed"
         return "done"
 
-    async def _follow(self, given: Any) -> bool:
+    async def _follow(self, run_input: Any) -> bool:
         """Stream a run to the display. False if the user stopped it."""
         try:
             try:
-                await self._show(given, "reject")
+                await self._show(run_input, "reject")
             except ThreadBusy:
                 self._show_busy()
-                await self._show(given, "enqueue")
+                await self._show(run_input, "enqueue")
         except asyncio.CancelledError:
             return False
         return True
 
-    async def _show(self, given: Any, on_busy: OnBusy) -> None:
+    async def _show(self, run_input: Any, on_busy: OnBusy) -> None:
         parts: Any = self._subject.app.astream(
-            given,
+            run_input,
             self._config,
             stream_mode=["messages", "tasks"],
             subgraphs=True,
@@ -209,18 +209,22 @@ class Turns:
         except StatewrightError as error:
             self._display.error(failure_message(error))
             return ()
-        return [(_speaker(one), one.text) for one in messages if one.role in ("user", "assistant") and one.text]
+        return [
+            (_speaker(message), message.text)
+            for message in messages
+            if message.role in ("user", "assistant") and message.text
+        ]
 
 
 def _speaker(message: Any) -> str:
     return "you" if message.role == "user" else message.name or "assistant"
 
 
-def is_same_answer(one: str, other: str) -> bool:
+def is_same_answer(first: str, second: str) -> bool:
     """Return True if two texts are equal, literally or as JSON."""
-    if one.strip() == other.strip():
+    if first.strip() == second.strip():
         return True
     try:
-        return cast(object, json.loads(one)) == cast(object, json.loads(other))
+        return cast(object, json.loads(first)) == cast(object, json.loads(second))
     except (ValueError, RecursionError):
         return False

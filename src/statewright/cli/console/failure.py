@@ -109,14 +109,14 @@ def user_line(error: BaseException) -> str | None:
 
 def _chain(error: BaseException) -> list[BaseException]:
     """Return the error followed by its causes; the first member of a group comes before the group."""
-    found: list[BaseException] = []
+    chain: list[BaseException] = []
     link: BaseException | None = error
-    while link is not None and all(link is not one for one in found):
+    while link is not None and all(link is not seen for seen in chain):
         if isinstance(link, BaseExceptionGroup):
-            found += _chain(cast("BaseExceptionGroup[BaseException]", link).exceptions[0])
-        found.append(link)  # pyright: ignore[reportUnknownArgumentType]
+            chain += _chain(cast("BaseExceptionGroup[BaseException]", link).exceptions[0])
+        chain.append(link)  # pyright: ignore[reportUnknownArgumentType]
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
-    return found
+    return chain
 
 
 def _is_users(filename: str) -> bool:
@@ -131,7 +131,7 @@ def _is_users(filename: str) -> bool:
 @cache
 def _library_folders() -> tuple[Path, ...]:
     paths = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), os.path.dirname(statewright.__file__))
-    return tuple(Path(one).resolve() for one in paths)
+    return tuple(Path(path).resolve() for path in paths)
 
 
 def _relative_path(filename: str) -> str:

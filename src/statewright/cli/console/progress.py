@@ -89,7 +89,7 @@ class Progress:
         node.seconds = node.elapsed(time.monotonic()) if node.running == 1 else node.seconds
         node.running -= 1
         node.done += 1
-        kinds = [one["kind"] for one in part["interrupts"]]
+        kinds = [interrupt["kind"] for interrupt in part["interrupts"]]
         node.waiting.update(kinds)
         node.finished += not kinds
         node.failed += part["error"] is not None

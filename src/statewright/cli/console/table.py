@@ -31,8 +31,8 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> 
     cells = [[_cell(cell) for cell in row] for row in rows]
     terminal = console(highlight=False)
     widths = [
-        max(cell_len(text) for text in (column.title, *(row[place].plain for row in cells)))
-        for place, column in enumerate(columns)
+        max(cell_len(text) for text in (column.title, *(row[index].plain for row in cells)))
+        for index, column in enumerate(columns)
     ]
     if terminal.is_terminal:
         _shrink(widths, columns, cells, terminal.width - _GAP * (len(columns) - 1))
@@ -67,10 +67,10 @@ def _shrink(widths: list[int], columns: Sequence[Column], cells: Sequence[Sequen
     words = [
         max(
             cell_len(word)
-            for text in (column.title, *(row[place].plain for row in cells))
+            for text in (column.title, *(row[index].plain for row in cells))
             for word in ["", *text.split()]
         )
-        for place, column in enumerate(columns)
+        for index, column in enumerate(columns)
     ]
     usual = [word if column.keep_words else min(word, _NARROW) for column, word in zip(columns, words, strict=True)]
     narrow = [word if column.keep_words else min(word, _NARROWEST) for column, word in zip(columns, words, strict=True)]
@@ -82,11 +82,11 @@ def _shrink(widths: list[int], columns: Sequence[Column], cells: Sequence[Sequen
 def _shrink_to(widths: list[int], floors: Sequence[int], room: int) -> None:
     """Shrink the widest column until the table fits or every column has reached its minimum."""
     while (excess := sum(widths) - room) > 0:
-        wide = [place for place in range(len(widths)) if widths[place] > floors[place]]
+        wide = [index for index in range(len(widths)) if widths[index] > floors[index]]
         if not wide:
             return
         widest = max(wide, key=widths.__getitem__)
-        next_widest = max((widths[place] for place in wide if place != widest), default=0)
+        next_widest = max((widths[index] for index in wide if index != widest), default=0)
         least = max(floors[widest], min(next_widest, widths[widest] - 1), widths[widest] - excess)
         widths[widest] = least
 
@@ -94,8 +94,8 @@ def _shrink_to(widths: list[int], floors: Sequence[int], room: int) -> None:
 def _print(terminal: Console, table: Table) -> None:
     with terminal.capture() as captured:
         terminal.print(table)
-    written = "\n".join(line.rstrip() for line in captured.get().splitlines())
-    terminal.file.write(f"{written}\n")  # its styles are the console's own, and its texts are printable
+    output = "\n".join(line.rstrip() for line in captured.get().splitlines())
+    terminal.file.write(f"{output}\n")  # its styles are the console's own, and its texts are printable
 
 
 def format_instant(instant: datetime) -> str:

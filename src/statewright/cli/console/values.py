@@ -29,13 +29,13 @@ def jsonable(value: Any) -> Any:
         items = cast(Mapping[Any, Any], value).items()
         return {_key(key): jsonable(content) for key, content in items}
     if isinstance(value, list | tuple):
-        return [jsonable(one) for one in cast(list[Any], value)]
+        return [jsonable(item) for item in cast(list[Any], value)]
     return jsonable(to_plain(value))
 
 
 def _key(key: Any) -> str:
-    known = jsonable(key) if key is None or isinstance(key, str | bool | int | float) else repr(key)
-    return known if isinstance(known, str) else json.dumps(known)
+    converted = jsonable(key) if key is None or isinstance(key, str | bool | int | float) else repr(key)
+    return converted if isinstance(converted, str) else json.dumps(converted)
 
 
 def to_plain(value: Any) -> Any:
@@ -45,7 +45,7 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, Message):
         return value.to_dict()
     if dataclasses.is_dataclass(value):
-        return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     if isinstance(value, set | frozenset):

@@ -121,7 +121,7 @@ def check_replaceable(path: Path, draft: Path) -> None:
         newer = find_newer_work(path, draft)
     except (sqlite3.Error, *UNREADABLE) as error:
         raise UsageError(
-            f"It cannot be told what {str(path)!r} holds: {error}. Pass --force to set it aside and restore the backup."
+            f"It is unknown what {str(path)!r} holds: {error}. Pass --force to set it aside and restore the backup."
         ) from error
     if newer is not None:
         raise UsageError(f"The database {str(path)!r} holds {newer}. Back it up first, or pass --force to lose it.")

@@ -96,8 +96,8 @@ class DatabaseCheck:
 
     def _check_file(self) -> None:
         with self._saver.database.read() as connection:
-            found = [text for (text,) in connection.execute("PRAGMA integrity_check")]
-        self.problems.extend(f"the file: {text}" for text in found if text != "ok")
+            messages = [text for (text,) in connection.execute("PRAGMA integrity_check")]
+        self.problems.extend(f"the file: {text}" for text in messages if text != "ok")
 
     def _list_lines(self) -> None:
         with self._saver.database.read() as connection:

@@ -37,16 +37,16 @@ class DatabaseLocation(NamedTuple):
 
 def locate_database(database: str | None, key_file: Path | None = None) -> DatabaseLocation:
     """Return the location of the database that the command line names, whether it exists or not."""
-    named = database or os.environ.get(VARIABLE)
-    if named == MEMORY:
+    value = database or os.environ.get(VARIABLE)
+    if value == MEMORY:
         return DatabaseLocation(None)
-    if named in ("", ":memory:"):
+    if value in ("", ":memory:"):
         raise UsageError(
-            f"{named!r} is not the path of a database. For a run that is not saved give --database {MEMORY}."
+            f"{value!r} is not the path of a database. For a run that is not saved give --database {MEMORY}."
         )
     options = (*(("--database", database) if database else ()), *(("--key-file", str(key_file)) if key_file else ()))
     try:
-        path = path_of(named or str(DEFAULT))
+        path = path_of(value or str(DEFAULT))
     except InvalidConfig as error:
         raise UsageError(str(error)) from error
     return DatabaseLocation(path, options)
@@ -56,7 +56,7 @@ def existing_database(database: str | None) -> Path:
     """Return the path of an existing database. Raises UsageError if there is none."""
     path = locate_database(database).path
     if path is None:
-        raise UsageError(f"{MEMORY} keeps nothing that could be looked at. Name a database with --database PATH.")
+        raise UsageError(f"{MEMORY} saves nothing that could be inspected. Name a database with --database PATH.")
     check_is_database(path)
     return path
 
@@ -97,13 +97,13 @@ def open_workspace_saver(workspace: str, database: str | None, key_file: Path | 
         yield saver_for_workspace(saver, workspace)
 
 
-def saver_for_workspace(saver: SqliteSaver, named: str) -> SqliteSaver:
+def saver_for_workspace(saver: SqliteSaver, name: str) -> SqliteSaver:
     """Return the saver of a workspace, named by slug or id. Raises UsageError for an unknown workspace."""
     ids = _workspace_ids(saver)
-    workspace = ids.get(named, named)
+    workspace = ids.get(name, name)
     if workspace not in {DEFAULT_WORKSPACE, *ids.values(), *resolve(saver.workspaces())}:
-        known = sorted({*ids, *resolve(saver.workspaces())}.difference(ids.values()) | {DEFAULT_WORKSPACE})
-        raise UsageError(f"There is no workspace {named!r}. {suggestion(named, known, noun='Workspaces')}")
+        names = sorted({*ids, *resolve(saver.workspaces())}.difference(ids.values()) | {DEFAULT_WORKSPACE})
+        raise UsageError(f"There is no workspace {name!r}. {suggestion(name, names, noun='Workspaces')}")
     return saver.for_workspace(workspace)
 
 
@@ -124,7 +124,7 @@ def open_or_create_saver(path: Path, key_file: Path | None, **options: Any) -> S
     try:
         if path == DEFAULT and not folder.exists():
             folder.mkdir()
-            (folder / ".gitignore").write_text("*\n", encoding="utf-8")  # what runs leave behind is nobody's source
+            (folder / ".gitignore").write_text("*\n", encoding="utf-8")  # run data does not belong in version control
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
@@ -164,11 +164,13 @@ def check_thread(saver: Checkpointer, thread_id: str) -> None:
 def _suggest_thread(saver: Checkpointer, thread_id: str) -> str:
     """Return the end of a message about an unknown thread: the workspaces that have it, else similar names."""
     if isinstance(saver, SqliteSaver):
-        others = [one for one in resolve(saver.workspaces()) if resolve(saver.for_workspace(one).branches(thread_id))]
+        others = [
+            name for name in resolve(saver.workspaces()) if resolve(saver.for_workspace(name).branches(thread_id))
+        ]
         if others:
-            named = " and ".join(repr(one) for one in others)
+            others_text = " and ".join(repr(name) for name in others)
             look = f"statewright threads show {thread_id} --workspace {others[0]}"
-            return f" in workspace {saver.workspace!r}. There is one in {named}: {look}"
+            return f" in workspace {saver.workspace!r}. There is one in {others_text}: {look}"
     names = [entry.thread_id for entry in resolve(saver.threads(limit=10))]
     return f". {suggestion(thread_id, names, noun='The last threads')}"
 
@@ -182,16 +184,16 @@ def find_checkpoint(
         raise UsageError("A checkpoint has one name: give --checkpoint or --step.")
     if step is not None:
         return _at_step(saver, thread_id, branch, step)
-    wanted = CheckpointId(checkpoint) if checkpoint is not None else None
-    found = resolve(saver.load(thread_id, branch=branch, checkpoint_id=wanted))
-    if found is None and checkpoint is not None:
+    checkpoint_id = CheckpointId(checkpoint) if checkpoint is not None else None
+    saved = resolve(saver.load(thread_id, branch=branch, checkpoint_id=checkpoint_id))
+    if saved is None and checkpoint is not None:
         raise CheckpointNotFound(
             f"Thread {thread_id!r} has no checkpoint {checkpoint!r}. `statewright threads history` lists them."
         )
-    if found is None:
-        known = suggestion(branch, resolve(saver.branches(thread_id)), noun="Branches")
-        raise CheckpointNotFound(f"Thread {thread_id!r} has no branch {branch!r}. {known}")
-    return found
+    if saved is None:
+        hint = suggestion(branch, resolve(saver.branches(thread_id)), noun="Branches")
+        raise CheckpointNotFound(f"Thread {thread_id!r} has no branch {branch!r}. {hint}")
+    return saved
 
 
 def _at_step(saver: Checkpointer, thread_id: str, branch: str, step: int) -> SavedCheckpoint:
@@ -200,8 +202,8 @@ def _at_step(saver: Checkpointer, thread_id: str, branch: str, step: int) -> Sav
         if saved.checkpoint.step == step:
             return saved
         steps.append(saved.checkpoint.step)
-    known = f"They are {min(steps)} to {max(steps)}" if steps else "There are none"
+    hint = f"They are {min(steps)} to {max(steps)}" if steps else "There are none"
     raise CheckpointNotFound(
-        f"Branch {branch!r} of thread {thread_id!r} has no step {step}. {known}; "
+        f"Branch {branch!r} of thread {thread_id!r} has no step {step}. {hint}; "
         f"`statewright threads history` lists them."
     )

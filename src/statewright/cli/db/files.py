@@ -31,9 +31,9 @@ def copy_database(source: Path, target: Path) -> None:
     try:
         with (
             closing(connect_to_read(source)) as read,
-            closing(sqlite3.connect(target, timeout=_PATIENCE)) as written,
+            closing(sqlite3.connect(target, timeout=_PATIENCE)) as destination,
         ):
-            read.backup(written)
+            read.backup(destination)
     except sqlite3.DatabaseError as error:
         damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
         if damaged:

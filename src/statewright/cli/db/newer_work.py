@@ -49,16 +49,16 @@ def _changed_at(connection: sqlite3.Connection, schema: str) -> datetime | None:
     """Return the latest time recorded in a database; None if it is empty."""
     tables = _tables(connection, schema)
     columns = [("threads", "changed"), ("items", "updated_at")]
-    columns += [(kind.TABLE, one.name) for kind in _KEPT for one in columns_of(kind) if one.kind == "instant"]
+    columns += [(kind.TABLE, field.name) for kind in _KEPT for field in columns_of(kind) if field.kind == "instant"]
     newest = [
         connection.execute(f'SELECT max("{column}") FROM {schema}."{table}"').fetchone()[0]
         for table, column in columns
         if table in tables and column not in AHEAD
     ]
-    found = [instant_of(count) for count in newest if count is not None]
+    instants = [instant_of(count) for count in newest if count is not None]
     if "records" in tables:
-        found += [at for (key,) in connection.execute(_HEADS.format(schema)) if (at := drawn_at(key.hex()))]
-    return max(found, default=None)
+        instants += [at for (key,) in connection.execute(_HEADS.format(schema)) if (at := drawn_at(key.hex()))]
+    return max(instants, default=None)
 
 
 _HEADS: Final = "SELECT id FROM {0}.records WHERE place IN (SELECT max(place) FROM {0}.records GROUP BY place >> 32)"
@@ -85,9 +85,9 @@ def _other_rows(connection: sqlite3.Connection) -> Iterator[str]:
     for table in ("pending", *(kind.TABLE for kind in _KEPT)):
         if table not in tables:
             continue
-        known = _columns(connection, "backup", table)
-        compared = keys.get(table) or [one for one in _columns(connection, "main", table) if one in known]
-        same = " AND ".join(f'theirs."{one}" IS own."{one}"' for one in compared)
+        columns = _columns(connection, "backup", table)
+        compared = keys.get(table) or [column for column in _columns(connection, "main", table) if column in columns]
+        same = " AND ".join(f'theirs."{column}" IS own."{column}"' for column in compared)
         absent = f'NOT EXISTS (SELECT 1 FROM backup."{table}" AS theirs WHERE {same})' if table in others else "1"
         if connection.execute(f'SELECT 1 FROM main."{table}" AS own WHERE {absent} LIMIT 1').fetchone():
             yield table

@@ -34,8 +34,8 @@ def pause(run: RunArgument, url: UrlOption = None) -> None:
     from statewright.cli.runs.client_session import open_client
 
     with open_client(url) as client:
-        found = client.runs.pause(run)
-    say(f"{found.id} is {found.status}{'' if found.status == 'paused' else ', and will pause after its step'}.")
+        paused = client.runs.pause(run)
+    say(f"{paused.id} is {paused.status}{'' if paused.status == 'paused' else ', and will pause after its step'}.")
 
 
 def retry(run: RunArgument, url: UrlOption = None) -> None:
@@ -63,7 +63,7 @@ def resume(
         )
 
 
-def _match_answers(client: Client, run_id: str, given: Sequence[str]) -> dict[str, Any]:
+def _match_answers(client: Client, run_id: str, answers: Sequence[str]) -> dict[str, Any]:
     """Return the answers by question id. Raises UsageError if it is unclear which question is meant."""
     from statewright.cli.console.failure import UsageError
     from statewright.cli.runs.text import is_approval, list_waits
@@ -72,11 +72,11 @@ def _match_answers(client: Client, run_id: str, given: Sequence[str]) -> dict[st
     waits = {one.id: one for one in list_waits(client, client.runs.get(run_id)) if one.kind == "question"}
     if waits and all(is_approval(one) for one in waits.values()):
         raise UsageError(f"Run {run_id} waits for an approval. Decide on it with: statewright runs approve {run_id}")
-    named = [one.partition("=") for one in given]
-    if all(name in waits and equals for name, equals, _ in named):
-        return {name: read_value(value) for name, _, value in named}
-    if len(given) == 1 and len(waits) == 1:
-        return {next(iter(waits)): read_value(given[0])}
+    pairs = [one.partition("=") for one in answers]
+    if all(name in waits and equals for name, equals, _ in pairs):
+        return {name: read_value(value) for name, _, value in pairs}
+    if len(answers) == 1 and len(waits) == 1:
+        return {next(iter(waits)): read_value(answers[0])}
     raise UsageError(
         "\n".join([f"Run {run_id} {_mismatch_reason(waits)}", *(f"  {one}" for one in _describe_waits(waits.values()))])
     )
@@ -91,7 +91,7 @@ def _mismatch_reason(waits: dict[str, Wait]) -> str:
 def _describe_waits(waits: Any) -> list[str]:
     from statewright.cli.runs.text import format_wait
 
-    return [f"{one.id}  {format_wait(one)}" for one in waits]
+    return [f"{wait.id}  {format_wait(wait)}" for wait in waits]
 
 
 def signal(
@@ -144,8 +144,12 @@ def approve(
         if which is None:
             _list_open(client, json_wanted=json)
             return
-        found = _decide(client, _resolve_approval(client, which), reject=reject, edit=edit, by=by)
-    say(to_json(found.raw) if json else f"{found.id} is {found.decision}. Run {found.workflow_run_id} goes on.")
+        approval = _decide(client, _resolve_approval(client, which), reject=reject, edit=edit, by=by)
+    say(
+        to_json(approval.raw)
+        if json
+        else f"{approval.id} is {approval.decision}. Run {approval.workflow_run_id} goes on."
+    )
 
 
 def _resolve_approval(client: Client, which: str) -> str:
@@ -160,7 +164,9 @@ def _resolve_approval(client: Client, which: str) -> str:
         return pending[0].id
     if not pending:
         raise UsageError(f"Run {run.id} is {run.status}, and waits for no approval.")
-    raise UsageError(f"Run {run.id} waits for several: {', '.join(one.id for one in pending)}. Say which one is meant.")
+    raise UsageError(
+        f"Run {run.id} waits for several: {', '.join(approval.id for approval in pending)}. Say which one is meant."
+    )
 
 
 def _decide(client: Client, approval: str, *, reject: bool, edit: str | None, by: str | None) -> Approval:
@@ -191,25 +197,25 @@ def _list_open(client: Client, *, json_wanted: bool) -> None:
     from statewright.cli.console.values import to_json
     from statewright.cli.runs.text import one_line_json
 
-    found = list(client.approvals.iterate(pending=True))
+    approvals = list(client.approvals.iterate(pending=True))
     if json_wanted:
-        say(to_json([one.raw for one in found]))
-    elif found:
+        say(to_json([approval.raw for approval in approvals]))
+    elif approvals:
         columns = [Column(title, keep_words=True) for title in ("APPROVAL", "RUN", "STEP", "ASKED")]
         rows = [
             (
-                one.id,
-                one.workflow_run_id,
-                one.step_name,
-                format_instant(one.created_at),
-                one.prompt,
-                one_line_json(one.content),
+                approval.id,
+                approval.workflow_run_id,
+                approval.step_name,
+                format_instant(approval.created_at),
+                approval.prompt,
+                one_line_json(approval.content),
             )
-            for one in found
+            for approval in approvals
         ]
         print_table([*columns, Column("PROMPT"), Column("CONTENT")], rows)
     else:
-        say("Nobody waits for an approval.")
+        say("No run waits for an approval.")
 
 
 def _print_status(run: Run) -> None:

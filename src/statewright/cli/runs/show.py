@@ -30,15 +30,15 @@ def show(
     from statewright.cli.runs.text import event_cells, format_wait, list_waits
 
     with open_client(url) as client:
-        found = client.runs.get(run)
-        events = _last_events(client, found.id, limit)
-        waits = list_waits(client, found) if found.status == "waiting" else []
+        record = client.runs.get(run)
+        events = _last_events(client, record.id, limit)
+        waits = list_waits(client, record) if record.status == "waiting" else []
     if json:
         more = {"waits": [one.raw for one in waits], "events": [one.raw for one in events]}
-        say(to_json({**found.raw, **more}))
+        say(to_json({**record.raw, **more}))
         return
-    _print_run(found, waits)
-    _print_steps(found.step_runs)
+    _print_run(record, waits)
+    _print_steps(record.step_runs)
     if waits:
         say()
         print_table([Column("WAITS")], [(format_wait(one),) for one in waits])
@@ -101,7 +101,9 @@ def _print_steps(steps: Sequence[Step]) -> None:
         Column("SECONDS", keep_words=True, right=True),
     )
     say()
-    print_table(columns, [(one.step_name, one.step_type, one.status, one.attempt, _seconds(one)) for one in steps])
+    print_table(
+        columns, [(step.step_name, step.step_type, step.status, step.attempt, _seconds(step)) for step in steps]
+    )
 
 
 def _seconds(step: Step) -> str:
@@ -122,15 +124,15 @@ def logs(
     from statewright.cli.runs.client_session import open_client
 
     with open_client(url) as client:
-        found = list(_lines(client.runs.logs(run, step=step)))
-    if not found:
+        lines = list(_lines(client.runs.logs(run, step=step)))
+    if not lines:
         warn(f"Step {step!r} has no logs." if step is not None else "The run has no logs.")
-    for line in found:
+    for line in lines:
         say(json_format.dumps(line, ensure_ascii=False) if json else _log_line(line))
 
 
-def _lines(found: Sequence[Any]) -> Iterator[dict[str, Any]]:
-    for log in found:
+def _lines(step_logs: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    for log in step_logs:
         for line in log.lines:
             yield {"step": log.step_name, "attempt": log.attempt, **line}
 
@@ -171,18 +173,18 @@ def ls(
     }
     with open_client(url) as client:
         if limit <= 100:
-            found = list(client.runs.list(page_size=limit, **filters).items)
+            listed_runs = list(client.runs.list(page_size=limit, **filters).items)
         else:
-            found = list(islice(client.runs.iterate(**filters), limit))
+            listed_runs = list(islice(client.runs.iterate(**filters), limit))
     if json:
-        say(to_json([one.raw for one in found]))
-    elif found:
-        _print_runs(found)
+        say(to_json([one.raw for one in listed_runs]))
+    elif listed_runs:
+        _print_runs(listed_runs)
     else:
         say("There are no such runs." if any(filters.values()) else "There are no runs.")
 
 
-def _print_runs(found: list[Run]) -> None:
+def _print_runs(listed_runs: list[Run]) -> None:
     from statewright.cli.console.table import Column, format_instant, print_table
 
     columns = (
@@ -195,13 +197,13 @@ def _print_runs(found: list[Run]) -> None:
     )
     rows = [
         (
-            one.id,
-            one.graph,
-            one.status,
-            one.current_step_name or "",
-            format_instant(one.created_at),
-            ", ".join(one.tags),
+            run.id,
+            run.graph,
+            run.status,
+            run.current_step_name or "",
+            format_instant(run.created_at),
+            ", ".join(run.tags),
         )
-        for one in found
+        for run in listed_runs
     ]
     print_table(columns, rows)

@@ -22,7 +22,7 @@ MetadataOption = Annotated[
 
 def start(
     graph: Annotated[str | None, typer.Argument(metavar="GRAPH", help="The name of a served graph.")] = None,
-    given: Annotated[
+    inputs: Annotated[
         list[str] | None, typer.Option("--input", "-i", metavar="JSON|@FILE|KEY=VALUE", help="The input of the run.")
     ] = None,
     definition: Annotated[
@@ -63,7 +63,7 @@ def start(
         "metadata": read_metadata(metadata or ()) or None,
     }
     with open_client(url, patient=wait) as client:
-        run = client.runs.start(graph, read_input(given) if given else None, **options)
+        run = client.runs.start(graph, read_input(inputs) if inputs else None, **options)
         if wait:
             exit_with_outcome(client, follow_run(client, run.id, lambda _: None), url, json_wanted=json)
     say(to_json(run.raw) if json else run.id)
@@ -71,17 +71,17 @@ def start(
         warn("This key has started this run before; nothing new was started.")
 
 
-def read_metadata(given: Sequence[str]) -> dict[str, str]:
+def read_metadata(values: Sequence[str]) -> dict[str, str]:
     """Parse the values of `--metadata NAME=VALUE`. Raises UsageError."""
     from statewright.cli.console.failure import UsageError
 
-    found: dict[str, str] = {}
-    for one in given:
-        name, equals, value = one.partition("=")
+    metadata: dict[str, str] = {}
+    for text in values:
+        name, equals, value = text.partition("=")
         if not name or not equals:
-            raise UsageError(f"--metadata {one!r} is not NAME=VALUE.")
-        found[name] = value
-    return found
+            raise UsageError(f"--metadata {text!r} is not NAME=VALUE.")
+        metadata[name] = value
+    return metadata
 
 
 def watch(
@@ -109,11 +109,11 @@ def watch(
 
     with open_client(url, patient=True) as client:
         try:
-            found = follow_run(client, run, tell, after=after, to_the_end=to_the_end)
+            record = follow_run(client, run, tell, after=after, to_the_end=to_the_end)
         except KeyboardInterrupt:
             exit_with(
                 f"Stopped watching; the run goes on. Watch it again with: statewright runs watch {run}", CANCELLED
             )
         if json:
-            raise SystemExit(EXIT_CODES.get(found.status, FAILED))
-        exit_with_outcome(client, found, url, json_wanted=False)
+            raise SystemExit(EXIT_CODES.get(record.status, FAILED))
+        exit_with_outcome(client, record, url, json_wanted=False)

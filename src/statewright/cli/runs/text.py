@@ -35,9 +35,9 @@ def format_event(event: Event) -> str:
 def event_cells(event: Event) -> tuple[str, str, str, str]:
     """Return the time, the type, the step and the details of an event."""
     details = {name: value for name, value in event.payload.items() if name != "stepName" and value is not None}
-    written = "  ".join(f"{name}={short_json(value)}" for name, value in details.items())
+    text = "  ".join(f"{name}={short_json(value)}" for name, value in details.items())
     at = event.created_at.astimezone().strftime("%H:%M:%S.%f")[:-3]
-    return at, event.event_type, event.payload.get("stepName") or "", written
+    return at, event.event_type, event.payload.get("stepName") or "", text
 
 
 def short_json(value: Any, longest: int = _LONGEST) -> str:
@@ -57,8 +57,8 @@ def format_optional_instant(at: datetime | None) -> str:
 
 def list_waits(client: Client, run: Run) -> list[Wait]:
     """Return the open interrupts of a run, oldest first."""
-    found = list(client.interrupts.iterate(run_id=run.id))
-    return sorted(found, key=lambda one: (one.created_at, one.id))
+    waits = list(client.interrupts.iterate(run_id=run.id))
+    return sorted(waits, key=lambda wait: (wait.created_at, wait.id))
 
 
 def is_approval(wait: Wait) -> bool:
@@ -101,11 +101,11 @@ def _line(*words: str) -> str:
 
 def format_run_error(run: Run) -> str:
     """Return the error of a failed run as one line."""
-    given: Any = run.error
-    if not isinstance(given, dict):
-        return short_json(given) if given else "The run has failed."
-    error = cast("dict[str, Any]", given)
+    value: Any = run.error
+    if not isinstance(value, dict):
+        return short_json(value) if value else "The run has failed."
+    error = cast("dict[str, Any]", value)
     code = error.get("code")
     step = error.get("step") or error.get("stepName")
-    place = f"Step {step}: " if step else ""
-    return f"{place}{error.get('message')}{f' [{code}]' if code else ''}"
+    prefix = f"Step {step}: " if step else ""
+    return f"{prefix}{error.get('message')}{f' [{code}]' if code else ''}"

@@ -69,6 +69,6 @@ def _print_waits(client: Client, run: Run, url: str | None) -> None:
     why = (
         [f"  {format_run_error(run)}"] if run.error is not None else []
     )  # it rests until its workspace may spend again
-    lines = [f"Run {run.id} is {run.status}.", *why, *(f"  {format_wait(one)}" for one in waits)]
+    lines = [f"Run {run.id} is {run.status}.", *why, *(f"  {format_wait(line)}" for line in waits)]
     ways = next_commands(run, waits, url)
-    warn("\n".join([*lines, *(["Continue with:"] if ways else []), *(f"  {one}" for one in ways)]))
+    warn("\n".join([*lines, *(["Continue with:"] if ways else []), *(f"  {line}" for line in ways)]))

@@ -25,7 +25,7 @@ def announce(url: str, catalog: Catalog, database: object, auth: Auth) -> None:
     terminal.print(Text("Statewright listens at ").append(url, style="bold cyan"))
     if catalog.served:
         terminal.print("It serves:")
-        print_table([Column(keep_words=True), Column(), Column()], [_line_of(one) for one in catalog.served])
+        print_table([Column(keep_words=True), Column(), Column()], [_line_of(served) for served in catalog.served])
         _print_start_commands(terminal, url, catalog.served[0], auth)
     else:
         terminal.print("It serves no graph yet. Add a workflow of steps: statewright definitions add FILE.json")
@@ -35,7 +35,7 @@ def announce(url: str, catalog: Catalog, database: object, auth: Auth) -> None:
 
 def announce_reload(catalog: Catalog) -> None:
     """Print the graphs that are served after a reload."""
-    say(f"It serves: {', '.join(one.name for one in catalog.served) or 'no graph'}", flush=True)
+    say(f"It serves: {', '.join(served.name for served in catalog.served) or 'no graph'}", flush=True)
 
 
 def _line_of(served: Served) -> tuple[Text, str, Text]:
@@ -78,7 +78,7 @@ _EXAMPLES: Final[Mapping[Any, Any]] = {
 def example_input(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return an example input: the required fields, or the first optional one."""
     properties: Mapping[str, Any] = schema.get("properties") or {}
-    names = [one for one in schema.get("required") or list(properties)[:1] if one in properties]
+    names = [field for field in schema.get("required") or list(properties)[:1] if field in properties]
     return {name: _example(properties[name]) for name in names}
 
 

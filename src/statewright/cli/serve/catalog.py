@@ -50,7 +50,7 @@ def _narrowed(project: Project, path: Path, name: str) -> Project:
         return replace(project, graphs=graphs, workflows={})
     module = import_from_folder(path.parent, path.name)
     names = {path.stem: name} if name else served_names(module)
-    graphs = {one: ServedGraph(name=one, target=f"{path}:{key}") for one, key in names.items()}
+    graphs = {served_name: ServedGraph(name=served_name, target=f"{path}:{key}") for served_name, key in names.items()}
     return replace(project, graphs=graphs, workflows={}, handler_modules=(*project.handler_modules, path.stem))
 
 
@@ -91,11 +91,11 @@ class _CatalogBuilder:
         for name in project.handler_modules:
             self._collect_problems(("handlers", "modules"), lambda name=name: self._module(name))
         # Modules come first, because they may register handlers that files refer to.
-        for entry in sorted(project.graphs.values(), key=lambda one: one.file is not None):
+        for entry in sorted(project.graphs.values(), key=lambda workflow: workflow.file is not None):
             self._collect_problems(("graphs", entry.name), lambda entry=entry: self._serve(entry))
-        for one in project.workflows.values():
-            entry = ServedGraph(name=one.name, file=one.file, description=one.description)
-            self._collect_problems(("workflows", one.name), lambda entry=entry: self._serve(entry))
+        for workflow in project.workflows.values():
+            entry = ServedGraph(name=workflow.name, file=workflow.file, description=workflow.description)
+            self._collect_problems(("workflows", workflow.name), lambda entry=entry: self._serve(entry))
         self._problems += self._unknown_graphs()
         if self._problems:
             raise WorkflowError(self._problems, source=str(project.file or project.folder))
@@ -124,15 +124,15 @@ class _CatalogBuilder:
                 on_failure=entry.on_failure,
             )
 
-    def _module(self, named: str) -> ModuleType:
-        if named not in self._modules:
-            self._modules[named] = import_from_folder(self._project.folder, named)
-        return self._modules[named]
+    def _module(self, module_name: str) -> ModuleType:
+        if module_name not in self._modules:
+            self._modules[module_name] = import_from_folder(self._project.folder, module_name)
+        return self._modules[module_name]
 
     def _serve_file(self, entry: ServedGraph, file: Path) -> None:
         if is_steps_file(file):
             if entry.description is not None:
-                raise UsageError(f"{file.name} has its description itself. Leave the one of the project away.")
+                raise UsageError(f"{file.name} has its description itself. Remove the description in the project.")
             definition = read_definition(file.read_bytes(), source=str(file))
             self._catalog.serve_steps(definition, name=entry.name, on_failure=entry.on_failure)
             return
@@ -149,10 +149,10 @@ class _CatalogBuilder:
 
     def _unknown_graphs(self) -> Iterator[Problem]:
         """Yield problems for unknown graphs in `on_failure`."""
-        known = [*self._project.graphs, *self._project.workflows]
+        names = [*self._project.graphs, *self._project.workflows]
         for entry in self._project.graphs.values():
-            if entry.on_failure is not None and entry.on_failure not in known:
-                advice = suggestion(entry.on_failure, known, noun="Graphs")
+            if entry.on_failure is not None and entry.on_failure not in names:
+                advice = suggestion(entry.on_failure, names, noun="Graphs")
                 path = format_path(("graphs", entry.name, "on_failure"))
                 yield Problem(path, *entry.at, f"There is no graph {entry.on_failure!r}.", advice)
 

@@ -22,8 +22,8 @@ def check(file: FileArgument) -> None:
     """Check a workflow of steps, and list every problem. Only a server knows whether its handlers exist."""
     from statewright.cli.threads.edit import count_of
 
-    found = load_definition(file)
-    say(f"ok: {found['name']} {found['version']}, {count_of(len(found['steps']), 'step')}")
+    definition = load_definition(file)
+    say(f"ok: {definition['name']} {definition['version']}, {count_of(len(definition['steps']), 'step')}")
 
 
 @definitions.command()
@@ -34,8 +34,8 @@ def add(file: FileArgument, json: JsonOption = False, url: UrlOption = None) -> 
 
     body = load_definition(file)
     with open_client(url) as client:
-        found = client.definitions.add(body)
-    say(to_json(found.raw) if json else f"{found.id}  {found.name} {found.version}")
+        stored = client.definitions.add(body)
+    say(to_json(stored.raw) if json else f"{stored.id}  {stored.name} {stored.version}")
 
 
 @definitions.command()
@@ -50,12 +50,15 @@ def ls(
     from statewright.cli.runs.client_session import open_client
 
     with open_client(url) as client:
-        found = list(islice(client.definitions.iterate(), limit))
+        stored = list(islice(client.definitions.iterate(), limit))
     if json:
-        say(to_json([one.raw for one in found]))
-    elif found:
+        say(to_json([version.raw for version in stored]))
+    elif stored:
         columns = [Column(title, keep_words=True) for title in ("DEFINITION", "NAME", "VERSION", "STORED")]
-        rows = [(one.id, one.name, one.version, format_instant(one.created_at), one.description) for one in found]
+        rows = [
+            (version.id, version.name, version.version, format_instant(version.created_at), version.description)
+            for version in stored
+        ]
         print_table([*columns, Column("DESCRIPTION")], rows)
     else:
         say("No definitions are stored. Add one with: statewright definitions add FILE.json")
@@ -72,8 +75,8 @@ def show(
     from statewright.cli.runs.client_session import open_client
 
     with open_client(url) as client:
-        found = client.definitions.get(definition)
-    say(to_json(found.raw if json else found.definition))
+        stored = client.definitions.get(definition)
+    say(to_json(stored.raw if json else stored.definition))
 
 
 def load_definition(file: Path) -> dict[str, Any]:

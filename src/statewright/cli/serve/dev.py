@@ -58,8 +58,8 @@ def dev(
         # Bytecode is identified by the second and size of its source, and a file may be saved twice in one second.
         sys.dont_write_bytecode = True
     project = select_project(target)
-    place = resolve_location(project, host, port, database, key_file)
-    _serve(project, place, models, child)
+    location = resolve_location(project, host, port, database, key_file)
+    _serve(project, location, models, child)
 
 
 def _reload(target: str | None, host: str | None, port: int | None, database: str | None) -> None:
@@ -68,8 +68,8 @@ def _reload(target: str | None, host: str | None, port: int | None, database: st
     from statewright.cli.serve.server import resolve_location
     from statewright.cli.serve.sockets import open_listening_socket
 
-    place = resolve_location(_find_project(target), host, port, database, None)
-    with open_listening_socket(place.host, place.port) as listening:
+    location = resolve_location(_find_project(target), host, port, database, None)
+    with open_listening_socket(location.host, location.port) as listening:
         raise SystemExit(Reloader(listening, sys.argv[1:], target, DRAIN).run())
 
 
@@ -81,7 +81,7 @@ def _find_project(target: str | None) -> Project:
     return select_project(None) if target is None else load_project(Path(target.partition(":")[0]))
 
 
-def _serve(project: Project, place: ServerLocation, models: Models, child: str | None) -> None:
+def _serve(project: Project, location: ServerLocation, models: Models, child: str | None) -> None:
     from dataclasses import replace
 
     from statewright.cli.console.failure import FAILED
@@ -92,37 +92,39 @@ def _serve(project: Project, place: ServerLocation, models: Models, child: str |
     from statewright.observe import configure_logging
 
     catalog = build_catalog(project, models)
-    auth = choose_auth(place)
-    settings = build_server_settings(project, place, auth, drain=DRAIN)
+    auth = choose_auth(location)
+    settings = build_server_settings(project, location, auth, drain=DRAIN)
     limits = replace(build_service_settings(project), drain=DRAIN)
     taking_over = ParentLink(child) if child is not None else None
     is_first = taking_over is None or taking_over.wait_for_turn()
     if taking_over is not None:
         taking_over.exit_with_parent()
-    listening: socket.socket = taking_over.listening if taking_over else open_listening_socket(place.host, place.port)
+    listening: socket.socket = (
+        taking_over.listening if taking_over else open_listening_socket(location.host, location.port)
+    )
     if is_first:
-        announce(socket_url(listening), catalog, place.database, auth)
+        announce(socket_url(listening), catalog, location.database, auth)
     else:
         announce_reload(catalog)
     with configure_logging("console"), configure_logging("console", level="WARNING", loggers=["uvicorn"]):
-        done = run_server(project, catalog, place, settings, limits, listening)
+        done = run_server(project, catalog, location, settings, limits, listening)
     if not done:
         raise SystemExit(FAILED)
 
 
-def choose_auth(place: ServerLocation) -> Auth:
+def choose_auth(location: ServerLocation) -> Auth:
     """Require keys unless the address is a loopback one. Raises UsageError if they are required and none exist."""
     import asyncio
 
     from statewright.cli.console.failure import UsageError
     from statewright.cli.serve.server import has_keys, open_storage
 
-    if place.is_loopback:
+    if location.is_loopback:
         return "none"
-    with open_storage(place) as (_, ledger, _store):
+    with open_storage(location) as (_, ledger, _store):
         if asyncio.run(has_keys(ledger)):
             return "keys"
     raise UsageError(
-        f"Everybody who reaches {place.host} could run this, and there is no key yet. "
-        f"Create one with: statewright keys create NAME --database {place.database}. Or listen on 127.0.0.1."
+        f"Everybody who reaches {location.host} could run this, and there is no key yet. "
+        f"Create one with: statewright keys create NAME --database {location.database}. Or listen on 127.0.0.1."
     )

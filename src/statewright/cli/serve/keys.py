@@ -81,10 +81,10 @@ def ls(
     async def work(ledger: Ledger) -> list[ApiKey]:
         return await list_keys(ledger, (await find_workspace(ledger, workspace)).id)
 
-    found = run_on_ledger(work, database, key_file)
+    records = run_on_ledger(work, database, key_file)
     if json:
-        say(to_json([key_record(one) for one in found]))
-    elif found:
+        say(to_json([key_record(key) for key in records]))
+    elif records:
         titles = ("KEY", "NAME", "BEGINS", "STANDS")
         columns = [
             *(Column(title, keep_words=True) for title in titles),
@@ -93,14 +93,14 @@ def ls(
         ]
         rows = [
             (
-                one.id,
-                one.name,
-                f"{one.prefix}...",
-                key_status(one),
-                ", ".join(one.scopes),
-                format_instant(one.created_at),
+                key.id,
+                key.name,
+                f"{key.prefix}...",
+                key_status(key),
+                ", ".join(key.scopes),
+                format_instant(key.created_at),
             )
-            for one in found
+            for key in records
         ]
         print_table(columns, rows)
     else:

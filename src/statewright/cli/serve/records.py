@@ -31,10 +31,10 @@ def run_on_ledger(
         await ensure_default_workspace(ledger, SystemClock().now())
         return await work(ledger)
 
-    place = _place(database, key_file)
+    location = _place(database, key_file)
     if not make:
-        check_is_database(place.database)
-    with open_storage(place) as (_, ledger, _store):
+        check_is_database(location.database)
+    with open_storage(location) as (_, ledger, _store):
         return asyncio.run(working(ledger))
 
 
@@ -45,16 +45,16 @@ def _place(database: str | None, key_file: Path | None) -> ServerLocation:
     return resolve_location(load_project(Path.cwd()), None, None, database, key_file)
 
 
-async def find_workspace(ledger: Ledger, named: str) -> Workspace:
+async def find_workspace(ledger: Ledger, name: str) -> Workspace:
     """Return a workspace by its slug or id. Raises UsageError with similar names."""
     from statewright.async_futures import aresolve
     from statewright.cli.console.failure import UsageError
     from statewright.errors import suggestion
     from statewright.service.workspaces import list_workspaces
 
-    by_slug = await aresolve(ledger.find(Workspace, where(slug=named), limit=1))
-    found = by_slug[0] if by_slug else await aresolve(ledger.get(Workspace, named))
-    if found is None:
-        known = [one.slug for one in await list_workspaces(ledger)]
-        raise UsageError(f"There is no workspace {named!r}. {suggestion(named, known, noun='Workspaces')}")
-    return found
+    by_slug = await aresolve(ledger.find(Workspace, where(slug=name), limit=1))
+    workspace = by_slug[0] if by_slug else await aresolve(ledger.get(Workspace, name))
+    if workspace is None:
+        slugs = [known_workspace.slug for known_workspace in await list_workspaces(ledger)]
+        raise UsageError(f"There is no workspace {name!r}. {suggestion(name, slugs, noun='Workspaces')}")
+    return workspace

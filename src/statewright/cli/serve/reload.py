@@ -44,8 +44,8 @@ class Reloader:
     def run(self) -> int:
         """Serve until SIGTERM or SIGINT and return the exit code; return at once if the first server cannot start."""
         _require_watchfiles()
-        for one in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(one, self._on_signal)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
         if not self._replace():
             return self._next.stop(self._patience) if self._next is not None else 0
         for changed in self._changes():
@@ -71,7 +71,7 @@ class Reloader:
         if not self._next.wait_until_ready():
             if self._server is not None:
                 self._next.stop(self._patience)
-                say("The server goes on with what it had loaded before.", file=sys.stderr, flush=True)
+                say("The server continues with the code that it loaded before.", file=sys.stderr, flush=True)
             return False
         before, self._server, self._next = self._server, self._next, None
         if before is not None:
@@ -125,8 +125,8 @@ class WatchedFiles:
         project = _project_of(self.folder) if self.target is None else None
         if project is None:
             return set()
-        files = [one.file for one in (*project.graphs.values(), *project.workflows.values())]
-        return {one.resolve() for one in files if one is not None}
+        files = [entry.file for entry in (*project.graphs.values(), *project.workflows.values())]
+        return {entry.resolve() for entry in files if entry is not None}
 
     def display_path(self, path: str) -> str:
         """Return the path of a file relative to the folder."""

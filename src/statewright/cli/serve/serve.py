@@ -68,17 +68,20 @@ def serve(
     require_libraries()
     models = read_models([model] if model is not None else None, base_url)
     project = select_project(target)
-    place = resolve_location(project, host, port, database, key_file)
-    check_auth(place, auth)
+    location = resolve_location(project, host, port, database, key_file)
+    check_auth(location, auth)
     settings = build_server_settings(
-        project, place, auth, read_admin_token(admin_token_env), project.serving.drain or DRAIN
+        project, location, auth, read_admin_token(admin_token_env), project.serving.drain or DRAIN
     )
-    with open_listening_socket(place.host, place.port) as listening, configure_logging(log_format, loggers=_LOGGERS):
+    with (
+        open_listening_socket(location.host, location.port) as listening,
+        configure_logging(log_format, loggers=_LOGGERS),
+    ):
         catalog = build_catalog(project, models)
-        told = {"url": socket_url(listening), "graphs": [one.name for one in catalog.served], "auth": auth}
-        logger.info("The server listens.", extra=told)
-        warn_if_no_keys(place, auth)
-        done = run_server(project, catalog, place, settings, build_service_settings(project), listening)
+        fields = {"url": socket_url(listening), "graphs": [served.name for served in catalog.served], "auth": auth}
+        logger.info("The server listens.", extra=fields)
+        warn_if_no_keys(location, auth)
+        done = run_server(project, catalog, location, settings, build_service_settings(project), listening)
         logger.info("The server has ended.")
     if not done:
         raise SystemExit(FAILED)
@@ -87,14 +90,15 @@ def serve(
 _LOGGERS = ("statewright", "uvicorn")
 
 
-def check_auth(place: ServerLocation, auth: Literal["keys", "none"]) -> None:
+def check_auth(location: ServerLocation, auth: Literal["keys", "none"]) -> None:
     """Raise UsageError if the server would be open to everybody on the network."""
     from statewright.cli.console.failure import UsageError
 
-    if auth == "none" and not place.is_loopback:
+    if auth == "none" and not location.is_loopback:
         raise UsageError(
-            f"With --auth none everybody who reaches {place.host} could run this. Give --auth keys, and create a key: "
-            f"statewright keys create NAME --database {place.database}. Or listen on 127.0.0.1."
+            f"With --auth none everybody who reaches {location.host} could run this. "
+            f"Give --auth keys, and create a key: "
+            f"statewright keys create NAME --database {location.database}. Or listen on 127.0.0.1."
         )
 
 
@@ -108,7 +112,7 @@ def read_admin_token(variable: str | None) -> str | None:
     return token or None
 
 
-def warn_if_no_keys(place: ServerLocation, auth: Literal["keys", "none"]) -> None:
+def warn_if_no_keys(location: ServerLocation, auth: Literal["keys", "none"]) -> None:
     """Log how to create the first key, if keys are required and none exist."""
     import asyncio
 
@@ -116,7 +120,7 @@ def warn_if_no_keys(place: ServerLocation, auth: Literal["keys", "none"]) -> Non
 
     if auth == "none":
         return
-    with open_storage(place) as (_, ledger, _store):
+    with open_storage(location) as (_, ledger, _store):
         if not asyncio.run(has_keys(ledger)):
-            advice = f"statewright keys create NAME --database {place.database}"
-            logger.warning("Nobody has a key yet, and nothing is answered without one.", extra={"make_one": advice})
+            advice = f"statewright keys create NAME --database {location.database}"
+            logger.warning("No API key exists yet, and every request needs one.", extra={"make_one": advice})

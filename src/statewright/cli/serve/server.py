@@ -54,10 +54,10 @@ def resolve_location(
     project: Project, host: str | None, port: int | None, database: str | None, key_file: Path | None
 ) -> ServerLocation:
     """Return the address and database from the command line, else the environment, else the project."""
-    wanted = project.serving
+    serving = project.serving
     return ServerLocation(
-        host=host or wanted.host or HOST,
-        port=next((one for one in (port, wanted.port) if one is not None), PORT),
+        host=host or serving.host or HOST,
+        port=next((number for number in (port, serving.port) if number is not None), PORT),
         database=resolve_database(project, database),
         key_file=key_file,
     )
@@ -70,15 +70,15 @@ def resolve_database(project: Project, database: str | None) -> Path:
     path = locate_database(database).path
     if path is None:
         raise UsageError(
-            f"{MEMORY} keeps nothing, and durable runs must be kept. Name a database with --database PATH."
+            f"{MEMORY} saves nothing, and durable runs must be saved. Name a database with --database PATH."
         )
     return path
 
 
 @contextmanager
-def open_storage(place: ServerLocation) -> Generator[tuple[SqliteSaver, SqliteLedger, SqliteStore]]:
+def open_storage(location: ServerLocation) -> Generator[tuple[SqliteSaver, SqliteLedger, SqliteStore]]:
     """Open saver, ledger and store of a service; the database is created if there is none."""
-    with open_or_create_saver(place.database, place.key_file) as saver:
+    with open_or_create_saver(location.database, location.key_file) as saver:
         yield saver, SqliteLedger(saver.database), SqliteStore(saver.database)
 
 
@@ -94,19 +94,19 @@ def build_spending_limits(project: Project) -> dict[str, SpendingLimits]:
 
 
 def build_server_settings(
-    project: Project, place: ServerLocation, auth: Auth, admin_token: str | None = None, drain: float = 20.0
+    project: Project, location: ServerLocation, auth: Auth, admin_token: str | None = None, drain: float = 20.0
 ) -> ServerSettings:
     """Return the settings of the HTTP server. Raises InvalidConfig."""
-    wanted = project.serving
+    serving = project.serving
     return ServerSettings(
-        host=place.host,
-        port=place.port,
+        host=location.host,
+        port=location.port,
         auth=auth,
         admin_token=admin_token,
-        cors_origins=wanted.cors_origins,
-        allowed_hosts=wanted.allowed_hosts,
+        cors_origins=serving.cors_origins,
+        allowed_hosts=serving.allowed_hosts,
         drain_timeout=drain,
-        **_without_none({name: getattr(wanted, name) for name in _SERVER}),
+        **_without_none({name: getattr(serving, name) for name in _SERVER}),
     )
 
 
@@ -139,14 +139,14 @@ async def prepare_default_workspace(ledger: Ledger, project: Project) -> None:
 async def has_keys(ledger: Ledger) -> bool:
     """Return True if an API key exists that is neither revoked nor expired."""
     now = SystemClock().now()
-    found = await aresolve(ledger.find(ApiKey))
-    return any(one.revoked_at is None and (one.expires_at is None or one.expires_at > now) for one in found)
+    keys = await aresolve(ledger.find(ApiKey))
+    return any(key.revoked_at is None and (key.expires_at is None or key.expires_at > now) for key in keys)
 
 
 def run_server(
     project: Project,
     catalog: Catalog,
-    place: ServerLocation,
+    location: ServerLocation,
     settings: ServerSettings,
     service_settings: ServiceSettings,
     listening: socket.socket,
@@ -158,7 +158,7 @@ def run_server(
 
     metrics, webhooks = Metrics(), WebhookSettings(allow_hosts=project.serving.webhook_hosts)
     with (
-        open_storage(place) as (saver, ledger, store),
+        open_storage(location) as (saver, ledger, store),
         LogCapture(level=logging.INFO) as logs,
         tracing_from_environment() as tracing,
     ):
@@ -191,12 +191,12 @@ def _runs_by_status(ledger: Ledger) -> dict[str, int]:
 @contextmanager
 def _signals_left_to_server() -> Generator[None]:
     """Ignore signals that the server raises again after its own clean shutdown."""
-    before = {one: signal.signal(one, _ignore) for one in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, _ignore) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _ignore(*_: object) -> None: ...

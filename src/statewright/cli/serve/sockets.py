@@ -29,15 +29,15 @@ def open_listening_socket(host: str, port: int) -> socket.socket:
         raise UsageError(
             f"There is no address {host!r}: {error}. Give --host 127.0.0.1, or one of this machine."
         ) from None
-    taken = socket.socket(family, kind, protocol)
+    listening = socket.socket(family, kind, protocol)
     try:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind(address)
-        taken.listen(BACKLOG)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(BACKLOG)
     except OSError as error:
-        taken.close()
+        listening.close()
         raise UsageError(_refused(host, port, error)) from None
-    return taken
+    return listening
 
 
 def _refused(host: str, port: int, error: OSError) -> str:
@@ -45,7 +45,7 @@ def _refused(host: str, port: int, error: OSError) -> str:
         return f"Port {port} of {host} is taken. Stop what listens there, or choose another with --port."
     if error.errno == errno.EACCES:
         return f"Port {port} is only for administrators. Choose one above 1023 with --port."
-    return f"Nobody can listen on {host}, port {port}: {error.strerror}. Give --host 127.0.0.1, or one of this machine."
+    return f"Cannot listen on {host}, port {port}: {error.strerror}. Give --host 127.0.0.1, or one of this machine."
 
 
 def socket_url(listening: socket.socket) -> str:
@@ -67,7 +67,7 @@ class ParentLink:
 
     def __init__(self, numbers: str) -> None:
         """`numbers` are the file descriptors of the listening socket and of the connection, such as `4:5`."""
-        listening, line = (int(one) for one in numbers.split(":"))
+        listening, line = (int(number) for number in numbers.split(":"))
         self.listening = socket.socket(fileno=listening)
         self._line = socket.socket(fileno=line)
 
@@ -75,12 +75,12 @@ class ParentLink:
         """Report that everything is loaded and wait until the previous server has ended. True for the first server."""
         try:
             self._line.sendall(_READY)
-            told = self._line.recv(1)
+            message = self._line.recv(1)
         except OSError:
-            told = b""
-        if not told:
+            message = b""
+        if not message:
             raise SystemExit(0)
-        return told == _FIRST
+        return message == _FIRST
 
     def exit_with_parent(self) -> None:
         """Shut down cleanly when the parent is gone, because nothing else would stop this process."""

@@ -51,9 +51,10 @@ def create(
     async def work(ledger: Ledger) -> Workspace:
         return await create_workspace(ledger, new, SystemClock().now())
 
-    made = run_on_ledger(work, database, key_file, make=True)
+    workspace = run_on_ledger(work, database, key_file, make=True)
     say(
-        f"Created workspace {made.slug}. Create a key for it with: statewright keys create NAME --workspace {made.slug}"
+        f"Created workspace {workspace.slug}. "
+        f"Create a key for it with: statewright keys create NAME --workspace {workspace.slug}"
     )
 
 
@@ -67,15 +68,24 @@ def ls(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyO
     from statewright.cli.serve.records import run_on_ledger
     from statewright.service.workspaces import list_workspaces
 
-    found = run_on_ledger(list_workspaces, database, key_file)
+    records = run_on_ledger(list_workspaces, database, key_file)
     if json:
-        say(to_json([asdict(one) for one in found]))
+        say(to_json([asdict(workspace) for workspace in records]))
         return
     limits = {"max_running": "RUNNING", "starts_per_minute": "STARTS/MIN", "retention_days": "DAYS KEPT"}
-    columns = [Column("SLUG", keep_words=True), Column("NAME"), *(Column(one, right=True) for one in limits.values())]
+    columns = [
+        Column("SLUG", keep_words=True),
+        Column("NAME"),
+        *(Column(workspace, right=True) for workspace in limits.values()),
+    ]
     rows = [
-        (one.slug, one.name, *(getattr(one, limit) or "" for limit in limits), format_instant(one.created_at))
-        for one in found
+        (
+            workspace.slug,
+            workspace.name,
+            *(getattr(workspace, limit) or "" for limit in limits),
+            format_instant(workspace.created_at),
+        )
+        for workspace in records
     ]
     print_table([*columns, Column("CREATED", keep_words=True)], rows)
 
@@ -87,15 +97,22 @@ def spending(json: JsonOption = False, database: DatabaseOption = None, key_file
     from statewright.cli.console.values import to_json
     from statewright.cli.serve.records import run_on_ledger
 
-    found = run_on_ledger(_spending, database, key_file)
+    reports = run_on_ledger(_spending, database, key_file)
     if json:
-        say(to_json(found))
+        say(to_json(reports))
         return
     columns = [Column("SLUG", keep_words=True), Column("DAY", keep_words=True)]
     columns += [Column(name, right=True) for name in ("REQUESTS", "TOKENS", "COST")]
     rows = [
-        (one["slug"], one["day"], one["requests"], one["tokens"], f"${one['cost']:.4f}", _limits_line(one))
-        for one in found
+        (
+            report["slug"],
+            report["day"],
+            report["requests"],
+            report["tokens"],
+            f"${report['cost']:.4f}",
+            _limits_line(report),
+        )
+        for report in reports
     ]
     print_table([*columns, Column("LIMITS")], rows)
 
@@ -110,21 +127,21 @@ async def _spending(ledger: Ledger) -> list[dict[str, Any]]:
     from statewright.service.spending import Spending
     from statewright.service.workspaces import list_workspaces
 
-    known = Spending(ledger, SystemClock(), build_spending_limits(load_project(Path.cwd())))
-    found: list[dict[str, Any]] = []
+    tracker = Spending(ledger, SystemClock(), build_spending_limits(load_project(Path.cwd())))
+    reports: list[dict[str, Any]] = []
     for workspace in await list_workspaces(ledger):
-        report = await known.report(workspace.id)
-        told = {**asdict(report.spent), "tokens": report.spent.tokens, "ends_at": report.spent.ends_at}
+        report = await tracker.report(workspace.id)
+        spent = {**asdict(report.spent), "tokens": report.spent.tokens, "ends_at": report.spent.ends_at}
         limits = asdict(report.limits) if report.limits is not None else None
-        found.append({"slug": workspace.slug, **told, "limits": limits, "reached": report.reached})
-    return found
+        reports.append({"slug": workspace.slug, **spent, "limits": limits, "reached": report.reached})
+    return reports
 
 
-def _limits_line(told: Mapping[str, Any]) -> str:
+def _limits_line(report: Mapping[str, Any]) -> str:
     """Return the limits of a workspace on one line, marking the one that is used up."""
-    limits: Mapping[str, float | None] = told["limits"] or {}
+    limits: Mapping[str, float | None] = report["limits"] or {}
     return ", ".join(
-        f"{name} {most:.10g}{' (used up)' if name == told['reached'] else ''}"
+        f"{name} {most:.10g}{' (used up)' if name == report['reached'] else ''}"
         for name, most in limits.items()
         if most is not None
     )

@@ -26,7 +26,7 @@ def task_label(task: Task) -> str:
 
 def _due(saved: SavedCheckpoint) -> list[Task]:
     checkpoint = saved.checkpoint
-    due = [*checkpoint.frontier, *(held.task for held in checkpoint.held)]
+    due = [*checkpoint.frontier, *(deferred.task for deferred in checkpoint.held)]
     return [task for task in due if task.id not in saved.pending.completed]
 
 
@@ -62,7 +62,7 @@ def checkpoint_record(saved: SavedCheckpoint) -> dict[str, Any]:
         "run": saved.run_id,
         "nodes": list(saved.metadata.get("nodes", ())),
         "next": due_nodes(saved),
-        "questions": [question_record(one) for one in saved.pending.open],
+        "questions": [question_record(question) for question in saved.pending.open],
         **({"errors": dict(saved.pending.errors)} if saved.pending.errors else {}),
         **({"graph_version": saved.graph_version} if saved.graph_version is not None else {}),
         **({"metadata": metadata} if metadata else {}),

@@ -55,16 +55,16 @@ def named_checkpoint(saver: Checkpointer, thread: str, branch: str, name: str) -
     from statewright.cli.db.database import find_checkpoint
 
     is_step = name.isdecimal() and len(name) < 10
-    named: Any = {"step": int(name)} if is_step else {"checkpoint": name}
-    return find_checkpoint(saver, thread, branch, **named)
+    selector: Any = {"step": int(name)} if is_step else {"checkpoint": name}
+    return find_checkpoint(saver, thread, branch, **selector)
 
 
 def diff_record(before: SavedCheckpoint, after: SavedCheckpoint) -> dict[str, Any]:
     """Return the differences as data. A side in which a field is absent is left out."""
     from statewright.cli.threads.describe import checkpoint_record
 
-    shown = ("checkpoint", "branch", "step", "next")
-    sides = [{name: checkpoint_record(one)[name] for name in shown} for one in (before, after)]
+    names = ("checkpoint", "branch", "step", "next")
+    sides = [{name: checkpoint_record(saved)[name] for name in names} for saved in (before, after)]
     values: dict[str, dict[str, Any]] = {}
     for key, was, now in iter_changes(before, after):
         values[key] = {**({"before": was[0]} if was else {}), **({"after": now[0]} if now else {})}
@@ -78,7 +78,7 @@ def iter_changes(before: SavedCheckpoint, after: SavedCheckpoint) -> Iterator[tu
 
     old, new = jsonable(before.checkpoint.values), jsonable(after.checkpoint.values)
     # Compared as text, because 1, 1.0 and True are equal in Python.
-    texts = ({key: to_json(value) for key, value in one.items()} for one in (old, new))
+    texts = ({key: to_json(value) for key, value in values.items()} for values in (old, new))
     for key in diff_of(*texts):
         yield key, [old[key]] if key in old else [], [new[key]] if key in new else []
 
@@ -89,8 +89,10 @@ def _print(before: SavedCheckpoint, after: SavedCheckpoint) -> None:
     from statewright.cli.console.printing import console
 
     terminal = console(highlight=False)
-    for sign, one, style in (("-", before, "red"), ("+", after, "green")):
-        terminal.print(Text(f"{sign} step {one.checkpoint.step}  {one.id}  {one.line.branch}", style), soft_wrap=True)
+    for sign, saved, style in (("-", before, "red"), ("+", after, "green")):
+        terminal.print(
+            Text(f"{sign} step {saved.checkpoint.step}  {saved.id}  {saved.line.branch}", style), soft_wrap=True
+        )
     count = 0
     for key, was, now in iter_changes(before, after):
         count += 1
@@ -106,7 +108,7 @@ def diff_lines(was: list[Any], now: list[Any]) -> list[str]:
     """Return the diff of a value, line by line, with two lines of context."""
     from statewright.cli.console.values import to_json
 
-    old, new = (to_json(one[0]).splitlines() if one else [] for one in (was, now))
+    old, new = (to_json(values[0]).splitlines() if values else [] for values in (was, now))
     lines = list(difflib.unified_diff(old, new, n=2, lineterm=""))[2:]
     return ["..." if line.startswith("@@") else line for line in lines if not _is_first_place(line)]
 

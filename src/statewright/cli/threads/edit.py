@@ -46,8 +46,8 @@ def fork(
             head = make_placeholder_graph(saver, saved.graph_version).fork(config, branch=branch)
             return f"{saved.checkpoint.step} ({saved.id}) as {head['configurable']['checkpoint_id']}"
 
-        told = with_stand_ins(saver.serde, forked)  # the state itself is not touched
-    say(f"Branch {branch!r} of thread {thread!r} begins at step {told}.")
+        position = with_stand_ins(saver.serde, forked)  # the state itself is not touched
+    say(f"Branch {branch!r} of thread {thread!r} begins at step {position}.")
     options = (*locate_database(database, key_file).options, "--branch", branch)
     if workspace == DEFAULT_WORKSPACE:  # the command line runs no graph in another one
         say(f"Continue it with: {SavedRun(thread=thread, target=graph or 'FILE.py', options=options).resume_command()}")

@@ -81,12 +81,12 @@ def import_(
     if not file.exists():
         raise UsageError(f"There is no file {str(file)!r}. Give one that `statewright threads export` wrote.")
     check_is_database(file)
-    place = locate_database(database).path
-    if place is None:
+    path = locate_database(database).path
+    if path is None:
         raise UsageError("There is no database to import into. Name one with --database PATH.")
     with (
         _open_export(file, key_file) as source,
-        open_or_create_saver(place, key_file, serde=source.serde) as database_saver,
+        open_or_create_saver(path, key_file, serde=source.serde) as database_saver,
         pointing_to_graph(source.serde, graph),
     ):
         target = saver_for_workspace(database_saver, workspace)

@@ -93,7 +93,7 @@ def _print(saved: SavedCheckpoint, status: str | None, branches: Sequence[str], 
         ("branches", ", ".join(branches)),
         ("next", ", ".join(due_nodes(saved)) or "nothing"),
         ("held by", _holder(lease)),
-        *(("waits for", format_question(one)) for one in saved.pending.open),
+        *(("waits for", format_question(question)) for question in saved.pending.open),
         *(("error", error) for error in saved.pending.errors.values()),
     ]
     print_fields(fields)
@@ -127,11 +127,11 @@ def ls(
     from statewright.cli.db.database import open_workspace_saver
 
     with open_workspace_saver(workspace, database, key_file) as saver:
-        found = thread_records(saver, prefix, limit)
+        records = thread_records(saver, prefix, limit)
     if json:
-        say(to_json(found))
-    elif found:
-        _print_threads(found)
+        say(to_json(records))
+    elif records:
+        _print_threads(records)
     else:
         say(f"There are no threads whose ids begin with {prefix!r}." if prefix else "There are no threads.")
 
@@ -163,7 +163,7 @@ def _thread_summary(saver: SqliteSaver, thread: str) -> dict[str, Any]:
     return {"status": status, "step": head.checkpoint.step, "next": due_nodes(head)}
 
 
-def _print_threads(found: list[dict[str, Any]]) -> None:
+def _print_threads(records: list[dict[str, Any]]) -> None:
     from statewright.cli.console.table import Column, format_instant, print_table
 
     columns = (
@@ -175,13 +175,13 @@ def _print_threads(found: list[dict[str, Any]]) -> None:
     )
     rows = [
         (
-            one["thread"],
-            one["status"],
-            _step_cell(one["step"]),
-            ", ".join(one["next"]),
-            format_instant(one["changed_at"]),
+            record["thread"],
+            record["status"],
+            _step_cell(record["step"]),
+            ", ".join(record["next"]),
+            format_instant(record["changed_at"]),
         )
-        for one in found
+        for record in records
     ]
     print_table(columns, rows)
 
@@ -217,17 +217,17 @@ def history(
     with open_workspace_saver(workspace, database, key_file) as saver, pointing_to_graph(saver.serde, graph):
         allow_types(saver, graph)
         if json:
-            found = read_history(saver, thread, branch, limit)
+            checkpoints = read_history(saver, thread, branch, limit)
         else:  # values are not shown, so their types need not be known
             # One more than is shown, because the previous checkpoint records which agent ran.
             more = limit + 1 if limit is not None else None
-            found = with_stand_ins(saver.serde, lambda: read_history(saver, thread, branch, more))
+            checkpoints = with_stand_ins(saver.serde, lambda: read_history(saver, thread, branch, more))
     if json:
         from statewright.cli.threads.describe import checkpoint_record
 
-        say(to_json([{**checkpoint_record(one), "values": one.checkpoint.values} for one in found]))
+        say(to_json([{**checkpoint_record(saved), "values": saved.checkpoint.values} for saved in checkpoints]))
     else:
-        _print_history(found, limit)
+        _print_history(checkpoints, limit)
 
 
 def read_history(saver: Checkpointer, thread: str, branch: str | None, limit: int | None) -> Sequence[SavedCheckpoint]:
@@ -241,12 +241,12 @@ def read_history(saver: Checkpointer, thread: str, branch: str | None, limit: in
     return resolve(saver.history(thread, branch=branch, limit=limit))
 
 
-def _print_history(found: Sequence[SavedCheckpoint], limit: int | None) -> None:
+def _print_history(checkpoints: Sequence[SavedCheckpoint], limit: int | None) -> None:
     from statewright.cli.console.table import Column, format_instant, print_table
     from statewright.cli.threads.describe import due_tasks
 
-    by_id = {one.id: one for one in found}
-    several = len({one.line.branch for one in found[:limit]}) > 1
+    by_id = {saved.id: saved for saved in checkpoints}
+    several = len({saved.line.branch for saved in checkpoints[:limit]}) > 1
     columns = [
         Column("STEP", keep_words=True, right=True),
         Column("CHECKPOINT", keep_words=True),
@@ -257,14 +257,14 @@ def _print_history(found: Sequence[SavedCheckpoint], limit: int | None) -> None:
     ]
     rows = [
         (
-            one.checkpoint.step,
-            one.id,
-            *([one.line.branch] if several else []),
-            _ran(one, by_id.get(one.parent_id) if one.parent_id is not None else None),
-            ", ".join(due_tasks(one)),
-            format_instant(one.created_at)[5:],
+            saved.checkpoint.step,
+            saved.id,
+            *([saved.line.branch] if several else []),
+            _ran(saved, by_id.get(saved.parent_id) if saved.parent_id is not None else None),
+            ", ".join(due_tasks(saved)),
+            format_instant(saved.created_at)[5:],
         )
-        for one in found[:limit]
+        for saved in checkpoints[:limit]
     ]
     print_table(columns, rows)
 

@@ -61,7 +61,7 @@ def transfer_thread(source: Checkpointer, thread_id: str, target: Checkpointer, 
 
 def _changed_at(source: Checkpointer, thread_id: str) -> datetime:
     entries: Sequence[ThreadEntry] = resolve(source.threads(prefix=thread_id))
-    return next((one.changed_at for one in entries if one.thread_id == thread_id), datetime.now(UTC))
+    return next((entry.changed_at for entry in entries if entry.thread_id == thread_id), datetime.now(UTC))
 
 
 def _restore_changed_time(target: Checkpointer, to: str, at: datetime) -> None:
@@ -88,40 +88,40 @@ def _in_order(
 
     The head of each branch comes last, so that it becomes the head of the new branch.
     """
-    listed = list(_checkpoint_refs(source, thread_id, namespace))  # the newest first
+    refs = list(_checkpoint_refs(source, thread_id, namespace))  # the newest first
     branches: Sequence[str] = resolve(source.branches(thread_id, namespace=namespace))
     heads = {
         head.id for name in branches if (head := resolve(source.load(thread_id, namespace=namespace, branch=name)))
     }
-    order = deque(_ordered(list(reversed(listed)), heads))
+    order = deque(_ordered(list(reversed(refs)), heads))
     read: dict[CheckpointId, SavedCheckpoint] = {}
     last: dict[str, SavedCheckpoint] = {}
-    for saved in _pages(source, thread_id, namespace, [place.id for place in listed]):
-        known = last.get(saved.line.branch)
-        if known is not None and known.id == saved.id:
+    for saved in _pages(source, thread_id, namespace, [ref.id for ref in refs]):
+        latest = last.get(saved.line.branch)
+        if latest is not None and latest.id == saved.id:
             last[saved.line.branch] = saved  # read again as the first checkpoint of the next page
             continue
         read[saved.id] = saved
         while order and order[0].id in read:
-            place = order.popleft()
-            one = read.pop(place.id)
-            before = last.get(place.branch)
-            if place.parent is not None and (before is None or before.id != place.parent):  # it forks
-                before = resolve(source.load(thread_id, namespace=namespace, checkpoint_id=place.parent))
-            yield one, before if place.parent is not None else None
-            last[place.branch] = one
+            ref = order.popleft()
+            checkpoint = read.pop(ref.id)
+            before = last.get(ref.branch)
+            if ref.parent is not None and (before is None or before.id != ref.parent):  # it forks
+                before = resolve(source.load(thread_id, namespace=namespace, checkpoint_id=ref.parent))
+            yield checkpoint, before if ref.parent is not None else None
+            last[ref.branch] = checkpoint
 
 
 def _checkpoint_refs(source: Checkpointer, thread_id: str, namespace: str) -> Iterator[_CheckpointRef]:
     """Yield the checkpoints of a namespace, newest first. A parent that was pruned becomes None."""
-    found = [
-        _CheckpointRef(one.id, one.parent_id, one.line.branch)
+    refs = [
+        _CheckpointRef(saved.id, saved.parent_id, saved.line.branch)
         for page in listed_pages(source, thread_id, namespace)
-        for one in page
+        for saved in page
     ]
-    known = {place.id for place in found}
-    for place in found:
-        yield place if place.parent in known else place._replace(parent=None)
+    ids = {ref.id for ref in refs}
+    for ref in refs:
+        yield ref if ref.parent in ids else ref._replace(parent=None)
 
 
 def listed_pages(source: Checkpointer, thread_id: str, namespace: str) -> Iterator[Sequence[SavedCheckpoint]]:
@@ -133,16 +133,16 @@ def listed_pages(source: Checkpointer, thread_id: str, namespace: str) -> Iterat
 
 
 def _pages(
-    source: Checkpointer, thread_id: str, namespace: str, listed: Sequence[CheckpointId]
+    source: Checkpointer, thread_id: str, namespace: str, ids: Sequence[CheckpointId]
 ) -> Iterator[SavedCheckpoint]:
     """Yield the listed checkpoints, oldest first, page by page, so that a long history never is in memory as a whole.
 
     A page begins with the last checkpoint of the previous one, because only checkpoints read together share values.
     """
-    for start in reversed(range(0, len(listed), PAGE)):
-        size = min(PAGE + 1, len(listed) - start)
+    for start in reversed(range(0, len(ids), PAGE)):
+        size = min(PAGE + 1, len(ids) - start)
         if start:
-            page = resolve(source.history(thread_id, namespace=namespace, before=listed[start - 1], limit=size))
+            page = resolve(source.history(thread_id, namespace=namespace, before=ids[start - 1], limit=size))
         else:
             page = resolve(source.history(thread_id, namespace=namespace, limit=size))
         yield from reversed(page)
@@ -150,15 +150,15 @@ def _pages(
 
 def _ordered(places: Sequence[_CheckpointRef], heads: set[CheckpointId]) -> Iterator[_CheckpointRef]:
     """Sort checkpoints topologically: parents first and heads last, even if the clock was set back."""
-    rank = {place.id: number for number, place in enumerate(places)}
+    rank = {ref.id: number for number, ref in enumerate(places)}
     needs: dict[int, int] = {}
     followers: dict[int, list[int]] = {}
-    for number, place in enumerate(places):
-        wanted = {rank[place.parent]} if place.parent is not None else set[int]()
-        if place.id in heads:
-            wanted |= {rank[one.id] for one in places if one.branch == place.branch and one.id != place.id}
-        needs[number] = len(wanted)
-        for one in wanted:
+    for number, ref in enumerate(places):
+        prerequisites = {rank[ref.parent]} if ref.parent is not None else set[int]()
+        if ref.id in heads:
+            prerequisites |= {rank[one.id] for one in places if one.branch == ref.branch and one.id != ref.id}
+        needs[number] = len(prerequisites)
+        for one in prerequisites:
             followers.setdefault(one, []).append(number)
     ready = [number for number, count in needs.items() if not count]
     heapq.heapify(ready)
@@ -222,7 +222,7 @@ class _Writer:
         self.flush()
         self.owns = True
         line = saved.line._replace(thread_id=self._to)  # of any branch: that of the first may be gone, or never was
-        for (run, namespace, at), group in groupby(events, lambda one: (one.run_id, one.namespace, one.at)):
+        for (run, namespace, at), group in groupby(events, lambda entry: (entry.run_id, entry.namespace, entry.at)):
             log = Log(run, at or saved.created_at, tuple(_entry(event) for event in group))
             if namespace:
                 self._commit_temporary(BranchKey(self._to, namespace), run, log.at, log)
@@ -284,7 +284,9 @@ def _change(before: Any, after: Any) -> Any:
     if type(before) is not list or type(after) is not list:
         return after
     old, new = cast("list[Any]", before), cast("list[Any]", after)
-    if len(old) > len(new) or any(one is not other for one, other in zip(old, new, strict=False)):
+    if len(old) > len(new) or any(
+        before_item is not after_item for before_item, after_item in zip(old, new, strict=False)
+    ):
         return new
     return Added(new[len(old) :])
 

@@ -13,14 +13,14 @@ from statewright.errors import InvalidConfig, ModelError
 from statewright.models import ChatModel
 
 
-def prepare_network(found: Agent | Network[Any], models: Models | None, file: Path) -> Network[Any]:
+def prepare_network(target: Agent | Network[Any], models: Models | None, file: Path) -> Network[Any]:
     """Return the network to run; a single agent becomes a network. With `models=None` no model is connected.
 
     Raises UsageError for an agent without a model, or with one that cannot be connected.
     """
-    if isinstance(found, Agent):
-        return (found if models is None else _agent_with(found, models, file)).alone()
-    return found if models is None else _network_with(found, models, file)
+    if isinstance(target, Agent):
+        return (target if models is None else _agent_with(target, models, file)).alone()
+    return target if models is None else _network_with(target, models, file)
 
 
 def _agent_with(agent: Agent, models: Models, file: Path) -> Agent:
@@ -43,7 +43,9 @@ def _network_with(network: Network[Any], models: Models, file: Path) -> Network[
     everybody = _connect(models.default, models, file) if models.default is not None else None
     by_agent = {name: _connect(model, models, file) for name, model in models.by_name.items()}
     chosen = network.with_models(everybody, **by_agent)
-    lacking = [one.name for one in network.agents.values() if one.model is None and chosen.model_for(one) is None]
+    lacking = [
+        agent.name for agent in network.agents.values() if agent.model is None and chosen.model_for(agent) is None
+    ]
     if lacking and network.default_model is None:
         usual = _project_default(file)
         if usual is None:
@@ -52,7 +54,7 @@ def _network_with(network: Network[Any], models: Models, file: Path) -> Network[
                 f"e.g. --model openai:gpt-5."
             )
         chosen = chosen.with_models(**dict.fromkeys(lacking, usual))
-    _check([*(one for one in network.agents.values() if chosen.model_for(one) is None), chosen])
+    _check([*(agent for agent in network.agents.values() if chosen.model_for(agent) is None), chosen])
     return chosen
 
 
@@ -69,17 +71,17 @@ def _project_default(file: Path) -> ChatModel | None:
     from statewright.workflow.states.models import ModelNames
 
     project = load_project(file)
-    found = ModelNames(project.models, project.defaults.provider).find(project.defaults.model)
+    source = ModelNames(project.models, project.defaults.provider).find(project.defaults.model)
     try:
-        return found.model if found is not None else None
+        return source.model if source is not None else None
     except ModelError as error:
         raise UsageError(message_of(error)) from error
 
 
-def _check(those: Iterable[Agent | Network[Any]]) -> None:
+def _check(owners: Iterable[Agent | Network[Any]]) -> None:
     """Connect models that are given by name, so that a missing key is reported before anything runs."""
     try:
-        for one in those:
-            _ = one.chat_model if isinstance(one, Agent) else one.default_chat_model
+        for owner in owners:
+            _ = owner.chat_model if isinstance(owner, Agent) else owner.default_chat_model
     except (ModelError, InvalidConfig) as error:
         raise UsageError(message_of(error)) from error

@@ -56,7 +56,7 @@ def _checked_all(target: str, *, is_single: bool) -> list[CompiledGraph | None]:
     except UsageError as error:  # the file cannot be imported
         warn(f"Error: {error}")
         return [None]
-    return [_checked(one) for one in targets]
+    return [_checked(checked_target) for checked_target in targets]
 
 
 def _checked(target: str) -> CompiledGraph | None:

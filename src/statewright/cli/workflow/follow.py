@@ -65,14 +65,14 @@ RunEnd = tuple[Any, Sequence[Interrupt]]
 """The state of an idle run, and its open interrupts."""
 
 
-def follow(app: CompiledGraph, given: Any, config: dict[str, Any]) -> RunEnd:
+def follow(app: CompiledGraph, run_input: Any, config: dict[str, Any]) -> RunEnd:
     """Run a graph until it is idle, showing its progress on a terminal."""
     from statewright.cli.console.progress import Progress
 
     state: Any = None
     questions: Sequence[Interrupt] = ()
     with Progress() as progress:
-        for mode, part in app.stream(given, config, stream_mode=[*progress.modes, "values"], durability="sync"):
+        for mode, part in app.stream(run_input, config, stream_mode=[*progress.modes, "values"], durability="sync"):
             if mode != "values":
                 progress.take(part)
             elif isinstance(part, dict) and INTERRUPT in part:
@@ -131,7 +131,7 @@ def _hints(saved: SavedRun | None, what: str) -> list[str]:
 
 
 def _exit_waiting(questions: Sequence[Interrupt], saved: SavedRun | None) -> NoReturn:
-    lines = ["The run waits for answers:", *(f"  {format_question(one)}" for one in questions)]
+    lines = ["The run waits for answers:", *(f"  {format_question(text)}" for text in questions)]
     if saved is not None:
         lines += ["Continue with:", *(f"  {line}" for line in resume_commands(questions, saved))]
         lines += ["Inspect it with:", f"  {saved.show_command}"] if saved.is_ours else []
@@ -150,13 +150,17 @@ def format_question(question: Interrupt) -> str:
 
 def resume_commands(questions: Sequence[Interrupt], saved: SavedRun) -> list[str]:
     """Return the command lines that resume a waiting run."""
-    asked = [one for one in questions if one.kind == "question"]
+    open_questions = [question for question in questions if question.kind == "question"]
     single = len(questions) == 1
-    answers = [word for one in asked for word in ("--answer", "VALUE" if single else f"{one.id}=VALUE")]
-    events = sorted({one.event for one in questions if one.event is not None})
+    answers = [
+        word for question in open_questions for word in ("--answer", "VALUE" if single else f"{question.id}=VALUE")
+    ]
+    events = sorted({question.event for question in questions if question.event is not None})
     lines = [saved.resume_command(*answers)] if answers else []
     lines += [saved.resume_command("--event", f"{event}=JSON") for event in events]
-    return [*lines, saved.resume_command("--due")] if any(one.due_at is not None for one in questions) else lines
+    return (
+        [*lines, saved.resume_command("--due")] if any(question.due_at is not None for question in questions) else lines
+    )
 
 
 def _exit_failed(error: Exception, saved: SavedRun | None, *, show_traceback: bool) -> NoReturn:

@@ -33,16 +33,16 @@ def read_input(inputs: Sequence[str], option: str = "--input") -> Any:
     return merged
 
 
-def check_fields(app: CompiledGraph, given: Any) -> None:
+def check_fields(app: CompiledGraph, run_input: Any) -> None:
     """Raise UsageError for an input with an unknown field, which a run would only warn about."""
-    if problem := app.program.start.updates.unknown_in(given):
+    if problem := app.program.start.updates.unknown_in(run_input):
         raise UsageError(problem)
 
 
 def read_message(inputs: Sequence[str]) -> Message:
     """Return the message for an agent: text, or the contents of `@FILE`. Raises UsageError."""
     if len(inputs) != 1:
-        raise UsageError(f"An agent is told one thing, and --input was given {len(inputs)} times. Give --input TEXT.")
+        raise UsageError(f"An agent takes one message, and --input was given {len(inputs)} times. Give --input TEXT.")
     text = inputs[0]
     return Message(_content(Path(text[1:])) if text.startswith("@") else text)
 

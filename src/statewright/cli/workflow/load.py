@@ -53,13 +53,13 @@ def load(target: str, models: Models) -> Loaded:
 
     Raises UsageError, also for a model that cannot be connected, and InvalidGraph.
     """
-    found, left = _resolve(target, models)
-    if left != NO_MODELS and isinstance(found, CompiledGraph | StateGraph):
+    loaded, left = _resolve(target, models)
+    if left != NO_MODELS and isinstance(loaded, CompiledGraph | StateGraph):
         raise UsageError(
             f"{target} is a graph whose code has chosen its models. --model is for workflows in YAML, agents and "
             f"networks, and functions with a parameter `model` that make a graph."
         )
-    return _compile(found, left, target)
+    return _compile(loaded, left, target)
 
 
 def graphs_in(target: str) -> list[str]:
@@ -79,8 +79,8 @@ def load_served(target: str, module: ModuleType, models: Models) -> CompiledGrap
 
     Raises UsageError and InvalidGraph.
     """
-    found, left = _resolve_in(vars(module), target, models)
-    return _compile(found, left, module.__file__ or target).app
+    loaded, left = _resolve_in(vars(module), target, models)
+    return _compile(loaded, left, module.__file__ or target).app
 
 
 def served_names(module: ModuleType) -> dict[str, str]:
@@ -91,7 +91,7 @@ def served_names(module: ModuleType) -> dict[str, str]:
     """
     graphs = _distinct(module, _is_graph)
     usual = next((key for key in DEFAULT_NAMES if key in graphs), None)
-    ready = [key for key, one in graphs.items() if key == usual or not isinstance(one, StateGraph)]
+    ready = [key for key, graph in graphs.items() if key == usual or not isinstance(graph, StateGraph)]
     chosen = ready or list(graphs) or list(_distinct(module, _is_agent))
     first = next((key for key in DEFAULT_NAMES if key in chosen), chosen[0] if len(chosen) == 1 else None)
     if module.__name__ in chosen:
@@ -101,20 +101,20 @@ def served_names(module: ModuleType) -> dict[str, str]:
 
 def _distinct(module: ModuleType, is_wanted: Callable[[object], bool]) -> dict[str, Any]:
     """Return the matching values of a module by their first names."""
-    found: dict[int, tuple[str, Any]] = {}
-    for key, one in vars(module).items():
-        if is_wanted(one):
-            found.setdefault(id(one), (key, one))
-    return dict(found.values())
+    by_id: dict[int, tuple[str, Any]] = {}
+    for key, value in vars(module).items():
+        if is_wanted(value):
+            by_id.setdefault(id(value), (key, value))
+    return dict(by_id.values())
 
 
-def _compile(found: Found, models: Models | None, target: str) -> Loaded:
-    if not isinstance(found, CompiledGraph | StateGraph):
+def _compile(loaded: Found, models: Models | None, target: str) -> Loaded:
+    if not isinstance(loaded, CompiledGraph | StateGraph):
         from statewright.cli.workflow.agents import prepare_network
 
-        network = prepare_network(found, models, Path(target.partition(":")[0]))
+        network = prepare_network(loaded, models, Path(target.partition(":")[0]))
         return Loaded(network.compile(), network)
-    return Loaded(found.compile() if isinstance(found, StateGraph) else found)
+    return Loaded(loaded.compile() if isinstance(loaded, StateGraph) else loaded)
 
 
 def has_durable_saver(app: CompiledGraph) -> bool:
@@ -137,16 +137,16 @@ def _resolve(target: str, models: Models) -> tuple[Found, Models]:
 
 def _resolve_in(names: Mapping[str, Any], target: str, models: Models) -> tuple[Found, Models]:
     file, _, name = target.partition(":")
-    graphs: dict[str, Any] = {key: one for key, one in names.items() if _is_graph(one)}
-    agents = {key: one for key, one in names.items() if _is_agent(one)}
+    graphs: dict[str, Any] = {key: value for key, value in names.items() if _is_graph(value)}
+    agents = {key: value for key, value in names.items() if _is_agent(value)}
     if not name:
         return _single(file, graphs or agents), models
-    found = {**graphs, **agents}
-    if name not in found and inspect.isfunction(names.get(name)):
+    candidates = {**graphs, **agents}
+    if name not in candidates and inspect.isfunction(names.get(name)):
         return _call_factory(target, names[name], models)
-    if name not in found:
-        raise UsageError(f"{file} has no graph {name!r}. " + suggestion(name, found, noun="Graphs"))
-    return found[name], models
+    if name not in candidates:
+        raise UsageError(f"{file} has no graph {name!r}. " + suggestion(name, candidates, noun="Graphs"))
+    return candidates[name], models
 
 
 def _single(file: str, graphs: Mapping[str, Any]) -> Found:
@@ -161,52 +161,52 @@ def _single(file: str, graphs: Mapping[str, Any]) -> Found:
     return usual[0] if usual else next(iter(graphs.values()))
 
 
-def _is_graph(one: object) -> bool:
-    return isinstance(one, CompiledGraph | StateGraph) or _is_of(one, "Network")
+def _is_graph(value: object) -> bool:
+    return isinstance(value, CompiledGraph | StateGraph) or _is_of(value, "Network")
 
 
-def _is_agent(one: object) -> bool:
-    return _is_of(one, "Agent")
+def _is_agent(value: object) -> bool:
+    return _is_of(value, "Agent")
 
 
-def _is_of(one: object, name: str) -> bool:
+def _is_of(value: object, name: str) -> bool:
     """Return True for an agent or a network. There can be none while their package is not imported."""
     package = sys.modules.get("statewright.agents")
-    return package is not None and isinstance(one, getattr(package, name))
+    return package is not None and isinstance(value, getattr(package, name))
 
 
 def _call_factory(target: str, function: Any, models: Models) -> tuple[Found, Models]:
     takes_model = "model" in inspect.signature(function).parameters and models.default is not None
-    given = {"model": models.connect(models.default)} if takes_model and models.default is not None else {}
+    arguments = {"model": models.connect(models.default)} if takes_model and models.default is not None else {}
     try:
-        inspect.signature(function).bind(**given)
+        inspect.signature(function).bind(**arguments)
     except TypeError as error:
         raise UsageError(
             f"The function {target} cannot be called: {error}. It may have one parameter, `model`, for --model."
         ) from None
     try:
-        found = function(**given)
+        result = function(**arguments)
     except Exception as error:
         raise UsageError(f"The function {target} failed: {type(error).__name__}: {error}") from error
-    if not (_is_graph(found) or _is_agent(found)):
-        raise UsageError(f"The function {target} made {found!r}. Let it return a graph, an agent or a network.")
-    return found, NO_MODELS if takes_model else models
+    if not (_is_graph(result) or _is_agent(result)):
+        raise UsageError(f"The function {target} made {result!r}. Let it return a graph, an agent or a network.")
+    return result, NO_MODELS if takes_model else models
 
 
 # -- importing files and modules
 
 
-def import_target(named: str) -> ModuleType:
+def import_target(name: str) -> ModuleType:
     """Import a file as a module that can import its neighbours, or a module by name from the current folder.
 
     A file that has been imported before is not executed again.
 
     Raises UsageError with the line of the file that failed.
     """
-    path = Path(named)
-    if not path.exists() and path.suffix != ".py" and all(part.isidentifier() for part in named.split(".")):
+    path = Path(name)
+    if not path.exists() and path.suffix != ".py" and all(part.isidentifier() for part in name.split(".")):
         sys.path.insert(0, str(Path.cwd()))
-        return _import(lambda: importlib.import_module(named), path)
+        return _import(lambda: importlib.import_module(name), path)
     if not path.is_file():
         raise UsageError(f"There is no file {str(path)!r}. Give the path of a Python file that holds a graph.")
     if path.suffix != ".py":
@@ -215,15 +215,15 @@ def import_target(named: str) -> ModuleType:
     return _import(lambda: _from_file(path), path)
 
 
-def import_from_folder(folder: Path, named: str) -> ModuleType:
+def import_from_folder(folder: Path, name: str) -> ModuleType:
     """Import a module of a project: `file.py` relative to its folder, or a module name.
 
     Raises UsageError, like `import_target`.
     """
-    if named.endswith(".py"):
-        return import_target(str(folder / named))
+    if name.endswith(".py"):
+        return import_target(str(folder / name))
     sys.path.insert(0, str(folder.resolve()))
-    return _import(lambda: importlib.import_module(named), Path(named))
+    return _import(lambda: importlib.import_module(name), Path(name))
 
 
 def _from_file(path: Path) -> ModuleType:

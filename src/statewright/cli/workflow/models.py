@@ -33,9 +33,9 @@ class Models:
     def options(self) -> tuple[str, ...]:
         """The options as words of a command line."""
         for_one = [f"{name}={model}" for name, model in self.by_name.items()]
-        named = [*([self.default] if self.default is not None else []), *for_one]
+        values = [*([self.default] if self.default is not None else []), *for_one]
         url = ("--base-url", self.base_url) if self.base_url is not None else ()
-        return (*(word for one in named for word in ("--model", one)), *url)
+        return (*(word for value in values for word in ("--model", value)), *url)
 
     def connect(self, name: str, project: Project | None = None) -> ChatModel:
         """Connect a model by its name, which may be defined in the project.
@@ -53,33 +53,33 @@ class Models:
         except (ModelError, InvalidConfig) as error:
             raise UsageError(message_of(error)) from error
 
-    def check_names(self, known: Collection[str], noun: str) -> None:
+    def check_names(self, names: Collection[str], noun: str) -> None:
         """Raise UsageError for a model of an unknown assistant or agent."""
         for name in self.by_name:
-            if name not in known:
-                hint = suggestion(name, known, noun=noun)
-                raise UsageError(f"--model {name}={self.by_name[name]} is used by nobody. {hint}")
+            if name not in names:
+                hint = suggestion(name, names, noun=noun)
+                raise UsageError(f"--model {name}={self.by_name[name]} is not used. {hint}")
 
 
 NO_MODELS: Final = Models()
 
 
-def read_models(given: Sequence[str] | None, base_url: str | None) -> Models:
+def read_models(values: Sequence[str] | None, base_url: str | None) -> Models:
     """Parse the options. Raises UsageError for two models of the same name, and for a URL without a model."""
-    if base_url is not None and not given:
+    if base_url is not None and not values:
         raise UsageError("--base-url is the address of a model, and no model is named. Give --model MODEL too.")
     everybody: str | None = None
     by_name: dict[str, str] = {}
-    for one in given or ():
-        name, equals, model = one.partition("=")
+    for value in values or ():
+        name, equals, model = value.partition("=")
         is_for_one = bool(equals) and ":" not in name
-        if not (model if is_for_one else one).strip() or (is_for_one and not name):
-            raise UsageError(f"--model {one!r} names no model. Give PROVIDER:MODEL, or NAME=PROVIDER:MODEL.")
+        if not (model if is_for_one else value).strip() or (is_for_one and not name):
+            raise UsageError(f"--model {value!r} names no model. Give PROVIDER:MODEL, or NAME=PROVIDER:MODEL.")
         if is_for_one and by_name.setdefault(name, model) != model:
             raise UsageError(f"--model gives {name!r} two models. Give it one.")
-        if not is_for_one and (everybody or one) != one:
-            raise UsageError(f"--model names two models for everybody, {everybody!r} and {one!r}. Give one.")
-        everybody = everybody if is_for_one else one
+        if not is_for_one and (everybody or value) != value:
+            raise UsageError(f"--model names two models for everybody, {everybody!r} and {value!r}. Give one.")
+        everybody = everybody if is_for_one else value
     return Models(everybody, by_name, base_url)
 
 
@@ -107,6 +107,6 @@ def connect_assistant_models(
     They override the models in the file. Raises UsageError for a model that cannot be connected and for the name of an
     unknown assistant.
     """
-    models.check_names([one.id for one in definition.assistants], "Assistants")
-    wanted = {**({"default": models.default} if models.default is not None else {}), **models.by_name}
-    return {name: PinnedModel(models.connect(model, project)) for name, model in wanted.items()} or None
+    models.check_names([assistant.id for assistant in definition.assistants], "Assistants")
+    names = {**({"default": models.default} if models.default is not None else {}), **models.by_name}
+    return {name: PinnedModel(models.connect(model, project)) for name, model in names.items()} or None

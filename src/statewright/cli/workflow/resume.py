@@ -81,14 +81,14 @@ def resume(
         with open_saver(database, key_file) as saver:
             find_checkpoint(saver, thread, branch)
             config = {**run_limits(recursion_limit, max_concurrency), "thread_id": thread, "branch": branch}
-            told = ... if answers is NO_ANSWER else answers
+            answer_value = ... if answers is NO_ANSWER else answers
             options = locate_database(database, key_file).options
             resume_workflow(
                 target,
                 script,
                 thread,
                 saver,
-                told,
+                answer_value,
                 options,
                 config,
                 models=models,
@@ -127,8 +127,8 @@ def _continue(app: CompiledGraph, config: dict[str, Any], answers: Any, event: s
     elif due:
         result = app.resume_due(config, durability="sync")
     else:
-        given = cast(Any, Command)(resume=answers) if answers is not NO_ANSWER else None
-        state, questions = follow(app, given, config)
+        run_input = cast(Any, Command)(resume=answers) if answers is not NO_ANSWER else None
+        state, questions = follow(app, run_input, config)
         return (state if state is not None else app.get_state(config).values), questions
     if result is None:  # nothing was due
         snapshot = app.get_state(config)
@@ -151,16 +151,16 @@ NO_ANSWER: Any = object()
 """Stands for the absence of an answer."""
 
 
-def read_answers(given: Sequence[str]) -> Any:
+def read_answers(values: Sequence[str]) -> Any:
     """Parse the values of `--answer`: a single value, or values by question id. Raises UsageError for a mixture."""
-    named = [_named(text) for text in given]
-    if not named:
+    pairs = [_named(text) for text in values]
+    if not pairs:
         return NO_ANSWER
-    if all(one is not None for one in named):
-        return dict(cast(list[tuple[str, Any]], named))
-    if len(given) > 1:
+    if all(pair is not None for pair in pairs):
+        return dict(cast(list[tuple[str, Any]], pairs))
+    if len(values) > 1:
         raise UsageError("Several answers need to say which question each is for: --answer ID=VALUE --answer ID=VALUE.")
-    return read_value(given[0])
+    return read_value(values[0])
 
 
 def _named(text: str) -> tuple[str, Any] | None:

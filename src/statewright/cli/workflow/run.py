@@ -44,7 +44,7 @@ TracebackOption = Annotated[bool, typer.Option("--traceback", help="Print the Py
 
 def run(
     target: TargetArgument,
-    given: Annotated[
+    inputs: Annotated[
         list[str] | None,
         typer.Option(
             "--input",
@@ -88,7 +88,7 @@ def run(
         config = run_limits(recursion_limit, max_concurrency)
         run_workflow(
             target,
-            given or (),
+            inputs or (),
             files or (),
             script,
             thread if thread is not None else new_thread_id(),
@@ -101,10 +101,10 @@ def run(
         )
     app, network = load(target, models)
     if network is None:
-        start = read_input(given or ["{}"])
+        start = read_input(inputs or ["{}"])
         check_fields(app, start)
     else:
-        start = {"input": read_message(given or ())}
+        start = {"input": read_message(inputs or ())}
     lasting = has_durable_saver(app)
     saver, options = open_run_saver(app, database, key_file)
     with saver or nullcontext():
@@ -137,16 +137,16 @@ def open_run_saver(
     from statewright.cli.db.database import locate_database, open_or_create_saver
     from statewright.cli.workflow.load import has_durable_saver
 
-    place = locate_database(database, key_file)
-    if place.path is None or (database is None and app is not None and has_durable_saver(app)):
+    location = locate_database(database, key_file)
+    if location.path is None or (database is None and app is not None and has_durable_saver(app)):
         return None, ()
-    return open_or_create_saver(place.path, key_file), place.options
+    return open_or_create_saver(location.path, key_file), location.options
 
 
 def run_limits(recursion_limit: int | None, max_concurrency: int | None) -> dict[str, Any]:
     """Return the limits that were given as settings of a run."""
-    given = {"recursion_limit": recursion_limit, "max_concurrency": max_concurrency}
-    return {name: value for name, value in given.items() if value is not None}
+    settings = {"recursion_limit": recursion_limit, "max_concurrency": max_concurrency}
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def new_thread_id() -> str:

@@ -83,10 +83,10 @@ def _holds_steps(path: Path) -> bool:
     if path.suffix.lower() != ".json":
         return False
     try:
-        found: object = json_format.loads(path.read_bytes())
+        document: object = json_format.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(found, dict) and "steps" in found and "states" not in found
+    return isinstance(document, dict) and "steps" in document and "states" not in document
 
 
 def read_script(path: Path | None) -> dict[str, Any] | None:
@@ -103,17 +103,17 @@ def read_script(path: Path | None) -> dict[str, Any] | None:
     return script  # pyright: ignore[reportUnknownVariableType]
 
 
-def read_text(given: Sequence[str]) -> str | None:
+def read_text(values: Sequence[str]) -> str | None:
     """Return the input of a workflow: text, or the contents of `@FILE`."""
-    if len(given) > 1:
+    if len(values) > 1:
         raise UsageError("A workflow has one input. Give --input once: text, JSON, or @FILE.")
-    if not given or not given[0].startswith("@"):
-        return given[0] if given else None
+    if not values or not values[0].startswith("@"):
+        return values[0] if values else None
     try:
-        return Path(given[0][1:]).read_text(encoding="utf-8")
+        return Path(values[0][1:]).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"The input file {given[0][1:]!r} cannot be read: {reason}.") from error
+        raise UsageError(f"The input file {values[0][1:]!r} cannot be read: {reason}.") from error
 
 
 class WorkflowReport:
@@ -125,11 +125,11 @@ class WorkflowReport:
         self._scripted = ("--script", str(script)) if script is not None else ()
         self._json_wanted = json_wanted
 
-    def run_and_exit(self, app: CompiledGraph, given: Any, config: dict[str, Any]) -> NoReturn:
+    def run_and_exit(self, app: CompiledGraph, run_input: Any, config: dict[str, Any]) -> NoReturn:
         """Run, print the report, and exit with the code of the status."""
         error: Exception | None = None
         try:
-            _follow(app, given, config)
+            _follow(app, run_input, config)
         except KeyboardInterrupt:
             exit_with("Cancelled.", CANCELLED)
         except Exception as raised:
@@ -177,11 +177,11 @@ class WorkflowReport:
             warn("\n".join(lines))
 
 
-def _follow(app: CompiledGraph, given: Any, config: dict[str, Any]) -> None:
+def _follow(app: CompiledGraph, run_input: Any, config: dict[str, Any]) -> None:
     from statewright.cli.console.progress import Progress
 
     with Progress() as progress:
-        for _, part in app.stream(given, config, stream_mode=progress.modes, durability="sync"):
+        for _, part in app.stream(run_input, config, stream_mode=progress.modes, durability="sync"):
             progress.take(part)
 
 
@@ -195,7 +195,7 @@ def _plain(value: Any) -> Any:
 
 def run_workflow(
     target: str,
-    given: Sequence[str],
+    inputs: Sequence[str],
     files: Sequence[str],
     script: Path | None,
     thread: str,
@@ -212,7 +212,7 @@ def run_workflow(
 
     with saver or nullcontext():
         app = load_app(target, script, models, checkpointer=saver or InMemorySaver(), max_items=max_items)
-        start = {"input": read_text(given), **({"files": list(files)} if files else {})}
+        start = {"input": read_text(inputs), **({"files": list(files)} if files else {})}
         saved = (
             SavedRun(thread=thread, target=target, options=tuple(options), models=models.options)
             if saver is not None
@@ -238,6 +238,6 @@ def resume_workflow(
 ) -> NoReturn:
     """Resume a workflow where it stopped; `answer` is `...` if none was given."""
     app = load_app(target, script, models, checkpointer=saver, max_items=max_items)
-    given = cast(Any, Command)(resume=answer) if answer is not ... else None
+    run_input = cast(Any, Command)(resume=answer) if answer is not ... else None
     saved = SavedRun(thread=thread, target=target, options=tuple(options), models=models.options)
-    WorkflowReport(thread, saved, script, json_wanted=json_wanted).run_and_exit(app, given, config)
+    WorkflowReport(thread, saved, script, json_wanted=json_wanted).run_and_exit(app, run_input, config)

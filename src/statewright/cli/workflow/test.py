@@ -37,12 +37,12 @@ def test(
     if not is_workflow(target):
         raise UsageError(f"{target!r} is not a workflow in YAML. Cases are for workflows; test graphs with pytest.")
     workflow = load_workflow(Path(target))
-    ran = [one for path in cases for one in _run_file(workflow, path)]
-    for one in ran:
-        say(f"{'FAIL' if one.failures else 'ok':4}  {one.name}")
-        for failure in one.failures:
+    ran = [result for path in cases for result in _run_file(workflow, path)]
+    for result in ran:
+        say(f"{'FAIL' if result.failures else 'ok':4}  {result.name}")
+        for failure in result.failures:
             say(f"      {failure}")
-    failed = sum(bool(one.failures) for one in ran)
+    failed = sum(bool(result.failures) for result in ran)
     say(f"{len(ran) - failed} of {len(ran)} cases pass")
     if junit is not None:
         _write_report(junit, target, ran)
@@ -53,13 +53,13 @@ def test(
 def _run_file(workflow: Workflow, path: Path) -> list[CaseResult]:
     from statewright.workflow.states.cases import read_cases, run_case
 
-    found: list[CaseResult] = []
+    results: list[CaseResult] = []
     for number, case in enumerate(read_cases(path), 1):
         begin = time.perf_counter()
         failures = run_case(workflow, case)
         name = f"{case.get('id', number)}  {case.get('rule', '')}".rstrip()
-        found.append(CaseResult(str(path), name, time.perf_counter() - begin, failures))
-    return found
+        results.append(CaseResult(str(path), name, time.perf_counter() - begin, failures))
+    return results
 
 
 def _write_report(path: Path, target: str, ran: Sequence[CaseResult]) -> None:
@@ -71,14 +71,16 @@ def _write_report(path: Path, target: str, ran: Sequence[CaseResult]) -> None:
         "testsuite",
         name=target,
         tests=str(len(ran)),
-        failures=str(sum(bool(one.failures) for one in ran)),
-        time=f"{sum(one.seconds for one in ran):.3f}",
+        failures=str(sum(bool(result.failures) for result in ran)),
+        time=f"{sum(result.seconds for result in ran):.3f}",
     )
-    for one in ran:
-        case = ElementTree.SubElement(suite, "testcase", classname=one.file, name=one.name, time=f"{one.seconds:.3f}")
-        if one.failures:
-            failure = ElementTree.SubElement(case, "failure", message=one.failures[0])
-            failure.text = "\n".join(one.failures)
+    for result in ran:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=result.file, name=result.name, time=f"{result.seconds:.3f}"
+        )
+        if result.failures:
+            failure = ElementTree.SubElement(case, "failure", message=result.failures[0])
+            failure.text = "\n".join(result.failures)
     try:
         ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
     except OSError as error:

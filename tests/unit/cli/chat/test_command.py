@@ -182,7 +182,7 @@ def test_the_agents_of_a_network_are_named(talk: Talk) -> None:
 
 def test_a_graph_that_stops_at_a_breakpoint_goes_on_when_it_is_told_to(talk: Talk) -> None:
     done = talk("crew.py:stopping", "ask", "go", "this")
-    assert "? The run stopped before tools. Anything goes on with it, /skip leaves it." in done.err
+    assert "? The run stopped before tools. Any input continues it, /skip leaves it." in done.err
     assert done.out == "So: this\n"
 
 

@@ -57,7 +57,7 @@ def test_nothing_said_is_this_machine(folder: Path) -> None:
 
 
 def test_durable_runs_are_not_kept_in_memory(folder: Path) -> None:
-    with pytest.raises(UsageError, match="durable runs must be kept"):
+    with pytest.raises(UsageError, match="durable runs must be saved"):
         place(project(), database="memory:")
 
 

@@ -55,7 +55,7 @@ def test_the_words_lead_to_the_same_models() -> None:
 
 
 def test_a_model_for_nobody_is_refused_with_who_there_is() -> None:
-    with pytest.raises(UsageError, match=r"plannr=x is used by nobody\. Did you mean 'planner'"):
+    with pytest.raises(UsageError, match=r"plannr=x is not used\. Did you mean 'planner'"):
         Models(by_name={"plannr": "x"}).check_names(["planner", "editor"], "Agents")
 
 

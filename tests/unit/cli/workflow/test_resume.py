@@ -164,7 +164,7 @@ def test_a_graph_with_a_database_of_its_own_uses_that(statewright: Any, waits: P
         (("t", "w.py:asking", "--branch", "x"), "x"),
         (("t", "none.py"), "There is no file 'none.py'"),
         (("t", "w.py:asking", "--database", "none.db"), "There is no database 'none.db'"),
-        (("t", "w.py:asking", "--database", "memory:"), "memory: keeps nothing"),
+        (("t", "w.py:asking", "--database", "memory:"), "memory: saves nothing"),
         (("t", "w.py:asking", "--answer", f"{ID}=1"), ID),
     ],
 )
