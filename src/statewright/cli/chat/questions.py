@@ -11,7 +11,7 @@ from statewright.cli.chat.display import BLUE, Display
 from statewright.cli.chat.input import Command, Lines, read_command
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.values import to_json
-from statewright.cli.workflow.resume import read_value
+from statewright.cli.workflow.inputs import read_value
 
 YES: Final = frozenset({"y", "yes"})
 NO: Final = frozenset({"n", "no"})

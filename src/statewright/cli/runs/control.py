@@ -67,7 +67,7 @@ def _match_answers(client: Client, run_id: str, answers: Sequence[str]) -> dict[
     """Return the answers by question id. Raises UsageError if it is unclear which question is meant."""
     from statewright.cli.console.failure import UsageError
     from statewright.cli.runs.text import is_approval, list_waits
-    from statewright.cli.workflow.resume import read_value
+    from statewright.cli.workflow.inputs import read_value
 
     waits = {one.id: one for one in list_waits(client, client.runs.get(run_id)) if one.kind == "question"}
     if waits and all(is_approval(one) for one in waits.values()):
@@ -182,7 +182,7 @@ def read_content(text: str) -> Any:
     from pathlib import Path
 
     from statewright.cli.console.failure import UsageError
-    from statewright.cli.workflow.resume import read_value
+    from statewright.cli.workflow.inputs import read_value
 
     if not text.startswith("@"):
         return read_value(text)

@@ -52,7 +52,7 @@ def _read_one(text: str, option: str) -> Any:
         return _parsed(_content(Path(text[1:])), f"The file {text[1:]}")
     key, equals, value = text.partition("=")
     if equals and key.isidentifier():
-        return {key: _value(value, option)}
+        return {key: read_value(value, f"A value of {option}")}
     return _parsed(text, f"{option} {text!r}" if len(text) <= _LONGEST_SHOWN else option)
 
 
@@ -76,11 +76,11 @@ def _parsed(text: str, what: str) -> Any:
         raise UsageError(f"{what} is JSON that cannot be read: {error}. Give a smaller one.") from error
 
 
-def _value(text: str, option: str) -> Any:
-    """Parse a value as JSON, or return the text itself."""
+def read_value(text: str, noun: str = "The value") -> Any:
+    """Parse a value as JSON, or return the text itself. Raises UsageError for JSON that is too large."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:
         return text
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"A value of {option} cannot be read: {error}. Give a smaller one.") from error
+        raise UsageError(f"{noun} cannot be read: {error}. Give a smaller one.") from error

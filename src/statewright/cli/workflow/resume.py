@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -18,6 +17,7 @@ from statewright.cli.console.options import (
     ModelOption,
     ThreadArgument,
 )
+from statewright.cli.workflow.inputs import read_value
 from statewright.cli.workflow.run import (
     ItemsOption,
     ScriptOption,
@@ -168,13 +168,3 @@ def _named(text: str) -> tuple[str, Any] | None:
 
     name, equals, value = text.partition("=")
     return (name, read_value(value)) if equals and is_interrupt_id(name) else None
-
-
-def read_value(text: str) -> Any:
-    """Parse a value as JSON, or return the text itself. Raises UsageError for JSON that is too large."""
-    try:
-        return json_format.loads(text)
-    except json_format.JSONDecodeError:
-        return text
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"The value cannot be read: {error}. Give a smaller one.") from error

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from statewright.cli.console.failure import UsageError
-from statewright.cli.workflow.resume import NO_ANSWER, read_answers, read_value
+from statewright.cli.workflow.inputs import read_value
+from statewright.cli.workflow.resume import NO_ANSWER, read_answers
 
 ID, OTHER = "0123456789abcdef" * 2, "f" * 32
 
