@@ -205,10 +205,10 @@ def _caller_metadata(event: Event) -> Mapping[str, Any] | None:
 
 # -- spans: the only code that uses OpenTelemetry
 #
-# A span of a node is made current where the node runs, so that spans of the user lie within it. What runs beside others
-# has a context of its own, which ends with it; what runs alone shares that of the run, where the span before is made
-# current again. No tokens are kept for that: an end may come in another context than its beginning, and does no harm
-# there.
+# The span of a node is made the current one where the node runs, so that spans of the user are nested in it. Concurrent
+# nodes have contexts of their own, which end with them. A node that runs alone shares the context of the run, in which
+# the previous span is made current again. No tokens of context variables are kept for that, because a node may end in
+# another context than it began in: a token would be invalid there, while leaving the span just has no effect.
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PARENT: Final = ("traceparent", "tracestate")
