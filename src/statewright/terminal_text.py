@@ -1,4 +1,4 @@
-"""Text that may hold sequences for terminals: made fit to be kept, and fit to be printed."""
+"""Removal of terminal control sequences from text, for storing and for printing."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SEQUENCE: Final = re.compile(
 _C1_SEQUENCE: Final = re.compile(r"\x9b[0-?]*+[ -/]*+[@-~]?|[\x90\x98\x9d-\x9f][^\x07\x1b\x9c]*+(?:[\x07\x9c]|\x1b\\)?")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Control characters, and those that make a terminal show text in another order than it has."""
+"""Control characters, and characters that change the direction of text."""
 
 
 def plain(text: str) -> str:
-    """The text in lines, without control characters and sequences; of a line written over, what was last."""
+    """Return text without control characters; of a line that was overwritten, the last version stays."""
     if "\x1b" in text:
         text = _SEQUENCE.sub("", text)
     if "\r" in text:
@@ -28,9 +28,9 @@ def plain(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return the text without anything that commands a terminal; lines and tabs stay.
+    """Return text without control characters except line breaks and tabs.
 
-    Unlike `plain`, nothing is left out because it would be written over: what is printed is all that is there.
+    Unlike `plain`, it keeps text that a terminal would overwrite, so that everything is printed.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -39,12 +39,12 @@ def printable(text: str) -> str:
 
 
 def last_written(line: str) -> str:
-    """What a terminal shows of a line that was begun again by carriage returns."""
+    """Return the last version of a line with carriage returns, as a terminal shows it."""
     return next((part for part in reversed(line.split("\r")) if part), "")
 
 
 def cut(line: str, most: int) -> str:
-    """The line, without its middle if it is too long: a beginning says what it is, an end what came of it."""
+    """Shorten a line by removing its middle: the start says what it is, the end how it ended."""
     if len(line) <= most:
         return line
     told = f" ...({len(line) - most} characters left out)... "

@@ -165,7 +165,7 @@ def test_a_file_that_is_wrong_for_a_moment_stops_nobody(folder: Path) -> None:
     with serving(folder, "dev", "flow.py", "--port", "0") as server, Client(server.url) as client:
         assert client.health().status == "ok"
         (folder / "flow.py").write_text("graph = \n", encoding="utf-8")
-        server.wait_for("goes on with what it had loaded before")
+        server.wait_for("continues with the code that it loaded before")
         assert "SyntaxError" in server.said
         assert client.runs.start_and_wait("flow", {"n": 4}).output == {"n": 8}
         (folder / "flow.py").write_text(GRAPH.replace("* 2", "* 5"), encoding="utf-8")
@@ -229,7 +229,7 @@ def test_serve_ends_with_0_at_sigterm_and_sigint(folder: Path) -> None:
 
 def test_a_key_made_on_the_database_opens_the_server(folder: Path) -> None:
     with serving(folder, "serve", "flow.py", "--port", "0", "--database", "runs.db") as server:
-        server.wait_for("Nobody has a key yet")
+        server.wait_for("No API key exists yet")
         assert httpx.get(f"{server.url}/api/v1/graphs", timeout=600).status_code == 401
         maker = folder / "maker"
         maker.mkdir()

@@ -33,8 +33,8 @@ from statewright.models.langchain_secrets import mask_for
 from statewright.models.providers.failure import translate_error
 from statewright.models.providers.secrets import ProviderSecrets
 from statewright.observe import CaptureLimits, configure_logging
-from statewright.observe.captured import Captured, Place
-from statewright.observe.spans import Spans
+from statewright.observe.capture import CaptureBuffer, TaskAttempt
+from statewright.observe.tracing import Spans
 from statewright.project import read_project
 from statewright.redaction import HIDDEN, MARK, Redactor, find_secret, is_secret_name
 from statewright.storage.locations import path_of
@@ -189,8 +189,8 @@ HARMLESS_TEXTS = [
 
 
 def captured(text: str) -> str:
-    kept = Captured(CaptureLimits(), Redactor())
-    kept.add(Place("task", "node", 1), text, {"at": "now", "level": None, "logger": None, "stream": "stdout"})
+    kept = CaptureBuffer(CaptureLimits(), Redactor())
+    kept.add(TaskAttempt("task", "node", 1), text, {"at": "now", "level": None, "logger": None, "stream": "stdout"})
     return kept.take("task", "now")[0]["message"]
 
 

@@ -1,4 +1,4 @@
-"""For how long a service asks to be left alone: the header Retry-After of its answer (RFC 9110, section 10.2.3)."""
+"""The header Retry-After of a response (RFC 9110, section 10.2.3)."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from typing import Protocol
 
 
 class Headers(Protocol):
-    """Headers of an answer, by their names in small letters."""
+    """Response headers by lowercase names."""
 
     def get(self, name: str, /) -> object: ...
 
 
 def retry_after(headers: Headers | Mapping[str, object], now: datetime) -> float | None:
-    """Seconds from `now` on; None if the answer does not say. Some say milliseconds, in `retry-after-ms`."""
+    """Return the seconds to wait from `now`; None without the header. Some services send `retry-after-ms` instead."""
     exact = _number(headers.get("retry-after-ms"))
     if exact is not None:
         return exact / 1000
-    written = headers.get("retry-after") or headers.get("Retry-After")
-    seconds = _number(written)
-    return seconds if seconds is not None else _until(written, now)
+    value = headers.get("retry-after") or headers.get("Retry-After")
+    seconds = _number(value)
+    return seconds if seconds is not None else _until(value, now)
 
 
-def _number(written: object) -> float | None:
+def _number(value: object) -> float | None:
     try:
-        found = float(str(written))
+        number = float(str(value))
     except ValueError:
         return None
-    return found if 0 <= found < float("inf") else None
+    return number if 0 <= number < float("inf") else None
 
 
-def _until(written: object, now: datetime) -> float | None:
-    """Seconds until a date of HTTP."""
+def _until(value: object, now: datetime) -> float | None:
+    """Return the seconds until an HTTP date."""
     try:
-        date = parsedate_to_datetime(str(written))
+        date = parsedate_to_datetime(str(value))
         date = date if date.tzinfo else date.replace(tzinfo=UTC)
         return max((date - now).total_seconds(), 0.0)
     except (ValueError, OverflowError):

@@ -1,15 +1,12 @@
-"""Instruments that tell the world what runs do: metrics, traces, logs. None alters what it sees.
+"""Observability of runs: metrics, traces and logs. Instruments never alter what they observe.
 
-Libraries that they need are loaded when one is made, so importing this costs nothing but our own modules.
+Third-party libraries are imported when an instrument is created, so that importing this package is cheap.
 """
 
-from statewright.observe.captured import CaptureLimits
-from statewright.observe.exporting import tracing_from_environment
-from statewright.observe.fields import bound, error_fields
-from statewright.observe.logs import LogCapture
+from statewright.observe.capture import CaptureLimits, LogCapture
+from statewright.observe.logs import ConfiguredLogging, LogFormat, bound, configure_logging, error_fields
 from statewright.observe.metrics import Metrics
-from statewright.observe.structured import ConfiguredLogging, LogFormat, configure_logging
-from statewright.observe.tracing import Tracing
+from statewright.observe.tracing import Tracing, tracing_from_environment
 from statewright.redaction import Redactor
 
 __all__ = [

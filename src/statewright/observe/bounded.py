@@ -1,4 +1,4 @@
-"""A map that cannot grow without end: what is remembered of work that may never be told to have ended."""
+"""A map with a size limit, for work whose end may never be reported."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final, Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
-MOST: Final = 10_000
-"""Entries of a map, unless its maker says otherwise."""
+MAX_ENTRIES: Final = 10_000
+"""Default number of entries."""
 
 
 class BoundedMap(Generic[K, V]):
-    """Keeps the entries that were put last. May be used from any thread."""
+    """Keeps the entries that were added last. Thread-safe."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_ENTRIES) -> None:
         self._most = most
         self._entries: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.Lock()
@@ -24,7 +24,7 @@ class BoundedMap(Generic[K, V]):
         return len(self._entries)
 
     def put(self, key: K, value: V) -> None:
-        """Keep a value under a key; the oldest entry goes if there are too many."""
+        """Set the value of a key, and drop the oldest entry if there are too many."""
         with self._lock:
             self._entries.pop(key, None)
             self._entries[key] = value
@@ -35,6 +35,6 @@ class BoundedMap(Generic[K, V]):
         return self._entries.get(key)
 
     def take(self, key: K) -> V | None:
-        """The value of a key, which is forgotten; None if there is none."""
+        """Remove and return the value of a key; None if there is none."""
         with self._lock:
             return self._entries.pop(key, None)

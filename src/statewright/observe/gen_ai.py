@@ -1,4 +1,4 @@
-"""Calls of models and tools in the words of OpenTelemetry's conventions for generative AI."""
+"""Span attributes of model and tool calls by the OpenTelemetry conventions for generative AI."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ _PROVIDERS: Final[Mapping[str, str]] = {
     "watsonx": "ibm.watsonx.ai",
     "xai": "x_ai",
 }
-"""Names of providers in the names of models, where the conventions call them otherwise."""
+"""Provider names of the conventions, where they differ from our prefixes of model names."""
 
 
-def model_attributes(told: Mapping[str, Any]) -> Attributes:
-    """What the span of a model's call says; `told` is the data of its event."""
-    prefix, _, bare = str(told.get("model", "")).rpartition(":")
-    requested = str(told.get("request_model") or bare)
-    provider = told.get("provider") or prefix or requested.rpartition(":")[0]
-    found = {
+def model_attributes(data: Mapping[str, Any]) -> Attributes:
+    """Return the attributes of a model call from the data of its event."""
+    prefix, _, bare = str(data.get("model", "")).rpartition(":")
+    requested = str(data.get("request_model") or bare)
+    provider = data.get("provider") or prefix or requested.rpartition(":")[0]
+    attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.request.model": requested.rpartition(":")[2],
         "gen_ai.response.model": bare,
-        "gen_ai.usage.input_tokens": told.get("input_tokens"),
-        "gen_ai.usage.output_tokens": told.get("output_tokens"),
-        "gen_ai.response.finish_reasons": [str(told["finish_reason"])] if told.get("finish_reason") else None,
-        "gen_ai.agent.name": told.get("agent"),
-        "statewright.cost_usd": told.get("cost"),
+        "gen_ai.usage.input_tokens": data.get("input_tokens"),
+        "gen_ai.usage.output_tokens": data.get("output_tokens"),
+        "gen_ai.response.finish_reasons": [str(data["finish_reason"])] if data.get("finish_reason") else None,
+        "gen_ai.agent.name": data.get("agent"),
+        "statewright.cost_usd": data.get("cost"),
     }
     if provider:
         name = _PROVIDERS.get(str(provider), str(provider))
-        found["gen_ai.provider.name"] = found["gen_ai.system"] = name
-    return {key: value for key, value in found.items() if value is not None}
+        attributes["gen_ai.provider.name"] = attributes["gen_ai.system"] = name
+    return {key: value for key, value in attributes.items() if value is not None}
 
 
-def tool_attributes(told: Mapping[str, Any]) -> Attributes:
-    """What the span of a tool's call says; `told` is the data of its event."""
-    found = {
+def tool_attributes(data: Mapping[str, Any]) -> Attributes:
+    """Return the attributes of a tool call from the data of its event."""
+    attributes = {
         "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": told.get("tool"),
-        "gen_ai.tool.call.id": told.get("call"),
+        "gen_ai.tool.name": data.get("tool"),
+        "gen_ai.tool.call.id": data.get("call"),
         "gen_ai.tool.type": "function",
-        "gen_ai.agent.name": told.get("agent"),
+        "gen_ai.agent.name": data.get("agent"),
     }
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in attributes.items() if value is not None}

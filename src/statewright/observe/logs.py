@@ -1,145 +1,162 @@
-"""What nodes log and print, kept by task and attempt.
+"""Structured logs, one event per line: JSON for machines, or text for people.
 
-A record or a line belongs to the task that is at work where it is made. Outside of tasks nothing is kept, and
-everything that was logged or printed before goes where it went.
+Loggers are those of the standard library. `configure_logging` adds a handler to the loggers of Statewright.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping
+from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC
+from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Literal, Self, TextIO
 
-from statewright.clock import Clock, SystemClock
-from statewright.observe.captured import Captured, CapturedLine, CaptureLimits
-from statewright.observe.speaker import current_task
-from statewright.observe.tee import Tee
+from statewright.errors import InvalidConfig, ServiceError, suggestion
+from statewright.extras import optional
+from statewright.observe.capture import untapped
+from statewright.observe.event_facts import code_of
 from statewright.redaction import Redactor
+from statewright.runtime.tasks.scope import current_scope
 
-_is_passing_on: ContextVar[bool] = ContextVar("statewright_log_passes_on", default=False)
+LogFormat = Literal["json", "console"]
+_FORMATS: Final[tuple[LogFormat, ...]] = ("json", "console")
+_LEVELS: Final = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
+_Event = MutableMapping[str, Any]
+_Processor = Callable[[Any, str, _Event], _Event]
 
 
-class LogCapture:
-    """Listens to the root logger and to stdout and stderr while it is installed; also as a context manager.
+class ConfiguredLogging:
+    """Loggers with an added handler, which `undo` removes. A context manager too."""
 
-    Loggers that do not propagate are not heard. `level` is set for the root logger meanwhile, so that what is less
-    important is not even made; None leaves it as it is. Secrets are redacted.
-    """
-
-    def __init__(
-        self,
-        *,
-        limits: CaptureLimits | None = None,
-        redactor: Redactor | None = None,
-        clock: Clock | None = None,
-        level: int | None = None,
-    ) -> None:
-        self._captured = Captured(limits or CaptureLimits(), redactor or Redactor())
-        self._clock = clock or SystemClock()
+    def __init__(self, handler: logging.Handler, names: Iterable[str], level: int) -> None:
+        self._handler = handler
+        self._loggers = [logging.getLogger(name) for name in names]
+        self._before = [logger.level for logger in self._loggers]
         self._level = level
-        self._handler = _Handler(self)
-        self._level_before: int | None = None
-        self._streams: dict[str, Tee] = {}
+        for logger in self._loggers:
+            logger.addHandler(handler)
+            logger.setLevel(level)
 
-    def install(self) -> Self:
-        """Begin to listen; nothing happens if it does already."""
-        root = logging.getLogger()
-        if self._handler in root.handlers:
-            return self
-        root.addHandler(self._handler)
-        if self._level is not None:
-            self._level_before = root.level
-            root.setLevel(self._level)
-        for name in ("stdout", "stderr"):
-            stream = getattr(sys, name)
-            if stream is not None:  # a program without a console has none
-                tee = self._streams[name] = Tee(stream, self._listener(name))
-                setattr(sys, name, tee)
-        return self
-
-    def uninstall(self) -> None:
-        """Listen no more, and put back what was there. What was kept can still be taken."""
-        root = logging.getLogger()
-        root.removeHandler(self._handler)
-        if self._level_before is not None and root.level == self._level:
-            root.setLevel(self._level_before)
-        self._level_before = None
-        for name, tee in self._streams.items():
-            tee.stop()
-            if getattr(sys, name) is tee:  # if somebody else stands there now, it stays
-                setattr(sys, name, tee.original)
-        self._streams.clear()
+    def undo(self) -> None:
+        """Restore the loggers, except for levels that other code has set since."""
+        for logger, level in zip(self._loggers, self._before, strict=True):
+            logger.removeHandler(self._handler)
+            if logger.level == self._level:
+                logger.setLevel(level)
+        self._loggers, self._before = [], []
+        self._handler.close()
 
     def __enter__(self) -> Self:
-        return self.install()
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self.uninstall()
-
-    def take(self, task_id: str) -> list[CapturedLine]:
-        """What a task of a run's own graph has said since it was taken last, attempt by attempt; it is forgotten here.
-
-        Each line has `at`, `level`, `logger`, `message`, `stream` (`log`, `stdout` or `stderr`), `node` and `attempt`.
-        Where some were left out the last line says how many.
-        """
-        return self._captured.take(task_id, self._now())
-
-    def _listener(self, stream: str) -> Any:
-        def heard(text: str) -> None:
-            place = current_task() if text and not _is_passing_on.get() else None
-            if place is not None:
-                told = {"at": self._now(), "level": None, "logger": None, "stream": stream}
-                self._captured.write(place, stream, text, told)
-
-        return heard
-
-    def logged(self, record: logging.LogRecord) -> None:
-        """Keep a record, if a task has made it."""
-        place = current_task()
-        if place is not None:
-            told = {"at": self._now(), "level": record.levelname.lower(), "logger": record.name, "stream": "log"}
-            self._captured.add(place, _said(record), told)
-
-    def _now(self) -> str:
-        return self._clock.now().astimezone(UTC).isoformat().replace("+00:00", "Z")
+        self.undo()
 
 
-class _Handler(logging.Handler):
-    """Hands records on, and does the part of logging's last resort: having a handler must not silence anybody."""
+def configure_logging(
+    format: LogFormat = "json",  # noqa: A002  # the word for it
+    *,
+    level: str | int = "INFO",
+    stream: TextIO | None = None,
+    loggers: Iterable[str] = ("statewright",),
+    redactor: Redactor | None = None,
+) -> ConfiguredLogging:
+    """Make loggers write structured events to a stream, by default stderr, until that is undone.
 
-    def __init__(self, capture: LogCapture) -> None:
-        super().__init__()
-        self._capture = capture
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._capture.logged(record)
-        last = logging.lastResort
-        if last is not None and record.levelno >= last.level and self._is_alone(record.name):
-            token = _is_passing_on.set(True)  # the record is kept already
-            try:
-                last.handle(record)
-            finally:
-                _is_passing_on.reset(token)
-
-    def _is_alone(self, name: str) -> bool:
-        """Whether no other handler hears of what a logger says."""
-        logger: logging.Logger | None = logging.getLogger(name)
-        while logger is not None:
-            if any(handler is not self for handler in logger.handlers):
-                return False
-            logger = logger.parent if logger.propagate else None
-        return True
+    An event has `timestamp`, `level`, `logger`, `event`, the fields of `extra`, the fields that are `bound`, the
+    `run_id`, `thread_id`, `node` and `attempt` of a running task, and `error_code` with the error if there is one.
+    Secrets are redacted. `loggers` are names; the empty one is the root. Raises InvalidConfig for an unknown format or
+    level, and if structlog is not installed.
+    """
+    if format not in _FORMATS:
+        raise InvalidConfig(f"format is {format!r}. " + suggestion(str(format), _FORMATS, noun="Formats"))
+    target = untapped(stream or sys.stderr)
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(_formatter(format, target, redactor or Redactor()))
+    return ConfiguredLogging(handler, loggers, _level(level))
 
 
-def _said(record: logging.LogRecord) -> str:
-    """The message, with the error if there is one."""
+def _level(level: str | int) -> int:
+    if isinstance(level, int):
+        return level
+    if level.upper() not in _LEVELS:
+        raise InvalidConfig(f"level is {level!r}. " + suggestion(level.upper(), _LEVELS, noun="Levels"))
+    return logging.getLevelNamesMapping()[level.upper()]
+
+
+def _formatter(form: LogFormat, stream: TextIO, redactor: Redactor) -> logging.Formatter:
+    with optional("Structured logs need", extra="server"):
+        import structlog
+    own: list[Any] = [_with_head, structlog.stdlib.ExtraAdder(), _with_fields, _with_error, _redacted(redactor)]
+    if form == "json":
+        last: list[Any] = [structlog.processors.JSONRenderer(json.dumps, default=str)]
+    else:
+        last = [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
+    removed = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=own, processors=[removed, *last])
+
+
+def _with_head(_: Any, __: str, event: _Event) -> _Event:
+    record: logging.LogRecord = event["_record"]
+    at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {"timestamp": at, "level": record.levelname.lower(), "logger": record.name, **event}
+
+
+def _with_fields(_: Any, __: str, event: _Event) -> _Event:
+    return {**event, **{key: value for key, value in current_fields().items() if key not in event}}
+
+
+def _with_error(_: Any, __: str, event: _Event) -> _Event:
+    """Add the error of a record, with its traceback as text."""
+    raised = event.pop("exc_info", None)
+    if not raised or raised[1] is None:
+        return event
+    return {**event, **error_fields(raised[1]), "exception": logging.Formatter().formatException(raised)}
+
+
+def _redacted(redactor: Redactor) -> _Processor:
+    def redact(_: Any, __: str, event: _Event) -> _Event:
+        private = {key: value for key, value in event.items() if key.startswith("_")}
+        public = redactor.value({key: value for key, value in event.items() if key not in private})
+        return {**public, **private}
+
+    return redact
+
+
+# -- the fields of the current context
+
+_bound: ContextVar[Mapping[str, Any] | None] = ContextVar("statewright_log_fields", default=None)
+
+
+@contextmanager
+def bound(**fields: Any) -> Generator[None]:
+    """Add fields such as `request_id` to everything that is logged within the block; inner values win."""
+    token = _bound.set({**(_bound.get() or {}), **fields})
     try:
-        message = record.getMessage()
-    except Exception:  # the arguments do not fit: logging itself complains of it elsewhere
-        message = str(record.msg)
-    if record.exc_info and record.exc_info[0] is not None:
-        message = f"{message}\n{logging.Formatter().formatException(record.exc_info)}"
-    return message
+        yield
+    finally:
+        _bound.reset(token)
+
+
+def current_fields() -> dict[str, Any]:
+    """Return the bound fields and those of the running task."""
+    fields, scope = dict(_bound.get() or {}), current_scope()
+    if scope is None:
+        return fields
+    fields["run_id"] = scope.run.run_id
+    if scope.run.settings.thread_id is not None:
+        fields["thread_id"] = scope.run.settings.thread_id
+    if scope.task is not None:
+        fields["node"] = scope.task.node
+        fields["attempt"] = scope.attempt.number if scope.attempt is not None else 1
+    return fields
+
+
+def error_fields(error: BaseException) -> dict[str, Any]:
+    """Return the code and message of an error as fields, with the same codes as in the API and in run records."""
+    fields = {"error_code": code_of(error), "error": f"{type(error).__name__}: {error}"}
+    return {**fields, "api_code": error.api_code} if isinstance(error, ServiceError) else fields

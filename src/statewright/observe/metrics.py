@@ -1,36 +1,38 @@
-"""Numbers about runs, for Prometheus.
+"""Metrics about runs for Prometheus.
 
-As an instrument `Metrics` counts what graphs do; by its other methods a server tells what graphs cannot know. Values of
-labels that users make up are bounded: see `label_values`.
+As an instrument, `Metrics` counts what graphs do; a server reports the rest by its other methods. User-defined label
+values are limited, see `LabelValues`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import collections
+import logging
+import threading
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 from statewright.clock import Clock, SystemClock
+from statewright.errors import ConflictingWrites, InvalidUpdateError, MutatedState, StatewrightError, UnknownTarget
 from statewright.events import Event
+from statewright.extras import optional
 from statewright.observe.bounded import BoundedMap
-from statewright.observe.event_error import error_of, is_failure
-from statewright.observe.event_keys import Key, graph_of, run_of, task_of
-from statewright.observe.gauges import AskedGauge, Counts
-from statewright.observe.label_values import OTHER, LabelValues
-from statewright.observe.meters import Meters, prometheus
-from statewright.observe.refusals import Refusals
+from statewright.observe.event_facts import Key, error_of, graph_of, is_failure, run_of, task_of
 from statewright.runtime import Instrument
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+    from prometheus_client.core import GaugeMetricFamily
 
 MOST_VALUES: Final = 200
-"""How many combinations of values that users make up one metric tells apart."""
+"""Combinations of user-defined label values per metric."""
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 class Metrics(Instrument):
-    """Counts and times what happens, in a registry of its own unless one is given.
+    """Counts and times what runs do, in its own registry unless one is given.
 
     Give it to `compile(instruments=[...])`. Raises InvalidConfig if prometheus_client is not installed.
     """
@@ -45,25 +47,25 @@ class Metrics(Instrument):
         self.registry: CollectorRegistry = registry or prometheus().CollectorRegistry()
         self._clock = clock or SystemClock()
         self._meters = Meters(self.registry)
-        self._refusals = Refusals()
+        self._refusals = RefusedUpdates()
         self._began: BoundedMap[Key, float] = BoundedMap()
-        """When runs, supersteps and tasks began that have not ended."""
+        """Start times of running runs, supersteps and tasks."""
         self._workspaces: BoundedMap[str, str] = BoundedMap()
-        """By run, the workspace of its records."""
+        """Workspaces by run id."""
         self._graphs, self._models, self._tools, self._routes = (LabelValues(most_label_values) for _ in range(4))
         self._nodes = LabelValues(most_label_values)
 
     @property
     def content_type(self) -> str:
-        """The media type of what `render` gives."""
+        """The media type of `render`."""
         return prometheus().exposition.CONTENT_TYPE_PLAIN_0_0_4
 
     def render(self) -> bytes:
-        """All metrics in the text format of Prometheus."""
+        """Return all metrics in the text format of Prometheus."""
         text: bytes = prometheus().exposition.generate_latest(self.registry)
         return text
 
-    # -- what graphs do
+    # -- events of graphs
 
     def on_run_started(self, event: Event) -> None:
         if not event.namespace:
@@ -112,32 +114,32 @@ class Metrics(Instrument):
             self._meters.checkpoint_size.labels(*self._graph(event)).observe(size)
 
     def on_model_called(self, event: Event) -> None:
-        told = event.data
-        model = self._models(told.get("model"), owner=self._owner(event))
+        data = event.data
+        model = self._models(data.get("model"), owner=self._owner(event))
         for direction in ("input", "output"):
-            self._meters.tokens.labels(*model, direction).inc(told.get(f"{direction}_tokens") or 0)
-        self._meters.cost.labels(*model).inc(float(told.get("cost") or 0))
+            self._meters.tokens.labels(*model, direction).inc(data.get(f"{direction}_tokens") or 0)
+        self._meters.cost.labels(*model).inc(float(data.get("cost") or 0))
 
     def on_tool_called(self, event: Event) -> None:
         outcome = "error" if "error" in event.data else "ok"
         self._meters.tool_calls.labels(*self._tools(event.data.get("tool"), owner=self._owner(event)), outcome).inc()
 
-    # -- what a server knows
+    # -- reports of a server
 
     def count_runs_by(self, counts: Counts) -> None:
-        """Ask `counts` for the number of runs in each status whenever somebody looks at the metrics."""
-        self.registry.register(AskedGauge("statewright_runs", "Runs by their status.", "status", counts))
+        """Call `counts` for the number of runs by status whenever the metrics are read."""
+        self.registry.register(CallbackGauge("statewright_runs", "Runs by their status.", "status", counts))
 
     def begins_run(self, run_id: str, workspace_id: str) -> None:
-        """A worker begins with a run of a workspace, whose own share the names in its graph use."""
+        """Record that a worker starts a run; label values of its graph count against the limit of its workspace."""
         self._workspaces.put(run_id, workspace_id)
 
     def waited_in_queue(self, seconds: float) -> None:
-        """A worker has taken a run that had been due for so long."""
+        """Record how long a run was due before a worker took it."""
         self._meters.queue_seconds.observe(max(seconds, 0.0))
 
     def answered_request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """A request was answered. `route` is the template of its path, the same for all ids."""
+        """Record a request. `route` is the template of its path, without ids."""
         called = self._routes(method if method in _METHODS else OTHER, route)
         self._meters.requests.labels(*called, str(status)).inc()
         self._meters.request_seconds.labels(*called).observe(seconds)
@@ -149,10 +151,8 @@ class Metrics(Instrument):
             yield
 
     def tried_delivery(self, outcome: str) -> None:
-        """The delivery of a webhook was tried; `outcome` is one of a few words, such as `delivered` and `failed`."""
+        """Record the attempt to deliver a webhook; `outcome` is a word such as `delivered` or `failed`."""
         self._meters.deliveries.labels(outcome).inc()
-
-    # -- parts of these
 
     def _graph(self, event: Event) -> tuple[str, ...]:
         return self._graphs(graph_of(event), owner=self._owner(event))
@@ -167,7 +167,7 @@ class Metrics(Instrument):
         self._began.put(what, self._clock.monotonic())
 
     def _seconds(self, what: Key) -> float | None:
-        """How long it took; None if nobody knows when it began."""
+        """Return the elapsed time; None if the start is unknown."""
         began = self._began.take(what)
         return None if began is None else max(self._clock.monotonic() - began, 0.0)
 
@@ -177,8 +177,175 @@ class Metrics(Instrument):
             self._meters.superstep_seconds.observe(seconds)
 
     def _count_refusal(self, event: Event) -> None:
-        found = self._refusals.found_in(event)
-        if found is not None:
-            node, error = found
+        refusal = self._refusals.find(event)
+        if refusal is not None:
+            node, error = refusal
             graph, label = self._nodes(graph_of(event), node, owner=self._owner(event))
             self._meters.invalid_updates.labels(graph, label, error.code).inc()
+
+
+# -- the metrics and their buckets
+
+_QUICK: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Seconds."""
+_LONG: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
+"""Seconds."""
+_SIZES: Final = tuple(float(4**power) for power in range(3, 15))
+"""Bytes: from 64 to 256 MiB."""
+
+
+def prometheus() -> Any:
+    """Import the library. Raises MissingLibrary."""
+    with optional("Metrics need", extra="metrics"):
+        import prometheus_client
+    return prometheus_client
+
+
+class Meters:
+    """All metrics of one registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        library = prometheus()
+
+        def counter(name: str, documentation: str, *labels: str) -> Counter:
+            return library.Counter(name, documentation, labels, registry=registry)
+
+        def histogram(name: str, documentation: str, *labels: str, buckets: tuple[float, ...] = _QUICK) -> Histogram:
+            return library.Histogram(name, documentation, labels, registry=registry, buckets=buckets)
+
+        self.invalid_updates = counter(
+            "graph_invalid_update_errors", "Updates of nodes that were refused.", "graph", "node", "code"
+        )
+        self.checkpoint_size = histogram(
+            "graph_checkpoint_size_bytes", "Bytes that one commit took.", "graph", buckets=_SIZES
+        )
+        self.run_seconds = histogram(
+            "statewright_run_seconds", "From the start of a call to its rest.", "graph", "status", buckets=_LONG
+        )
+        self.superstep_seconds = histogram("statewright_superstep_seconds", "Of one superstep, with its commit.")
+        self.step_seconds = histogram(
+            "statewright_step_seconds", "From the start of a task to its end.", "graph", "node"
+        )
+        self.failed_attempts = counter("statewright_attempts_failed", "Attempts that failed.", "graph", "node")
+        self.queue_seconds = histogram(
+            "statewright_queue_wait_seconds", "From the instant a run was due until a worker took it."
+        )
+        self.tokens = counter("statewright_model_tokens", "Tokens of model calls.", "model", "direction")
+        self.cost = counter("statewright_model_cost_usd", "What model calls cost, in US dollars.", "model")
+        self.tool_calls = counter("statewright_tool_calls", "Calls of tools by models.", "tool", "outcome")
+        self.sse_clients: Gauge = library.Gauge(
+            "statewright_sse_clients", "Readers of event streams.", registry=registry
+        )
+        self.requests = counter("statewright_http_requests", "Requests.", "method", "route", "status")
+        self.request_seconds = histogram("statewright_http_seconds", "Of one request.", "method", "route")
+        self.deliveries = counter(
+            "statewright_webhook_deliveries", "Deliveries of webhooks that were tried.", "outcome"
+        )
+
+
+# -- limits on user-defined label values, whose number would overwhelm a metrics database
+
+OTHER: Final = "other"
+"""The value that replaces all values beyond the limit."""
+LONGEST: Final = 100
+"""Characters of a value that are kept."""
+
+
+OF_AN_OWNER: Final = 50
+"""Combinations that one owner may add to a metric, so that no owner uses up the limit."""
+
+
+class LabelValues:
+    """Limits the combinations of label values of a metric; later ones are replaced by `other`.
+
+    Each owner, such as a workspace, has a limit of its own. Values without an owner share `most`.
+    """
+
+    def __init__(self, most: int, of_an_owner: int = OF_AN_OWNER) -> None:
+        self._most = most
+        self._of_an_owner = min(most, of_an_owner)
+        self._known: set[tuple[str, ...]] = set()
+        self._added: collections.Counter[str | None] = collections.Counter()
+        self._lock = threading.Lock()
+
+    def __call__(self, *values: object, owner: str | None = None) -> tuple[str, ...]:
+        """Return the values, or replacements beyond the limit."""
+        combination = tuple(str(value)[:LONGEST] for value in values)
+        if combination in self._known:
+            return combination
+        with self._lock:
+            if self._added[owner] >= (self._most if owner is None else self._of_an_owner):
+                return (OTHER,) * len(combination)
+            if combination not in self._known:  # perhaps by another thread meanwhile
+                self._known.add(combination)
+                self._added[owner] += 1
+        return combination
+
+
+# -- gauges that are computed on demand
+
+Counts = Callable[[], Mapping[str, float]]
+"""Returns numbers by the value of a label."""
+
+
+class CallbackGauge:
+    """A gauge with one label whose values a callback computes when the metrics are read."""
+
+    def __init__(self, name: str, documentation: str, label: str, counts: Counts) -> None:
+        self._name = name
+        self._told = documentation
+        self._label = label
+        self._counts = counts
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        """Return the metric without values, so that registering it computes nothing."""
+        return [self._family()]
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """Return the metric with its values; none if the callback fails, so that other metrics are still reported."""
+        family = self._family()
+        try:
+            for value, count in self._counts().items():
+                family.add_metric([value], count)
+        except Exception:
+            logging.getLogger("statewright.observe").exception("The metric %s could not be counted.", self._name)
+        return [family]
+
+    def _family(self) -> GaugeMetricFamily:
+        from prometheus_client.core import GaugeMetricFamily  # whoever has a registry has the library
+
+        return GaugeMetricFamily(self._name, self._told, labels=[self._label])
+
+
+# -- refused updates
+#
+# The error of a task is reported when its attempt fails, when its run ends, and by each surrounding graph. It is the
+# same object everywhere, and is counted once.
+
+REFUSED: Final = (InvalidUpdateError, ConflictingWrites, UnknownTarget, MutatedState)
+"""Errors for a node result that cannot be applied to the state or names an unknown target."""
+
+
+class RefusedUpdates:
+    """Finds refused updates in events, each once."""
+
+    def __init__(self) -> None:
+        self._told: WeakSet[BaseException] = WeakSet()
+        self._lock = threading.Lock()
+
+    def find(self, event: Event) -> tuple[str, StatewrightError] | None:
+        """Return the node and the error of a refused update; None if there is none or it was returned before."""
+        error, node = error_of(event)
+        if not isinstance(error, REFUSED):
+            return None
+        with self._lock:
+            if error in self._told:
+                return None
+            self._told.add(error)
+        return _names(error, node), error
+
+
+def _names(error: StatewrightError, node: str | None) -> str:
+    if isinstance(error, ConflictingWrites):
+        return "+".join(sorted(error.nodes))
+    return node or ""

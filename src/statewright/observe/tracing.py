@@ -1,40 +1,44 @@
-"""Traces of runs, for OpenTelemetry: run, superstep, attempt at a node, step, call of a model, a tool or a subgraph.
+"""Traces of runs for OpenTelemetry: runs, supersteps, node attempts, steps, and calls of models, tools and subgraphs.
 
-A call of a graph is one trace, or a part of the trace of whoever called it. A run that goes on later, or elsewhere,
-makes another trace: the attribute `statewright.run_id` is what they share.
+A call of a graph is a trace or a part of its caller's trace. A run that is resumed later or elsewhere makes another
+trace with the same attribute `statewright.run_id`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import timedelta
+import os
+import traceback
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.clock import Clock, SystemClock
 from statewright.events import Event
+from statewright.extras import optional
 from statewright.observe.bounded import BoundedMap
-from statewright.observe.event_error import error_of, is_failure
-from statewright.observe.event_keys import Key, graph_of, run_of, task_of
+from statewright.observe.event_facts import Key, code_of, error_of, graph_of, is_failure, run_of, task_of
 from statewright.observe.gen_ai import model_attributes, tool_attributes
-from statewright.observe.spans import OpenSpan, Spans, nanoseconds
 from statewright.redaction import Redactor
 from statewright.runtime import Instrument
 from statewright.runtime.core.effects import Pause
 from statewright.runtime.tasks.scope import current_scope
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import TracerProvider
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span, SpanKind, Tracer, TracerProvider
 
-MOST_OPEN: Final = 10_000
-"""Spans of each kind that may be open at once; the oldest, of work that was abandoned, are forgotten."""
+MAX_OPEN_SPANS: Final = 10_000
+"""Open spans of each kind; beyond that the oldest, which belong to abandoned work, are dropped."""
 
 
 class Tracing(Instrument):
-    """Makes spans of what runs do, by the global provider of traces unless one is given.
+    """Creates spans for runs, with the global tracer provider unless one is given.
 
-    Give it to `compile(instruments=[...])`. While a node runs its span is the current one, so that spans of its own lie
-    within it. A caller elsewhere is the parent if `config={"metadata": {"traceparent": ...}}` names it. Texts of errors
-    are redacted. Raises InvalidConfig if OpenTelemetry is not installed.
+    Give it to `compile(instruments=[...])`. While a node runs, its span is the current one, so that spans of the node
+    are nested in it. `config={"metadata": {"traceparent": ...}}` names a remote parent. Error messages are redacted.
+    Raises InvalidConfig if OpenTelemetry is not installed.
     """
 
     def __init__(
@@ -47,18 +51,18 @@ class Tracing(Instrument):
         self._spans = Spans(tracer_provider, redactor or Redactor())
         self._redactor = redactor or Redactor()
         self._clock = clock or SystemClock()
-        self._runs: BoundedMap[Key, OpenSpan] = BoundedMap(MOST_OPEN)
-        self._supersteps: BoundedMap[Key, OpenSpan] = BoundedMap(MOST_OPEN)
-        self._attempts: BoundedMap[Key, OpenSpan] = BoundedMap(MOST_OPEN)
-        self._steps: BoundedMap[Key, OpenSpan] = BoundedMap(MOST_OPEN)
-        self._alone: BoundedMap[Key, OpenSpan] = BoundedMap(MOST_OPEN)
-        """The attempt begun last of each run: where it runs alone it may be current when the run is broken off."""
+        self._runs: BoundedMap[Key, OpenSpan] = BoundedMap(MAX_OPEN_SPANS)
+        self._supersteps: BoundedMap[Key, OpenSpan] = BoundedMap(MAX_OPEN_SPANS)
+        self._attempts: BoundedMap[Key, OpenSpan] = BoundedMap(MAX_OPEN_SPANS)
+        self._steps: BoundedMap[Key, OpenSpan] = BoundedMap(MAX_OPEN_SPANS)
+        self._alone: BoundedMap[Key, OpenSpan] = BoundedMap(MAX_OPEN_SPANS)
+        """The latest attempt of each run; if it ran alone, it may still be current when the run is broken off."""
 
     # -- runs and supersteps
 
     def on_run_started(self, event: Event) -> None:
-        told = _told_by_caller(event)
-        parent = self._spans.remote(told) if told else None
+        metadata = _caller_metadata(event)
+        parent = self._spans.remote(metadata) if metadata else None
         name = f"run {graph_of(event)}"
         self._runs.put(run_of(event), self._spans.open(name, _attributes(event), self._now, parent=parent))
 
@@ -133,7 +137,7 @@ class Tracing(Instrument):
         self._alone.put(key, opened)
 
     def _leave_last(self, run: Key) -> None:
-        """The attempt before is over where its run goes on, also if nobody said so."""
+        """Leave the span of the latest attempt, which may have ended without an event."""
         last = self._alone.take(run)
         if last is not None:
             self._spans.leave(last)
@@ -163,12 +167,12 @@ class Tracing(Instrument):
         self._call(event, f"execute_tool {attributes.get('gen_ai.tool.name', '')}", attributes)
 
     def _call(self, event: Event, name: str, attributes: Mapping[str, Any], *, calls: bool = False) -> None:
-        """A span of something that is told when it is over."""
+        """Record a span for a call that is reported after it has ended."""
         now = self._now
         began = now - int(float(event.data.get("seconds") or 0) * 1e9)
         parent = None if self._spans.has_current else self._spans.within(self._attempts.get(task_of(event)))
-        known = {**_attributes(event), "statewright.node": event.node, **attributes}
-        opened = self._spans.open(name, known, began, parent=parent, calls=calls)
+        all_attributes = {**_attributes(event), "statewright.node": event.node, **attributes}
+        opened = self._spans.open(name, all_attributes, began, parent=parent, calls=calls)
         if "error" in event.data:
             self._spans.fail(opened.span, "tool_error", str(event.data["error"]))
         self._spans.close(opened, now)
@@ -179,21 +183,158 @@ class Tracing(Instrument):
 
 
 def _attributes(event: Event) -> dict[str, Any]:
-    """What every span says."""
-    found = {
+    """Return the attributes of all spans."""
+    attributes = {
         "statewright.run_id": event.run_id,
         "statewright.thread_id": event.thread_id,
         "statewright.graph": graph_of(event),
         "statewright.namespace": event.namespace or None,
         "statewright.step": event.step,
     }
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in attributes.items() if value is not None}
 
 
-def _told_by_caller(event: Event) -> Mapping[str, Any] | None:
-    """The metadata that the caller of a graph gave along; the run that begins is that of the present scope."""
+def _caller_metadata(event: Event) -> Mapping[str, Any] | None:
+    """Return the metadata that the caller of a graph passed, from the current scope, whose run is starting."""
     scope = current_scope()
     if event.namespace or scope is None or scope.run.run_id != event.run_id:
         return None
     metadata = scope.run.settings.given.get("metadata")
     return cast("Mapping[str, Any]", metadata) if isinstance(metadata, Mapping) else None
+
+
+# -- spans: the only code that uses OpenTelemetry
+#
+# The span of a node is made the current one where the node runs, so that spans of the user are nested in it. Concurrent
+# nodes have contexts of their own, which end with them. A node that runs alone shares the context of the run, in which
+# the previous span is made current again. No tokens of context variables are kept for that, because a node may end in
+# another context than it began in: a token would be invalid there, while leaving the span just has no effect.
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PARENT: Final = ("traceparent", "tracestate")
+
+
+def nanoseconds(instant: datetime) -> int:
+    """Return an instant in nanoseconds since the epoch."""
+    return (instant - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+@dataclass(slots=True)
+class OpenSpan:
+    """A span that has not ended, and the context before it."""
+
+    span: Span
+    began: int
+    before: Context
+
+
+class Spans:
+    """Opens and closes spans. Raises MissingLibrary without OpenTelemetry."""
+
+    def __init__(self, provider: TracerProvider | None, redactor: Redactor) -> None:
+        with optional("Traces need", extra="otel"):
+            from opentelemetry import context, trace
+            from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+        self._context = context
+        self._trace = trace
+        self._propagator = TraceContextTextMapPropagator()
+        self._redactor = redactor
+        self._tracer: Tracer = trace.get_tracer("statewright", tracer_provider=provider)
+
+    def remote(self, metadata: Mapping[str, Any]) -> Context | None:
+        """Return the context of a remote caller from its `traceparent`; None if that is absent or invalid."""
+        carried = {name: str(metadata[name]) for name in _PARENT if isinstance(metadata.get(name), str)}
+        context = self._propagator.extract(carried, self._context.get_current()) if carried else None
+        if context is None or not self._trace.get_current_span(context).get_span_context().is_remote:
+            return None
+        return context
+
+    def within(self, parent: OpenSpan | None) -> Context | None:
+        """Return the current context with a span as the current one; None if there is no span."""
+        return self._trace.set_span_in_context(parent.span) if parent is not None else None
+
+    @property
+    def has_current(self) -> bool:
+        """True if any span is current, including spans of the user."""
+        return self._trace.get_current_span().get_span_context().is_valid
+
+    def open(
+        self,
+        name: str,
+        attributes: Mapping[str, Any],
+        began: int,
+        *,
+        parent: Context | None = None,
+        calls: bool = False,
+    ) -> OpenSpan:
+        """Start a span within the parent, by default within the current span."""
+        kind: SpanKind = self._trace.SpanKind.CLIENT if calls else self._trace.SpanKind.INTERNAL
+        span = self._tracer.start_span(name, parent, kind, attributes, start_time=began)
+        return OpenSpan(span, began, self._context.get_current())
+
+    def enter(self, opened: OpenSpan) -> None:
+        """Make a span the current one."""
+        if opened.span.get_span_context().is_valid:
+            self._context.attach(self._trace.set_span_in_context(opened.span))
+
+    def is_entered(self, opened: OpenSpan) -> bool:
+        """Return True if the span is the current one."""
+        return self._trace.get_current_span() is opened.span
+
+    def leave(self, opened: OpenSpan) -> None:
+        """Restore the context before the span, if the span is the current one."""
+        if self.is_entered(opened):
+            self._context.attach(opened.before)
+
+    def close(
+        self, opened: OpenSpan, ended: int, *, error: BaseException | None = None, described: bool = True
+    ) -> None:
+        """End a span, with the error that ended it, `described` in full or named. One that was to begin later is no
+        span at all."""
+        if ended < opened.began:
+            return
+        if error is not None:
+            self._fail(opened.span, error, described)
+        opened.span.end(ended)
+
+    def _fail(self, span: Span, error: BaseException, described: bool) -> None:
+        message = self._redactor.text(str(error))
+        if described and span.is_recording():
+            trail = self._redactor.text("".join(traceback.format_exception(error)))
+            span.record_exception(error, {"exception.message": message, "exception.stacktrace": trail})
+        self.fail(span, code_of(error), f"{type(error).__name__}: {message}")
+
+    def fail(self, span: Span, code: str, message: str) -> None:
+        """Mark a span as failed."""
+        span.set_attribute("error.type", code)
+        span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, self._redactor.text(message)))
+
+
+# -- export as configured by the environment variables of OpenTelemetry
+
+ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+"""Variables with the endpoint of traces; with neither of them set there are none."""
+
+
+@contextmanager
+def tracing_from_environment() -> Generator[Tracing | None]:
+    """Export traces in batches by OTLP over HTTP for the duration of the block; None if no endpoint is set.
+
+    Remaining spans are sent at the end. `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER` and the
+    other variables have their usual meaning. Raises InvalidConfig without the libraries of the extra `otel`.
+    """
+    if not any(os.environ.get(name) for name in ENDPOINTS):
+        yield None
+        return
+    with optional(f"{ENDPOINTS[0]} is set, and traces need", extra="otel"):
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    name = os.environ.get("OTEL_SERVICE_NAME") or "statewright"
+    provider = TracerProvider(resource=Resource.create({"service.name": name}))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    try:
+        yield Tracing(provider)
+    finally:
+        provider.shutdown()

@@ -1,12 +1,12 @@
-"""`statewright.toml`: what workflows refer to and do not hold themselves.
+"""The project file `statewright.toml`: resources that workflows refer to, and what is served.
 
-Assistants, models, integrations, data sources, tools, MCP servers, defaults, what is served, and how. Everything that
-is wrong in the file is found in one go, with its line; what is merely odd becomes a warning. Paths are relative to the
-file. Values of integrations stand in no message.
+It defines assistants, models, integrations, data sources, tools, MCP servers, defaults, served graphs and the server.
+All problems are reported together with their lines; oddities become warnings. Paths are relative to the file. Messages
+never quote values of integrations.
 """
 
 from statewright.project.load import FILE_NAME, find_project, load_project, read_project
-from statewright.project.model import DataSource, Defaults, Kind, Project, ServedGraph, ServedWorkflow, Serving
+from statewright.project.schema import DataSource, Defaults, Kind, Project, ServedGraph, ServedWorkflow, Serving
 
 __all__ = [
     "FILE_NAME",

@@ -1,4 +1,4 @@
-"""The project file found, and read."""
+"""Finding and reading the project file."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from statewright.errors import Problem, WorkflowError
-from statewright.project.assistants import read_assistant
-from statewright.project.form import CONCURRENCY, COUNT, TABLE, TEXT, ValueType
-from statewright.project.graphs import check_names, read_graph
-from statewright.project.handlers import read_handlers
-from statewright.project.integrations import read_integration
-from statewright.project.lines import Keys
-from statewright.project.mcp import read_mcp_server
-from statewright.project.model import Defaults, Project
-from statewright.project.models import read_model
-from statewright.project.places import read_datasource, read_workflow
-from statewright.project.reader import Reader
-from statewright.project.serving import read_serving
-from statewright.project.spending import read_spending_limits
-from statewright.project.tools import read_tools
+from statewright.project.graphs import (
+    check_names,
+    read_datasource,
+    read_graph,
+    read_handlers,
+    read_serving,
+    read_spending_limits,
+    read_workflow,
+)
+from statewright.project.reader import CONCURRENCY, COUNT, TABLE, TEXT, Keys, Reader, ValueType
+from statewright.project.resources import read_assistant, read_integration, read_mcp_server, read_model, read_tools
+from statewright.project.schema import Defaults, Project
 from statewright.workflow.states.tools import Integrations
 
 FILE_NAME: Final = "statewright.toml"
@@ -68,28 +66,28 @@ def load_project(path: str | Path) -> Project:
 
 
 def find_project(folder: Path) -> Path | None:
-    """The nearest project file at a folder or above it."""
-    for one in (folder, *folder.parents):
-        file = one / FILE_NAME
-        if file.is_file() and not _may_be_planted(file):
+    """Return the nearest project file in a folder or its parents."""
+    for parent in (folder, *folder.parents):
+        file = parent / FILE_NAME
+        if file.is_file() and not _is_untrusted(file):
             return file
-        if (one / ".git").exists():
+        if (parent / ".git").exists():
             return None
     return None
 
 
-def _may_be_planted(file: Path) -> bool:
-    """Whether somebody else has put it into a folder where everybody may write: it could name any module to run."""
+def _is_untrusted(file: Path) -> bool:
+    """Return True for a file of another user in a world-writable folder, since it could name any module to import."""
     is_shared = os.name == "posix" and file.parent.stat().st_mode & stat.S_IWOTH
     return bool(is_shared) and file.stat().st_uid not in (os.getuid(), 0)
 
 
 def read_project(text: str, file: Path) -> Project:
-    """The project that a text says, as if it stood in the file. Raises WorkflowError."""
+    """Parse the text of a project file. Raises WorkflowError."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise WorkflowError([_broken(str(error))], source=str(file)) from None
+        raise WorkflowError([_syntax_problem(str(error))], source=str(file)) from None
     reader = Reader(text, file.parent)
     project = _read(document, reader, file)
     if reader.problems:
@@ -97,10 +95,10 @@ def read_project(text: str, file: Path) -> Project:
     return project
 
 
-def _broken(message: str) -> Problem:
-    place = _PLACE.search(message)
-    line, column = (int(place[1]), int(place[2])) if place else (0, 0)
-    return Problem("", line, column, f"It is no TOML: {_PLACE.sub('', message).strip()}.")
+def _syntax_problem(message: str) -> Problem:
+    match = _PLACE.search(message)
+    line, column = (int(match[1]), int(match[2])) if match else (0, 0)
+    return Problem("", line, column, f"It is not valid TOML: {_PLACE.sub('', message).strip()}.")
 
 
 def _order(problem: Problem) -> int:
@@ -108,9 +106,9 @@ def _order(problem: Problem) -> int:
 
 
 def _read(document: dict[str, Any], reader: Reader, file: Path) -> Project:
-    sections = reader.table(document, (), _SECTIONS)
+    sections = reader.read_table(document, (), _SECTIONS)
     functions, settings = read_tools(sections.get("tools", {}), reader)
-    defaults = reader.table(sections.get("defaults", {}), ("defaults",), _DEFAULTS)
+    defaults = reader.read_table(sections.get("defaults", {}), ("defaults",), _DEFAULTS)
     graphs = _each(sections, "graphs", reader, read_graph)
     check_names(graphs, sections.get("workflows", {}), reader)
     return Project(
@@ -129,7 +127,7 @@ def _read(document: dict[str, Any], reader: Reader, file: Path) -> Project:
         handler_modules=read_handlers(sections.get("handlers", {}), reader),
         serving=read_serving(sections.get("serve", {}), reader),
         spending_limits=read_spending_limits(sections.get("spending_limits", {}), reader),
-        # Last: the others have found them.
+        # Last, because reading the other sections adds warnings.
         warnings=tuple(sorted(reader.warnings, key=_order)),
     )
 
@@ -137,5 +135,5 @@ def _read(document: dict[str, Any], reader: Reader, file: Path) -> Project:
 def _each(
     sections: Mapping[str, Any], section: str, reader: Reader, read: Callable[[str, Any, Keys, Reader], Any]
 ) -> dict[str, Any]:
-    given = reader.entries(sections.get(section, {}), (section,))
-    return {name: read(name, value, (section, name), reader) for name, value in given.items()}
+    entries = reader.read_entries(sections.get(section, {}), (section,))
+    return {name: read(name, value, (section, name), reader) for name, value in entries.items()}

@@ -12,7 +12,7 @@ import pytest
 
 from statewright import START, StateGraph
 from statewright.checkpoint import LeaseRequest
-from statewright.cli.threads import threads as threads_app
+from statewright.cli.threads.group import threads as threads_app
 from statewright.futures import resolve
 from statewright.runs import Workspace
 from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
@@ -145,7 +145,7 @@ def test_a_graph_is_checked_against_the_threads_of_all_workspaces(acme: str, sta
     build = "graph = StateGraph(State).add_node('{0}', asks).add_edge(START, '{0}')\n"
     (folder / "asks.py").write_text(head + asks + build.format("asks"), encoding="utf-8")
     (folder / "other.py").write_text(head + asks + build.format("other"), encoding="utf-8")
-    from statewright.cli.load import load_graph
+    from statewright.cli.workflow.load import load_graph
 
     with SqliteSaver(folder / "runs.db", workspace=acme) as saver:
         load_graph("asks.py").with_services(checkpointer=saver).invoke({"n": 1}, thread_id="open")

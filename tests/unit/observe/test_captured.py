@@ -9,22 +9,22 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.observe.captured import Captured, CaptureLimits, Place
+from statewright.observe.capture import CaptureBuffer, CaptureLimits, TaskAttempt
 from statewright.redaction import Redactor
 
-TASK = Place("task", "node", 1)
+TASK = TaskAttempt("task", "node", 1)
 TOLD = {"at": "now", "level": None, "logger": None, "stream": "stdout"}
 
 
-def captured(**limits: Any) -> Captured:
-    return Captured(CaptureLimits(**limits), Redactor())
+def captured(**limits: Any) -> CaptureBuffer:
+    return CaptureBuffer(CaptureLimits(**limits), Redactor())
 
 
-def messages(kept: Captured, task: str = "task") -> list[str]:
+def messages(kept: CaptureBuffer, task: str = "task") -> list[str]:
     return [line["message"] for line in kept.take(task, "now")]
 
 
-def write(kept: Captured, *texts: str, place: Place = TASK) -> None:
+def write(kept: CaptureBuffer, *texts: str, place: TaskAttempt = TASK) -> None:
     for text in texts:
         kept.write(place, "stdout", text, TOLD)
 
@@ -54,7 +54,7 @@ def test_lines_do_not_depend_on_how_they_were_written(text: str, places: list[in
 
 def test_streams_do_not_mix_and_attempts_come_in_order() -> None:
     kept = captured()
-    write(kept, "second\n", place=Place("task", "node", 2))
+    write(kept, "second\n", place=TaskAttempt("task", "node", 2))
     kept.write(TASK, "stdout", "o", TOLD)
     kept.write(TASK, "stderr", "e\n", {**TOLD, "stream": "stderr"})
     kept.write(TASK, "stdout", "ut\n", TOLD)
@@ -120,16 +120,16 @@ def test_the_middle_of_a_long_line_is_left_out_and_no_half_of_a_secret_is_shown(
 def test_of_tasks_that_nobody_takes_the_silent_ones_go_first() -> None:
     kept = captured(total=3000)
     for name in "abc":
-        write(kept, "x" * 300 + "\n", place=Place(name, "node", 1))
-    write(kept, "again\n", place=Place("a", "node", 1))
-    write(kept, "x" * 300 + "\n", place=Place("d", "node", 1))
+        write(kept, "x" * 300 + "\n", place=TaskAttempt(name, "node", 1))
+    write(kept, "again\n", place=TaskAttempt("a", "node", 1))
+    write(kept, "x" * 300 + "\n", place=TaskAttempt("d", "node", 1))
     assert [bool(messages(kept, name)) for name in "abcd"] == [True, False, True, True]
 
 
 def test_there_are_never_more_tasks_than_allowed() -> None:
     kept = captured(tasks=2)
     for name in "abc":
-        write(kept, "x", place=Place(name, "node", 1))
+        write(kept, "x", place=TaskAttempt(name, "node", 1))
     assert [bool(messages(kept, name)) for name in "abc"] == [False, True, True]
 
 
@@ -147,7 +147,7 @@ def test_many_threads_lose_nothing() -> None:
     def say(number: int) -> None:
         for count in range(200):
             kept.add(TASK, f"{number}:{count}", TOLD)
-            write(kept, "o\n", place=Place(f"task-{number}", "node", 1))
+            write(kept, "o\n", place=TaskAttempt(f"task-{number}", "node", 1))
 
     threads = [threading.Thread(target=say, args=(number,)) for number in range(8)]
     for thread in threads:

@@ -10,7 +10,7 @@ import pytest
 from statewright import START, Instrument, RetryPolicy, StateGraph
 from statewright.errors import InvalidUpdateError, NotFound, RunCancelled
 from statewright.events import Event
-from statewright.observe.event_error import code_of, error_of, is_failure
+from statewright.observe.event_facts import code_of, error_of, is_failure
 from statewright.runtime.tasks.interrupt import Paused
 
 

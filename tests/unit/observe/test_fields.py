@@ -8,15 +8,15 @@ import pytest
 
 from statewright import START, InMemorySaver, StateGraph
 from statewright.errors import InvalidUpdateError, NotFound
-from statewright.observe.fields import bound, error_fields, present_fields
+from statewright.observe.logs import bound, current_fields, error_fields
 
 
 def test_what_is_bound_is_known_within() -> None:
     with bound(request_id="r", path="/a"):
         with bound(path="/b"):
-            assert present_fields() == {"request_id": "r", "path": "/b"}
-        assert present_fields() == {"request_id": "r", "path": "/a"}
-    assert present_fields() == {}
+            assert current_fields() == {"request_id": "r", "path": "/b"}
+        assert current_fields() == {"request_id": "r", "path": "/a"}
+    assert current_fields() == {}
 
 
 @pytest.mark.parametrize("thread", [None, "t"])
@@ -24,7 +24,7 @@ def test_the_task_at_work_is_known(thread: str | None) -> None:
     found: list[dict[str, Any]] = []
 
     def node(state: Any) -> None:
-        found.append(present_fields())
+        found.append(current_fields())
 
     graph = StateGraph({"x": int}).add_node("n", node).add_edge(START, "n")
     app = graph.compile(InMemorySaver() if thread else None)

@@ -7,12 +7,12 @@ import logging
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from statewright.observe.gauges import AskedGauge
+from statewright.observe.metrics import CallbackGauge
 
 
 def test_its_numbers_are_those_of_the_moment() -> None:
     registry, counts = CollectorRegistry(), {"running": 1.0}
-    registry.register(AskedGauge("runs", "Runs.", "status", lambda: counts))
+    registry.register(CallbackGauge("runs", "Runs.", "status", lambda: counts))
     assert registry.get_sample_value("runs", {"status": "running"}) == 1
     counts["running"] = 5
     assert registry.get_sample_value("runs", {"status": "running"}) == 5
@@ -20,7 +20,7 @@ def test_its_numbers_are_those_of_the_moment() -> None:
 
 def test_nothing_is_counted_before_somebody_looks() -> None:
     asked: list[int] = []
-    CollectorRegistry().register(AskedGauge("runs", "Runs.", "status", lambda: asked.append(1) or {}))
+    CollectorRegistry().register(CallbackGauge("runs", "Runs.", "status", lambda: asked.append(1) or {}))
     assert asked == []
 
 
@@ -30,8 +30,8 @@ def test_a_count_that_fails_leaves_the_others(caplog: pytest.LogCaptureFixture) 
     def fails() -> dict[str, float]:
         raise OSError("no database")
 
-    registry.register(AskedGauge("runs", "Runs.", "status", fails))
-    registry.register(AskedGauge("others", "Others.", "status", lambda: {"a": 2}))
+    registry.register(CallbackGauge("runs", "Runs.", "status", fails))
+    registry.register(CallbackGauge("others", "Others.", "status", lambda: {"a": 2}))
     with caplog.at_level(logging.ERROR):
         text = generate_latest(registry).decode()
     assert 'others{status="a"} 2.0' in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.observe.label_values import LONGEST, LabelValues
+from statewright.observe.metrics import LONGEST, LabelValues
 
 
 def test_the_first_are_told_apart_and_all_others_are_one() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from statewright.observe.meters import Meters, prometheus
+from statewright.observe.metrics import Meters, prometheus
 
 NAMES = {
     "graph_invalid_update_errors",

@@ -11,7 +11,7 @@ import pytest
 from statewright import END, START, Command, InMemorySaver, Instrument, RetryPolicy, StateGraph
 from statewright.errors import RunError
 from statewright.events import Event
-from statewright.observe.refusals import Refusals
+from statewright.observe.metrics import RefusedUpdates
 
 
 class State(TypedDict, total=False):
@@ -22,11 +22,11 @@ class Found(Instrument):
     """Keeps what every event that may tell of a refusal tells of it."""
 
     def __init__(self) -> None:
-        self._refusals = Refusals()
+        self._refusals = RefusedUpdates()
         self.found: list[tuple[str, str]] = []
 
     def _look(self, event: Event) -> None:
-        found = self._refusals.found_in(event)
+        found = self._refusals.find(event)
         if found is not None:
             self.found.append((found[0], found[1].code))
 
@@ -117,4 +117,4 @@ def failing(state: Any) -> None:
 def test_other_errors_are_none() -> None:
     graph = single(failing, error_handler=lambda error: None)
     assert found_in(graph) == []
-    assert Refusals().found_in(Event("custom", (1, 2))) is None
+    assert RefusedUpdates().find(Event("custom", (1, 2))) is None

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from statewright.errors import InvalidUpdateError
-from statewright.observe.spans import Spans, nanoseconds
+from statewright.observe.tracing import Spans, nanoseconds
 from statewright.redaction import Redactor
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -11,8 +11,7 @@ import pytest
 
 from statewright import START, InMemorySaver, Instrument, RetryPolicy, Runtime, StateGraph, append, entrypoint, task
 from statewright.events import Event
-from statewright.observe.captured import Place
-from statewright.observe.speaker import current_task
+from statewright.observe.capture import TaskAttempt, current_task
 
 
 class Ids(Instrument):
@@ -43,7 +42,7 @@ def test_outside_of_tasks_nobody_is() -> None:
 
 @pytest.mark.parametrize("drives_async", [False, True])
 def test_tasks_beside_each_other_are_told_apart(drives_async: bool) -> None:
-    found: dict[str, Place | None] = {}
+    found: dict[str, TaskAttempt | None] = {}
     ids = Ids()
 
     def plain(state: Any) -> None:
@@ -55,24 +54,24 @@ def test_tasks_beside_each_other_are_told_apart(drives_async: bool) -> None:
 
     app = compiled(beside(plain=plain, coroutine=coroutine), ids)
     asyncio.run(app.ainvoke({})) if drives_async else app.invoke({})
-    assert found == {name: Place(ids.by_node[name] or "", name, 1) for name in ("plain", "coroutine")}
+    assert found == {name: TaskAttempt(ids.by_node[name] or "", name, 1) for name in ("plain", "coroutine")}
     assert current_task() is None
 
 
 @pytest.mark.parametrize("saver", [None, InMemorySaver])
 @pytest.mark.parametrize("memory", ["call", "none"])
 def test_what_a_subgraph_does_is_done_by_the_task_that_called_it(saver: Any, memory: Any) -> None:
-    found: list[Place | None] = []
+    found: list[TaskAttempt | None] = []
     ids = Ids()
     innermost = beside(deep=lambda state: found.append(current_task())).compile()
     inner = beside(within=innermost).compile()
     graph = StateGraph({"log": append}).add_node("outer", inner, memory=memory).add_edge(START, "outer")
     compiled(graph, ids, saver and saver()).invoke({}, **({"thread_id": "t"} if saver else {}))
-    assert found == [Place(ids.by_node["outer"] or "", "deep", 1)]
+    assert found == [TaskAttempt(ids.by_node["outer"] or "", "deep", 1)]
 
 
 def test_each_attempt_is_told_apart() -> None:
-    found: list[Place | None] = []
+    found: list[TaskAttempt | None] = []
 
     def flaky(state: Any) -> None:
         found.append(current_task())
@@ -86,7 +85,7 @@ def test_each_attempt_is_told_apart() -> None:
 
 
 def test_a_called_task_speaks_for_the_one_that_called_it() -> None:
-    found: list[Place | None] = []
+    found: list[TaskAttempt | None] = []
     ids: list[str] = []
 
     @task
@@ -104,7 +103,7 @@ def test_a_called_task_speaks_for_the_one_that_called_it() -> None:
 
 
 def test_a_thread_of_a_node_s_own_is_nobody_unless_it_has_its_context() -> None:
-    found: list[Place | None] = []
+    found: list[TaskAttempt | None] = []
 
     def node(state: Any) -> None:
         def look() -> None:
@@ -120,7 +119,7 @@ def test_a_thread_of_a_node_s_own_is_nobody_unless_it_has_its_context() -> None:
 
 
 def test_an_attempt_that_was_given_up_is_nobody_any_more() -> None:
-    found: list[Place | None] = []
+    found: list[TaskAttempt | None] = []
     go_on, done = threading.Event(), threading.Event()
 
     def slow(state: Any) -> None:

@@ -13,9 +13,8 @@ import pytest
 
 from statewright import START, StateGraph
 from statewright.errors import InvalidConfig, NotFound
-from statewright.observe.fields import bound
-from statewright.observe.structured import configure_logging
-from statewright.observe.tee import Tee
+from statewright.observe.capture import Tee
+from statewright.observe.logs import bound, configure_logging
 
 log = logging.getLogger("statewright.tests")
 

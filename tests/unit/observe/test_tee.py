@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from statewright.observe.tee import Tee, untapped
+from statewright.observe.capture import Tee, untapped
 
 
 def test_what_is_written_is_heard_and_goes_on() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from statewright.project.form import COUNT, DURATION, TEMPERATURE, TEXTS, ValueType, kind_of
+from statewright.project.reader import COUNT, DURATION, TEMPERATURE, TEXTS, ValueType, kind_of
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,10 @@ from statewright.project.form import COUNT, DURATION, TEMPERATURE, TEXTS, ValueT
     ],
 )
 def test_what_fits_and_what_does_not(form: ValueType, good: list[Any], bad: list[Any]) -> None:
-    assert all(map(form.fits, good))
-    assert not any(map(form.fits, bad))
+    assert all(map(form.accepts, good))
+    assert not any(map(form.accepts, bad))
 
 
 def test_values_are_called_by_what_they_are() -> None:
     kinds = [kind_of(value) for value in (True, "x", 1, 1.5, [], {}, date(2020, 1, 1))]
-    assert kinds == ["a boolean", "a text", "a number", "a number", "a list", "a table", "a date or time"]
+    assert kinds == ["a boolean", "a string", "a number", "a number", "a list", "a table", "a date or time"]

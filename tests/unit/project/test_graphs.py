@@ -30,12 +30,15 @@ def test_a_graph_is_told_more_of_in_a_table(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[graphs]\na = 1", "In 'graphs.a' (line 2, column 1): It must be a text or a table, and is a number."),
+        ("[graphs]\na = 1", "In 'graphs.a' (line 2, column 1): It must be a string or a table, and is a number."),
         ("[graphs.a]", "It has neither a path nor a file."),
         ('[graphs.a]\npath = "a:b"\nfile = "triage.yaml"', "It has both a path and a file."),
-        ('[graphs.a]\nfile = "triage.yaml"\nversion = "1"', "A file has its version from its content."),
-        ('[graphs]\na = "no place:"', "'no place:' is no place of a graph in Python. Write it as 'module:graph'"),
-        ('[graphs.a]\npath = "triage.yaml"', "is no place of a graph in Python. Write it under file."),
+        ('[graphs.a]\nfile = "triage.yaml"\nversion = "1"', "The version of a file is computed from its content."),
+        (
+            '[graphs]\na = "no place:"',
+            "'no place:' is not a reference to a graph in Python. Write it as 'module:graph'",
+        ),
+        ('[graphs.a]\npath = "triage.yaml"', "is not a reference to a graph in Python. Write it under file."),
         (
             '[graphs.a]\nfile = "mail.py:graph"',
             "does not end in .yaml, .yml or .json. A graph of Python stands under path.",

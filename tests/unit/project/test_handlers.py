@@ -14,8 +14,8 @@ def test_modules_are_named_once(folder: Path) -> None:
 def test_what_is_no_module_is_told(folder: Path) -> None:
     found = problems('[handlers]\nmodules = ["flows/mail", "b", "mail.py"]', folder)
     assert [one.split("): ")[1].partition(". ")[0] for one in found] == [
-        "'flows/mail' is no name of a module",
-        "'mail.py' is no name of a module",
+        "'flows/mail' is not a valid module name",
+        "'mail.py' is not a valid module name",
     ]
 
 

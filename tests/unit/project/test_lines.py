@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statewright.project.lines import lines_of, written_path
+from statewright.project.reader import find_lines, format_path
 
 TEXT = '''
 defaults.max_items = 3
@@ -17,7 +17,7 @@ key = 1
 
 
 def test_each_key_has_its_line() -> None:
-    lines = lines_of(TEXT)
+    lines = find_lines(TEXT)
     assert lines["defaults",] == lines["defaults", "max_items"] == 2
     assert (lines["assistants", "a b"], lines["assistants", "a b", "model"]) == (3, 4)
     assert ("no", "table") not in lines
@@ -25,4 +25,4 @@ def test_each_key_has_its_line() -> None:
 
 
 def test_a_way_is_written_as_toml_writes_it() -> None:
-    assert written_path(("assistants", "a b", "tools")) == 'assistants."a b".tools'
+    assert format_path(("assistants", "a b", "tools")) == 'assistants."a b".tools'

@@ -110,7 +110,7 @@ def test_what_is_no_toml_is_told_with_its_line(folder: Path) -> None:
         load_project(folder)
     assert str(folder) in str(caught.value)
     assert [(one.line, one.column) for one in caught.value.problems] == [(2, 9)]
-    assert "It is no TOML: Invalid value." in str(caught.value)
+    assert "It is not valid TOML: Invalid value." in str(caught.value)
 
 
 def test_a_file_that_cannot_be_read_is_told(folder: Path) -> None:
@@ -152,19 +152,20 @@ root = 1
         "In 'assistants.a.tools.0' (line 5, column 1): It must be a table, and is a number: 1.",
         "In 'assistants.a.tools.1' (line 5, column 1): It has no name. Write the name of a tool.",
         found[5],
-        "In 'assistants.b' (line 9, column 1): It must be a table, and is a text: \"text\".",
-        "In 'integrations.c.token' (line 11, column 1): It must be a text, a number or a table, and is a list.",
-        "In 'integrations.c.key' (line 12, column 1): What follows env: is no name of a variable. Write env:NAME.",
+        "In 'assistants.b' (line 9, column 1): It must be a table, and is a string: \"text\".",
+        "In 'integrations.c.token' (line 11, column 1): It must be a string, a number or a table, and is a list.",
+        "In 'integrations.c.key' (line 12, column 1): "
+        "The text after env: is not a valid variable name. Write env:NAME.",
         "In 'datasources.d' (line 13, column 1): It has no folder. Write folder = \"documents\".",
-        "In 'datasources.d.glob' (line 14, column 1): It must be a text, and is a number: 1.",
+        "In 'datasources.d.glob' (line 14, column 1): It must be a string, and is a number: 1.",
         "In 'workflows.e' (line 15, column 1): It has no file. Write file = \"e.yaml\".",
-        "In 'tools.f' (line 17, column 1): A tool must be a text, and is a number. Write 'module:function'.",
-        "In 'tools.allow_shel' (line 18, column 1): A tool must be a text, and is a boolean. "
+        "In 'tools.f' (line 17, column 1): A tool must be a string, and is a number. Write 'module:function'.",
+        "In 'tools.allow_shel' (line 18, column 1): A tool must be a string, and is a boolean. "
         "Did you mean 'allow_shell'?",
         found[14],
         found[15],
         found[16],
-        "In 'tools.root' (line 23, column 1): It must be a text, and is a number: 1.",
+        "In 'tools.root' (line 23, column 1): It must be a string, and is a number: 1.",
     ]
     assert "none.md' cannot be read" in found[5]
     assert "Tool 'g' is 'module', which names no function." in found[14]

@@ -42,8 +42,8 @@ integration_alias = "tickets"
         ("args = []", "it has neither a command and a url. Give one of them."),
         ('url = "ftp://x"', "Give an address that begins with http:// or https://."),
         ('command = "a"\ntimeout = 0', "It must be a number of seconds above 0"),
-        ('command = "a"\nargs = [1]', "It must be a list of texts"),
-        ('url = "http://x"\nauth_token = "env:1 2"', "What follows env: is no name of a variable."),
+        ('command = "a"\nargs = [1]', "It must be a list of strings"),
+        ('url = "http://x"\nauth_token = "env:1 2"', "The text after env: is not a valid variable name."),
     ],
 )
 def test_what_cannot_be_is_told(text: str, told: str, folder: Path) -> None:

@@ -38,8 +38,8 @@ def test_what_cannot_be_is_told(folder: Path) -> None:
     assert [one.split(": ", 1)[1] for one in found] == [
         'It has no name. Write name = "openai:gpt-5".',
         "It must be a number from 0 to 2, and is a number.",
-        "It must be a text, and is a number.",
-        "What follows env: is no name of a variable. Write env:NAME.",
+        "It must be a string, and is a number.",
+        "The text after env: is not a valid variable name. Write env:NAME.",
     ]
 
 

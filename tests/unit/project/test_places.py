@@ -18,5 +18,5 @@ def test_files_and_folders_that_are_not_there_are_warnings(folder: Path) -> None
 
 def test_a_path_with_a_null_is_none(folder: Path) -> None:
     assert problems('[datasources.a]\nfolder = "a\\u0000b"', folder) == [
-        "In 'datasources.a.folder' (line 2, column 1): It is no path."
+        "In 'datasources.a.folder' (line 2, column 1): It is not a valid path."
     ]

@@ -30,8 +30,8 @@ def test_what_is_said_is_read(folder: Path) -> None:
     [
         ("port = 65536", "It must be a whole number from 0 to 65535, and is a number: 65536."),
         ("port = true", "It must be a whole number from 0 to 65535, and is a boolean: true."),
-        ('durability = "exit"', "It must be 'sync' or 'async', and is a text"),
-        ('database = ""', "It is no path."),
+        ('durability = "exit"', "It must be 'sync' or 'async', and is a string"),
+        ('database = ""', "It is not a valid path."),
         ('cors_origin = "x"', "Did you mean 'cors_origins'?"),
         ("retention_days = 0", "It must be a whole number of at least 1"),
     ],

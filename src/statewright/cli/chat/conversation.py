@@ -1,0 +1,134 @@
+"""The main loop of a conversation: reads lines, runs turns and executes slash commands."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from statewright.cli.chat.display import Display
+from statewright.cli.chat.input import Command, Lines, check_is_not_command, format_commands, read_command
+from statewright.cli.chat.questions import QuestionPrompt
+from statewright.cli.chat.subject import ChatTarget
+from statewright.cli.chat.turn import Ending, Turns
+from statewright.cli.console.failure import DONE, FAILED, WAITING, UsageError
+from statewright.cli.workflow.follow import SavedRun
+from statewright.cli.workflow.run import new_thread_id
+
+
+class Conversation:
+    """Reads and handles lines until the user leaves."""
+
+    def __init__(
+        self,
+        subject: ChatTarget,
+        saved: SavedRun,
+        display: Display,
+        lines: Lines,
+        loop: asyncio.Runner,
+        *,
+        is_kept: bool,
+    ) -> None:
+        """`is_kept`: True if the thread outlives the process."""
+        self._subject = subject
+        self._display = display
+        self._lines = lines
+        self._loop = loop
+        self._is_kept = is_kept
+        self._is_left = False
+        self._begin(saved)
+
+    def _begin(self, saved: SavedRun) -> None:
+        asker = QuestionPrompt(self._lines, self._display)
+        self._saved = saved
+        self._turns = Turns(self._subject, saved.thread, self._display, asker, self._loop)
+
+    def run(self) -> int:
+        """Read lines until the user leaves, and return the exit code."""
+        ending = self._open_thread()
+        while not self._is_left:
+            line = self._lines.read("> ")
+            if line is None:
+                break
+            if line.strip():
+                ending = self._handle_line(line.strip(), ending)
+        if self._turns.thread_status().waits:
+            return WAITING
+        return FAILED if ending == "failed" and not self._lines.is_terminal else DONE
+
+    def _open_thread(self) -> Ending:
+        """Show the thread, and resume it if it waits for an answer."""
+        self._show_thread()
+        if self._lines.is_terminal:
+            self._display.hint("/help lists commands. Ctrl-C stops an answer, Ctrl-D leaves.")
+        standing = self._turns.thread_status()
+        if standing.waits:
+            return self._handle_pending_commands(self._turns.resume())
+        if standing.is_unfinished:
+            self._display.hint("The last turn was not finished. /retry continues it.")
+        return "done"
+
+    def _handle_line(self, line: str, before: Ending) -> Ending:
+        """Handle a line and return how the last turn ended; a command that runs nothing leaves that as it was."""
+        command = read_command(line)
+        if command is not None:
+            return self._run_command(command, before)
+        try:
+            check_is_not_command(line)
+        except UsageError as error:
+            self._display.error(str(error))
+            return before
+        return self._handle_pending_commands(self._turns.say(line))
+
+    def _handle_pending_commands(self, ending: Ending) -> Ending:
+        """Run commands that were typed in place of an answer, ask again after each, and return the final ending."""
+        while (command := self._turns.pending_command) is not None:
+            self._turns.pending_command = None
+            turns = self._turns
+            self._run_command(command, ending)
+            if command.name in ("skip", "retry") or self._is_left or self._turns is not turns:
+                return ending
+            ending = self._turns.resume()
+        return ending
+
+    # -- commands
+
+    def _run_command(self, command: Command, before: Ending) -> Ending:
+        match command.name:
+            case "exit":
+                self._is_left = True
+            case "new":
+                self._begin(replace(self._saved, thread=new_thread_id()))
+                self._show_thread()
+                return "done"
+            case "thread":
+                self._display.line(self._describe_thread())
+            case "history":
+                self._show_history()
+            case "retry":
+                return self._retry(before)
+            case "skip":
+                self._display.line("What you say next starts a new turn.")
+            case _:
+                self._display.line(format_commands())
+        return before
+
+    def _retry(self, before: Ending) -> Ending:
+        standing = self._turns.thread_status()
+        if not (standing.is_unfinished or standing.waits):
+            self._display.line("There is nothing to retry: the last turn is finished.")
+            return before
+        return self._handle_pending_commands(self._turns.resume())
+
+    def _show_thread(self) -> None:
+        self._display.hint(self._describe_thread())
+
+    def _describe_thread(self) -> str:
+        hint = f"Come back with: {self._saved.chat_command}" if self._is_kept else "Nothing is saved."
+        return f"Thread {self._saved.thread}. {hint}"
+
+    def _show_history(self) -> None:
+        past = self._turns.past_messages()
+        for speaker, text in past:
+            self._display.line(f"{speaker}: {text}")
+        if not past:
+            self._display.line("Nothing has been said yet.")

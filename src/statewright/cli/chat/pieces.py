@@ -1,0 +1,177 @@
+"""The order in which the output of a run is shown.
+
+Several agents may stream at the same time. The first message is shown as it comes; the others are buffered and follow
+when it is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple, cast
+
+from statewright.messages import Message
+from statewright.models import MessageChunk, ToolCallDelta, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPiece:
+    """A piece of output to show."""
+
+    kind: Literal["text", "thought", "call", "result", "failure", "again", "end"]
+    """`end` means that a message is complete; `again` that it broke off and will be generated again."""
+    text: str = ""
+    name: str = ""
+    """The speaker or the tool."""
+
+
+class _ModelCall(NamedTuple):
+    """A call of a model: the task that makes it, and its position among the calls of that task."""
+
+    task: str
+    place: str
+
+
+_MESSAGE_ID: Final = re.compile(r"([^-]+)-(\d+)(?:-\d+)*")
+"""The task, the position of the model call in it, and the number of the retry if there was one."""
+
+
+def _model_call_of(message_id: str) -> _ModelCall:
+    """Return the model call of a message; a message with another kind of id is a call of its own."""
+    if match := _MESSAGE_ID.fullmatch(message_id):
+        return _ModelCall(match[1], match[2])
+    return _ModelCall(message_id, "")
+
+
+@dataclass(slots=True)
+class _OpenMessage:
+    """A message that is being streamed."""
+
+    question: _ModelCall
+    buffer: list[OutputPiece] = field(default_factory=list[OutputPiece])
+    """Pieces that could not be shown yet."""
+    calls: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    """Name and arguments of incomplete tool calls, by index."""
+    is_complete: bool = False
+
+
+class OutputSequencer:
+    """Turns parts of the stream modes `messages` and `tasks` into output, one message after the other."""
+
+    def __init__(self) -> None:
+        self._messages: dict[str, _OpenMessage] = {}
+        """By message id, in the order in which they began. The first one is shown as it comes."""
+        self._usage: dict[str, Usage] = {}
+
+    @property
+    def usage(self) -> Usage:
+        """The total token usage that models have reported."""
+        return sum(self._usage.values(), Usage())
+
+    def take(self, mode: str, part: Any) -> Iterator[OutputPiece]:
+        """Yield the output that a part of the stream makes ready."""
+        if mode == "tasks":
+            if "error" in part:
+                self._finish_task(part["id"])
+        else:
+            message, origin = part
+            if isinstance(message, MessageChunk):
+                self._add(message, origin)
+            elif isinstance(message, Message):
+                self._add_whole(message, origin)
+        yield from self._take_ready()
+
+    def end(self) -> Iterator[OutputPiece]:
+        """Yield the rest at the end of the run."""
+        for saying in self._messages.values():
+            _finish(saying)
+        yield from self._take_ready()
+
+    def _finish_task(self, task: str) -> None:
+        """Mark the messages of a finished task as complete."""
+        for saying in self._messages.values():
+            if saying.question.task == task:
+                _finish(saying)
+
+    def _mark_restarted(self, question: _ModelCall) -> None:
+        """Mark the unfinished messages of a call as restarted; their tool calls are dropped."""
+        for saying in self._messages.values():
+            if saying.question == question and not saying.is_complete:
+                saying.calls = {}
+                saying.buffer.append(OutputPiece("again"))
+
+    def _add(self, chunk: MessageChunk, origin: Mapping[str, Any]) -> None:
+        message_id = chunk.id or ""
+        saying = self._message(message_id)
+        speaker = chunk.name or str(origin.get("node") or "")
+        if chunk.reasoning:
+            saying.buffer.append(OutputPiece("thought", chunk.reasoning, speaker))
+        if chunk.text:
+            saying.buffer.append(OutputPiece("text", chunk.text, speaker))
+        for delta in chunk.tool_call_chunks:
+            _add_call(saying, delta)
+        if chunk.usage is not None:
+            self._usage[message_id] = chunk.usage
+
+    def _message(self, message_id: str) -> _OpenMessage:
+        """Return the message with an id. A task streams one message at a time, so its earlier ones are complete."""
+        if message_id not in self._messages:
+            question = _model_call_of(message_id)
+            self._mark_restarted(question)
+            self._finish_task(question.task)
+            self._messages[message_id] = _OpenMessage(question)
+        return self._messages[message_id]
+
+    def _add_whole(self, message: Message, origin: Mapping[str, Any]) -> None:
+        """Add a message that was not streamed."""
+        if message.role not in ("assistant", "tool"):
+            return
+        saying = _OpenMessage(_ModelCall(message.id or "", ""))
+        if message.role == "tool":
+            failed = (message.metadata or {}).get("status") == "error"
+            saying.buffer.append(OutputPiece("failure" if failed else "result", message.text, message.name or ""))
+        elif message.text:
+            saying.buffer.append(OutputPiece("text", message.text, message.name or str(origin.get("node") or "")))
+        saying.calls = {index: [call.name, call.written] for index, call in enumerate(message.tool_calls)}
+        _finish(saying)
+        self._messages[message.id or f"whole {id(message)}"] = saying
+
+    def _take_ready(self) -> Iterator[OutputPiece]:
+        """Yield what can be shown now: the first message, then the next ones as far as each is complete."""
+        while self._messages:
+            first = next(iter(self._messages))
+            saying = self._messages[first]
+            yield from saying.buffer
+            saying.buffer.clear()
+            if not saying.is_complete:
+                return
+            yield OutputPiece("end")
+            del self._messages[first]
+
+
+def _add_call(saying: _OpenMessage, delta: ToolCallDelta) -> None:
+    call = saying.calls.setdefault(delta.index, ["", ""])
+    call[0] += delta.name or ""
+    call[1] += delta.arguments
+    if _is_whole(call[1]):
+        name, arguments = saying.calls.pop(delta.index)
+        saying.buffer.append(OutputPiece("call", arguments, name))
+
+
+def _is_whole(arguments: str) -> bool:
+    """Return True if the arguments of a call are complete, so that it can be shown before the tool is called."""
+    if not arguments.endswith("}"):
+        return False
+    try:
+        return isinstance(cast(object, json.loads(arguments)), dict)
+    except ValueError:
+        return False
+
+
+def _finish(saying: _OpenMessage) -> None:
+    for name, arguments in saying.calls.values():
+        saying.buffer.append(OutputPiece("call", arguments, name))
+    saying.calls = {}
+    saying.is_complete = True

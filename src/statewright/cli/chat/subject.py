@@ -1,0 +1,85 @@
+"""The partner of a conversation: a graph over messages, an agent, a network or a workflow in YAML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from statewright.cli.console.failure import UsageError
+from statewright.cli.workflow.load import load
+from statewright.cli.workflow.models import Models
+from statewright.cli.workflow.states import is_workflow, load_app
+from statewright.messages import Message
+from statewright.runtime import CompiledGraph
+
+if TYPE_CHECKING:
+    from statewright.agents import Network
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTarget:
+    """A graph that takes input and keeps the conversation in its field `messages`."""
+
+    app: CompiledGraph
+    names_speakers: bool = False
+    """True if there are several speakers, so that their names are shown."""
+    answers_pauses: bool = False
+    """True if text typed at a breakpoint resumes the run as its answer."""
+
+    def make_input(self, text: str) -> Any:
+        """Return the input of a run for a user's message."""
+        return {"messages": [Message(text)]}
+
+    def past_messages(self, values: Any) -> Sequence[Message]:
+        """Return the messages in the state."""
+        return values.get("messages") or ()
+
+    def final_answer(self, values: Any, *, is_over: bool) -> str:
+        """Return the answer of a run that did not stream it; empty if there is none.
+
+        `is_over`: True if the run has ended and does not wait for anything.
+        """
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _NetworkTarget(ChatTarget):
+    network: Network[Any] | None = None
+
+    def make_input(self, text: str) -> Any:
+        return {"input": Message(text)}
+
+    def past_messages(self, values: Any) -> Sequence[Message]:
+        assert self.network is not None
+        state = self.network.state_of(values)
+        return [*state.messages, *(message for turn in state.turns for message in turn.messages)]
+
+
+@dataclass(frozen=True, slots=True)
+class _WorkflowTarget(ChatTarget):
+    def make_input(self, text: str) -> Any:
+        return {"input": text}
+
+    def final_answer(self, values: Any, *, is_over: bool) -> str:
+        visits = values.get("visits")
+        result = values.get("result") if is_over or not visits else visits[-1]["output"]
+        if result is None or isinstance(result, str):
+            return result or ""
+        return json.dumps(result, ensure_ascii=False, indent=2)
+
+
+def load_chat_target(target: str, models: Models) -> ChatTarget:
+    """Load the graph of a target. Raises UsageError for a graph without messages, and the errors of `load`."""
+    if is_workflow(target):
+        return _WorkflowTarget(load_app(target, models=models), answers_pauses=True)
+    app, network = load(target, models)
+    if network is not None:
+        return _NetworkTarget(app, names_speakers=len(network.agents) > 1, network=network)
+    if "messages" not in app.graph.schema.keys:
+        raise UsageError(
+            f"Graph {app.name!r} cannot chat: its state has no field `messages`. "
+            f"Run it with `statewright run {target}`."
+        )
+    return ChatTarget(app)

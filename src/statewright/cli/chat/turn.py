@@ -1,0 +1,230 @@
+"""Turns of a conversation: runs that are streamed until they are idle, with their questions answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import Any, Final, Literal, NamedTuple, cast
+
+from statewright.checkpoint import Interrupt
+from statewright.cli.chat.display import Display
+from statewright.cli.chat.input import Command
+from statewright.cli.chat.questions import QuestionPrompt
+from statewright.cli.chat.subject import ChatTarget
+from statewright.cli.console.failure import failure_message, location_lines
+from statewright.cli.console.table import format_instant
+from statewright.cli.threads.describe import due_nodes, thread_status
+from statewright.cli.workflow.follow import format_question
+from statewright.errors import InvalidResume, StatewrightError, ThreadBusy
+from statewright.futures import resolve
+from statewright.graph import Command as GraphCommand
+from statewright.runtime import OnBusy
+
+Ending = Literal["done", "failed", "stopped", "waiting"]
+"""How a turn ended: `stopped` by the user, or `waiting` with an open question."""
+
+
+class ThreadStatus(NamedTuple):
+    """The status of a thread, its open questions and the nodes that are due."""
+
+    status: str
+    questions: Sequence[Interrupt] = ()
+    due_nodes: Sequence[str] = ()
+    """The nodes that are due."""
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True if the last run failed, was stopped or killed, or is still running."""
+        return self.status in ("failed", "pending", "running")
+
+    @property
+    def waits(self) -> bool:
+        """True if the run waits for an answer or an event, or is paused at a breakpoint."""
+        return self.status in ("waiting", "paused")
+
+
+NEW_THREAD: Final = ThreadStatus("new")
+
+
+class _NextInput(NamedTuple):
+    """Input with which the run continues."""
+
+    given: Any
+
+
+class Turns:
+    """The turns of one thread. All run on one event loop, so that connections to models stay open."""
+
+    def __init__(
+        self, subject: ChatTarget, thread: str, display: Display, asker: QuestionPrompt, loop: asyncio.Runner
+    ) -> None:
+        self._subject = subject
+        self._display = display
+        self._asker = asker
+        self._loop = loop
+        self._config = {"thread_id": thread}
+        self.pending_command: Command | None = None
+        """The command that was typed in place of an answer."""
+
+    # -- turns
+
+    def say(self, text: str) -> Ending:
+        """Run a turn for a user's message. Unfinished work of the thread is discarded."""
+        return self._turn(lambda: self._run_until_idle(self._subject.make_input(text)))
+
+    def resume(self) -> Ending:
+        """Resume the thread: ask its open questions, or run the nodes that are due."""
+        return self._turn(lambda: self._resume_from(self.thread_status()))
+
+    def _turn(self, run: Callable[[], Ending]) -> Ending:
+        self.pending_command = None
+        self._display.begin_turn()
+        ending = run()
+        self._display.end_turn()
+        return ending
+
+    def _resume_from(self, standing: ThreadStatus) -> Ending:
+        after = _NextInput(None) if standing.is_unfinished else self._next_input(standing)
+        return self._run_until_idle(after.given) if isinstance(after, _NextInput) else after
+
+    def _run_until_idle(self, run_input: Any) -> Ending:
+        """Run and ask questions until the run is idle or the user leaves it."""
+        while True:
+            self._display.begin_run()
+            ending = self._run(run_input)
+            self._display.end_run()
+            after = self._next_input(self.thread_status()) if ending == "done" else ending
+            if not isinstance(after, _NextInput):
+                return after
+            run_input = after.given
+
+    def _next_input(self, standing: ThreadStatus) -> Ending | _NextInput:
+        """Ask the open questions and return the answers as the next input; or how the turn ended."""
+        if standing.status == "paused":
+            return self._at_breakpoint(standing)
+        answers: dict[str, Any] = {}
+        for question in standing.questions:
+            if question.kind != "question":
+                self._display.note(
+                    f"The run waits: {format_question(question)}. Continue it with `statewright resume`."
+                )
+                continue
+            answer = self._asker.ask(question)
+            if isinstance(answer, Command):
+                return self._leave_with(answer)
+            answers[question.id] = answer
+        if answers:
+            return _NextInput(cast(Any, GraphCommand)(resume=answers))
+        return "waiting" if standing.questions else "done"
+
+    def _at_breakpoint(self, standing: ThreadStatus) -> Ending | _NextInput:
+        """Ask at a breakpoint, and return the next input or how the turn ended."""
+        names = ", ".join(dict.fromkeys(standing.due_nodes))
+        takes_answer = self._subject.answers_pauses
+        hint = "Your answer continues it" if takes_answer else "Any input continues it"
+        answer = self._asker.ask_at_breakpoint(f"The run stopped before {names}. {hint}, /skip leaves it.")
+        if isinstance(answer, Command):
+            return self._leave_with(answer)
+        return _NextInput(cast(Any, GraphCommand)(resume=answer) if takes_answer else None)
+
+    def _leave_with(self, command: Command) -> Ending:
+        self.pending_command = command
+        return "waiting"
+
+    # -- runs
+
+    def _run(self, run_input: Any) -> Ending:
+        try:
+            if not self._loop.run(self._follow(run_input)):
+                self._display.line("Stopped. /retry continues.")
+                return "stopped"
+            self._show_answer()
+        except InvalidResume as error:  # the question is still open, so it is asked again
+            self._display.error(str(error))
+        except Exception as error:
+            self._display.error(failure_message(error), *location_lines(error))
+            return "failed"
+        return "done"
+
+    async def _follow(self, run_input: Any) -> bool:
+        """Stream a run to the display. False if the user stopped it."""
+        try:
+            try:
+                await self._show(run_input, "reject")
+            except ThreadBusy:
+                self._show_busy()
+                await self._show(run_input, "enqueue")
+        except asyncio.CancelledError:
+            return False
+        return True
+
+    async def _show(self, run_input: Any, on_busy: OnBusy) -> None:
+        parts: Any = self._subject.app.astream(
+            run_input,
+            self._config,
+            stream_mode=["messages", "tasks"],
+            subgraphs=True,
+            durability="sync",
+            on_unfinished="discard",
+            on_busy=on_busy,
+        )
+        async with aclosing(parts):
+            async for _, mode, part in parts:
+                self._display.show_part(mode, part)
+
+    def _show_busy(self) -> None:
+        lease = resolve(self._saver.lease(self._config["thread_id"]))
+        until = f", until {format_instant(lease.until)} at most if it was killed" if lease is not None else ""
+        self._display.line(f"Another run holds the thread. Waiting for it{until}. Ctrl-C gives up.")
+
+    def _show_answer(self) -> None:
+        """Show the answer in the state, unless it was streamed."""
+        snapshot = self._subject.app.get_state(self._config)
+        answer = self._subject.final_answer(snapshot.values, is_over=not snapshot.next)
+        if answer and not is_same_answer(answer, self._display.last_text):
+            self._display.answer(answer)
+
+    # -- the thread
+
+    @property
+    def _saver(self) -> Any:
+        return self._subject.app.checkpointer
+
+    def thread_status(self) -> ThreadStatus:
+        """Return the current status of the thread."""
+        thread = self._config["thread_id"]
+        saved = resolve(self._saver.load(thread))
+        if saved is None:
+            return NEW_THREAD
+        return ThreadStatus(
+            thread_status(saved, resolve(self._saver.lease(thread))), saved.pending.open, due_nodes(saved)
+        )
+
+    def past_messages(self) -> Sequence[tuple[str, str]]:
+        """Return the conversation so far as pairs of speaker and text."""
+        try:
+            messages = self._subject.past_messages(self._subject.app.get_state(self._config).values)
+        except StatewrightError as error:
+            self._display.error(failure_message(error))
+            return ()
+        return [
+            (_speaker(message), message.text)
+            for message in messages
+            if message.role in ("user", "assistant") and message.text
+        ]
+
+
+def _speaker(message: Any) -> str:
+    return "you" if message.role == "user" else message.name or "assistant"
+
+
+def is_same_answer(first: str, second: str) -> bool:
+    """Return True if two texts are equal, literally or as JSON."""
+    if first.strip() == second.strip():
+        return True
+    try:
+        return cast(object, json.loads(first)) == cast(object, json.loads(second))
+    except (ValueError, RecursionError):
+        return False

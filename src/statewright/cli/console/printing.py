@@ -1,0 +1,38 @@
+"""Output of all commands. Text for a terminal is stripped of control characters.
+
+Names, errors and values come from models, tools, states and foreign files, so they may contain escape sequences. Output
+to a pipe or a file is not altered.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import IO, TYPE_CHECKING, Any
+
+from statewright.terminal_text import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def say(text: object = "", *, file: IO[str] | None = None, flush: bool = False) -> None:
+    """Print a line on standard output, or on another stream."""
+    stream = file if file is not None else sys.stdout
+    print(printable_for(str(text), stream), file=stream, flush=flush)
+
+
+def warn(text: object) -> None:
+    """Print a line on standard error."""
+    say(text, file=sys.stderr)
+
+
+def printable_for(text: str, file: IO[str]) -> str:
+    """Return the text as it may be written to the stream: without control characters for a terminal."""
+    return printable(text) if file.isatty() else text
+
+
+def console(**options: Any) -> Console:
+    """Return a Rich console that strips control characters from text, but keeps its own styles."""
+    from statewright.cli.console.rich_console import PrintableConsole
+
+    return PrintableConsole(**options)

@@ -1,0 +1,111 @@
+"""Tables on standard output: as wide as the terminal at most, or one line per record in a pipe.
+
+Nothing is cut off. On a terminal a long cell is folded; elsewhere a cell is never broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from statewright.cli.console.printing import console
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    title: str = ""
+    keep_words: bool = False
+    """True for names that users copy: words are broken only as the last resort."""
+    right: bool = False
+
+
+def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows, under titles if the columns have titles. Long cells are folded, never cut off."""
+    cells = [[_cell(cell) for cell in row] for row in rows]
+    terminal = console(highlight=False)
+    widths = [
+        max(cell_len(text) for text in (column.title, *(row[index].plain for row in cells)))
+        for index, column in enumerate(columns)
+    ]
+    if terminal.is_terminal:
+        _shrink(widths, columns, cells, terminal.width - _GAP * (len(columns) - 1))
+    has_titles = any(column.title for column in columns)
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold", show_header=has_titles)
+    for column, width in zip(columns, widths, strict=True):
+        table.add_column(column.title, width=width, overflow="fold", justify="right" if column.right else "left")
+    for row in cells:
+        table.add_row(*row)
+    terminal.width = max(sum(widths) + _GAP * (len(columns) - 1), 1)
+    _print(terminal, table)
+
+
+def print_fields(fields: Iterable[tuple[str, object]]) -> None:
+    """Print names and values, one pair per line."""
+    print_table([Column(keep_words=True), Column()], [(Text(name, "bold"), meaning) for name, meaning in fields])
+
+
+def _cell(value: object) -> Text:
+    """Return a cell without line breaks, since each row is one record."""
+    text = value if isinstance(value, Text) else Text(str(value))
+    if text.plain.isprintable():
+        return text
+    return Text(" ".join(text.plain.splitlines()).replace("\t", " "), text.style)
+
+
+def _shrink(widths: list[int], columns: Sequence[Column], cells: Sequence[Sequence[Text]], room: int) -> None:
+    """Make columns narrower until they fit: the widest first, names last, and of those the first column last."""
+    if sum(widths) <= room:
+        return
+    widths[:] = [min(width, max(room, 1)) for width in widths]
+    words = [
+        max(
+            cell_len(word)
+            for text in (column.title, *(row[index].plain for row in cells))
+            for word in ["", *text.split()]
+        )
+        for index, column in enumerate(columns)
+    ]
+    usual = [word if column.keep_words else min(word, _NARROW) for column, word in zip(columns, words, strict=True)]
+    narrow = [word if column.keep_words else min(word, _NARROWEST) for column, word in zip(columns, words, strict=True)]
+    first_alone = [words[0], *(min(word, _NARROWEST) for word in words[1:])]
+    for floors in (usual, narrow, first_alone, [1] * len(columns)):
+        _shrink_to(widths, floors, room)
+
+
+def _shrink_to(widths: list[int], floors: Sequence[int], room: int) -> None:
+    """Shrink the widest column until the table fits or every column has reached its minimum."""
+    while (excess := sum(widths) - room) > 0:
+        wide = [index for index in range(len(widths)) if widths[index] > floors[index]]
+        if not wide:
+            return
+        widest = max(wide, key=widths.__getitem__)
+        next_widest = max((widths[index] for index in wide if index != widest), default=0)
+        least = max(floors[widest], min(next_widest, widths[widest] - 1), widths[widest] - excess)
+        widths[widest] = least
+
+
+def _print(terminal: Console, table: Table) -> None:
+    with terminal.capture() as captured:
+        terminal.print(table)
+    output = "\n".join(line.rstrip() for line in captured.get().splitlines())
+    terminal.file.write(f"{output}\n")  # its styles are the console's own, and its texts are printable
+
+
+def format_instant(instant: datetime) -> str:
+    """Return an instant in local time, to the second."""
+    return instant.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+_GAP: Final = 2
+"""Characters between two columns."""
+_NARROW: Final = 8
+"""Preferred minimum width of a column, in characters; most node names fit into it."""
+_NARROWEST: Final = 4
+"""Minimum width where names in other columns would have to be broken otherwise."""

@@ -1,0 +1,1 @@
+"""`statewright db`: open, check, back up and restore the database file."""

@@ -1,0 +1,209 @@
+"""Locating and opening the database of a command.
+
+It is named by `--database`, else by the environment, else it is `.statewright/runs.db`. Only `run` creates one.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Generator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from statewright.checkpoint import DEFAULT_WORKSPACE, Checkpointer, SavedCheckpoint
+from statewright.cli.console.failure import UsageError
+from statewright.cli.console.options import DEFAULT, MEMORY, VARIABLE
+from statewright.errors import CheckpointNotFound, InvalidConfig, suggestion
+from statewright.futures import resolve
+from statewright.ids import CheckpointId
+from statewright.storage.locations import path_of
+from statewright.storage.sqlite import SqliteSaver
+
+_MARK: Final = frozenset({"threads", "checkpoints"})
+"""A database of Statewright has at least one of these tables, in every format."""
+_KEY_SIZES: Final = (16, 24, 32)
+
+
+class DatabaseLocation(NamedTuple):
+    """The path of a database and the options that lead to it."""
+
+    path: Path | None
+    """None if nothing is saved."""
+    options: tuple[str, ...] = ()
+    """Options for later command lines that use the same database."""
+
+
+def locate_database(database: str | None, key_file: Path | None = None) -> DatabaseLocation:
+    """Return the location of the database that the command line names, whether it exists or not."""
+    value = database or os.environ.get(VARIABLE)
+    if value == MEMORY:
+        return DatabaseLocation(None)
+    if value in ("", ":memory:"):
+        raise UsageError(
+            f"{value!r} is not the path of a database. For a run that is not saved give --database {MEMORY}."
+        )
+    options = (*(("--database", database) if database else ()), *(("--key-file", str(key_file)) if key_file else ()))
+    try:
+        path = path_of(value or str(DEFAULT))
+    except InvalidConfig as error:
+        raise UsageError(str(error)) from error
+    return DatabaseLocation(path, options)
+
+
+def existing_database(database: str | None) -> Path:
+    """Return the path of an existing database. Raises UsageError if there is none."""
+    path = locate_database(database).path
+    if path is None:
+        raise UsageError(f"{MEMORY} saves nothing that could be inspected. Name a database with --database PATH.")
+    check_is_database(path)
+    return path
+
+
+def check_is_database(path: Path) -> None:
+    """Raise UsageError for a file that does not exist or is not a database of Statewright."""
+    if not path.exists():
+        raise UsageError(
+            f"There is no database {str(path)!r}. `statewright run FILE.py` makes one; "
+            f"--database PATH or the variable {VARIABLE} names another."
+        )
+    if not path.is_file():
+        raise UsageError(f"{str(path)!r} is not a file. Give the path of a database.")
+    if not _MARK & list_tables(path):
+        raise UsageError(f"{str(path)!r} is not a database of Statewright: it holds no threads. Give another path.")
+
+
+def list_tables(path: Path) -> frozenset[str]:
+    """Return the tables of a SQLite file; for an unreadable one our own, so that opening it reports the error."""
+    from statewright.cli.db.files import connect_to_read
+
+    try:
+        with closing(connect_to_read(path)) as connection:
+            return frozenset(name for (name,) in connection.execute("SELECT name FROM sqlite_master"))
+    except sqlite3.Error:
+        return _MARK
+
+
+def open_saver(database: str | None, key_file: Path | None) -> SqliteSaver:
+    """Open the saver of an existing database."""
+    return SqliteSaver(existing_database(database), key=read_key(key_file))
+
+
+@contextmanager
+def open_workspace_saver(workspace: str, database: str | None, key_file: Path | None) -> Generator[SqliteSaver]:
+    """Open the saver of a workspace, named by slug or id, in an existing database."""
+    with open_saver(database, key_file) as saver:
+        yield saver_for_workspace(saver, workspace)
+
+
+def saver_for_workspace(saver: SqliteSaver, name: str) -> SqliteSaver:
+    """Return the saver of a workspace, named by slug or id. Raises UsageError for an unknown workspace."""
+    ids = _workspace_ids(saver)
+    workspace = ids.get(name, name)
+    if workspace not in {DEFAULT_WORKSPACE, *ids.values(), *resolve(saver.workspaces())}:
+        names = sorted({*ids, *resolve(saver.workspaces())}.difference(ids.values()) | {DEFAULT_WORKSPACE})
+        raise UsageError(f"There is no workspace {name!r}. {suggestion(name, names, noun='Workspaces')}")
+    return saver.for_workspace(workspace)
+
+
+def _workspace_ids(saver: SqliteSaver) -> Mapping[str, str]:
+    """Return the workspace ids of a service by slug; empty if no service has used the database."""
+    with saver.database.read() as connection:
+        if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'workspaces'").fetchone() is None:
+            return {}
+        return dict(connection.execute("SELECT slug, id FROM workspaces").fetchall())
+
+
+def open_or_create_saver(path: Path, key_file: Path | None, **options: Any) -> SqliteSaver:
+    """Open the saver of a database, and create the database if there is none."""
+    key = read_key(key_file)
+    if path.exists() and path.stat().st_size:
+        check_is_database(path)
+    folder = path.parent
+    try:
+        if path == DEFAULT and not folder.exists():
+            folder.mkdir()
+            (folder / ".gitignore").write_text("*\n", encoding="utf-8")  # run data does not belong in version control
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"The folder {str(folder)!r} cannot be made: {error.strerror}. Give --database PATH."
+        ) from error
+    return SqliteSaver(path, key=key, **options)
+
+
+def read_key(key_file: Path | None) -> bytes | None:
+    """Read a key from a file: 16, 24 or 32 bytes, raw or as hexadecimal digits. No message contains it."""
+    if key_file is None:
+        return None
+    try:
+        content = key_file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"The key file {str(key_file)!r} cannot be read: {error.strerror}.") from error
+    try:
+        key = bytes.fromhex(content.decode("ascii"))
+    except ValueError:
+        key = content if len(content) in _KEY_SIZES else content.rstrip(b"\r\n")
+    if len(key) not in _KEY_SIZES:
+        raise UsageError(
+            f"The key file {str(key_file)!r} holds {len(content)} bytes. It must hold 16, 24 or 32 bytes, "
+            f"or as many in hexadecimal digits."
+        )
+    return key
+
+
+def check_thread(saver: Checkpointer, thread_id: str) -> None:
+    """Raise CheckpointNotFound for an unknown thread."""
+    if resolve(saver.branches(thread_id)):
+        return
+    if all(entry.thread_id != thread_id for entry in resolve(saver.threads(prefix=thread_id))):
+        raise CheckpointNotFound(f"There is no thread {thread_id!r}{_suggest_thread(saver, thread_id)}")
+
+
+def _suggest_thread(saver: Checkpointer, thread_id: str) -> str:
+    """Return the end of a message about an unknown thread: the workspaces that have it, else similar names."""
+    if isinstance(saver, SqliteSaver):
+        others = [
+            name for name in resolve(saver.workspaces()) if resolve(saver.for_workspace(name).branches(thread_id))
+        ]
+        if others:
+            others_text = " and ".join(repr(name) for name in others)
+            look = f"statewright threads show {thread_id} --workspace {others[0]}"
+            return f" in workspace {saver.workspace!r}. There is one in {others_text}: {look}"
+    names = [entry.thread_id for entry in resolve(saver.threads(limit=10))]
+    return f". {suggestion(thread_id, names, noun='The last threads')}"
+
+
+def find_checkpoint(
+    saver: Checkpointer, thread_id: str, branch: str, *, checkpoint: str | None = None, step: int | None = None
+) -> SavedCheckpoint:
+    """Return a checkpoint by its id or by its step on the branch; by default the head of the branch."""
+    check_thread(saver, thread_id)
+    if checkpoint is not None and step is not None:
+        raise UsageError("A checkpoint has one name: give --checkpoint or --step.")
+    if step is not None:
+        return _at_step(saver, thread_id, branch, step)
+    checkpoint_id = CheckpointId(checkpoint) if checkpoint is not None else None
+    saved = resolve(saver.load(thread_id, branch=branch, checkpoint_id=checkpoint_id))
+    if saved is None and checkpoint is not None:
+        raise CheckpointNotFound(
+            f"Thread {thread_id!r} has no checkpoint {checkpoint!r}. `statewright threads history` lists them."
+        )
+    if saved is None:
+        hint = suggestion(branch, resolve(saver.branches(thread_id)), noun="Branches")
+        raise CheckpointNotFound(f"Thread {thread_id!r} has no branch {branch!r}. {hint}")
+    return saved
+
+
+def _at_step(saver: Checkpointer, thread_id: str, branch: str, step: int) -> SavedCheckpoint:
+    steps: list[int] = []
+    for saved in resolve(saver.history(thread_id, branch=branch)):
+        if saved.checkpoint.step == step:
+            return saved
+        steps.append(saved.checkpoint.step)
+    hint = f"They are {min(steps)} to {max(steps)}" if steps else "There are none"
+    raise CheckpointNotFound(
+        f"Branch {branch!r} of thread {thread_id!r} has no step {step}. {hint}; "
+        f"`statewright threads history` lists them."
+    )

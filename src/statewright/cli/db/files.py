@@ -1,0 +1,105 @@
+"""Database files: copied while others write, moved into place, set aside, removed."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from statewright.cli.console.failure import UsageError
+from statewright.errors import DamagedDatabase, StorageUnavailable
+
+_BESIDE: Final = ("-wal", "-shm", "-journal")
+"""Suffixes of SQLite's companion files. Left behind, they would be taken for parts of the next database there."""
+_PATIENCE: Final = 10.0
+"""Seconds that a copy waits for other writers."""
+
+
+def draft_path(path: Path) -> Path:
+    """Return the path of a draft that will replace a file."""
+    return path.with_name(f".{path.name}.{os.getpid()}")
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Copy a database over another one in one transaction, while others may write to the source.
+
+    Raises DamagedDatabase if the source or the target is not a valid database, and StorageUnavailable if one of them
+    cannot be read or written now. Nothing is changed in either case.
+    """
+    try:
+        with (
+            closing(connect_to_read(source)) as read,
+            closing(sqlite3.connect(target, timeout=_PATIENCE)) as destination,
+        ):
+            read.backup(destination)
+    except sqlite3.DatabaseError as error:
+        damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+        if damaged:
+            raise DamagedDatabase(str(error), where=str(source)) from error
+        raise StorageUnavailable(f"{source} cannot be copied to {target}: {error}. Nothing was changed.") from error
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """Open a connection to an existing database, also in a folder without write permission."""
+    uri = path.resolve().as_uri()
+    connection = sqlite3.connect(f"{uri}?mode=rw", uri=True, timeout=_PATIENCE)
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        connection.close()
+        if path.with_name(path.name + "-wal").exists():  # then the file alone is not complete
+            raise
+        return sqlite3.connect(f"{uri}?immutable=1", uri=True)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def move_into_place(draft: Path, path: Path) -> None:
+    """Move a finished database over a file that is not in use."""
+    try:
+        remove_companions(path)
+        draft.replace(path)
+    except OSError as error:
+        raise UsageError(f"{str(path)!r} cannot be written: {error.strerror}. Give another path.") from error
+
+
+def remove_database(path: Path) -> None:
+    """Delete a database and its companion files."""
+    path.unlink(missing_ok=True)
+    remove_companions(path)
+
+
+def remove_companions(path: Path) -> None:
+    """Delete the companion files of a database."""
+    for suffix in _BESIDE:
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def set_aside(path: Path) -> Path:
+    """Rename an unreadable database with its companion files, and return its new path."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    path.rename(aside)
+    for suffix in _BESIDE:
+        beside = path.with_name(path.name + suffix)
+        if beside.exists():
+            beside.rename(aside.with_name(aside.name + suffix))
+    return aside
+
+
+def is_in_use(path: Path) -> bool:
+    """Return True if another process has the database open: only the last user may change its journal mode."""
+    with closing(sqlite3.connect(path, timeout=0)) as connection:
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode=DELETE").fetchone()
+            (again,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                return True
+            raise
+    return (mode, again) != ("delete", "wal")

@@ -1,0 +1,82 @@
+"""The HTTP client of commands that talk to a server: its address, API key and error messages.
+
+The key is read from the environment, because every process on the machine can read a command line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from statewright.cli.console.failure import FAILED, UsageError, exit_with, message_of
+from statewright.errors import InvalidConfig, ServiceError, ServiceUnreachable, Unauthorized
+
+if TYPE_CHECKING:
+    from statewright.client import Client
+
+URL_VARIABLE: Final = "STATEWRIGHT_URL"
+KEY_VARIABLE: Final = "STATEWRIGHT_API_KEY"
+_USUAL: Final = 2
+"""Retries of a request; few, because a user is waiting for the error message."""
+_PATIENT: Final = 10
+
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--url", metavar="URL", help=f"The URL of the server. Default: ${URL_VARIABLE}, or port 8123 of this machine."
+    ),
+]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run.")]
+
+
+@contextmanager
+def open_client(url: str | None, *, patient: bool = False) -> Generator[Client]:
+    """Open a client of the server that the command line names, and turn its errors into messages.
+
+    A `patient` client keeps trying while the server restarts, provided that it has answered once.
+    """
+    from statewright.client import DEFAULT_URL, Client
+
+    address = url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
+    try:
+        opened = Client(address, os.environ.get(KEY_VARIABLE) or None, retries=_PATIENT if patient else _USUAL)
+    except InvalidConfig as error:
+        if not str(error).startswith("base_url="):  # the key is wrong, for example
+            raise
+        raise UsageError(f"{address!r} is not the URL of a server. Give one such as {DEFAULT_URL}.") from error
+    with opened as client:
+        try:
+            if patient:
+                client.health()
+            yield client
+        except Unauthorized as error:
+            raise UsageError(
+                f"{message_of(error)} The key is taken from the variable {KEY_VARIABLE}; "
+                f"`statewright keys create NAME` makes one, beside the database of the server."
+            ) from error
+        except ServiceError as error:
+            if not is_unreachable(error):
+                raise
+            exit_with(
+                f"Error: {_unreachable_message(address, error, is_chosen=bool(url or os.environ.get(URL_VARIABLE)))}",
+                FAILED,
+            )
+
+
+def is_unreachable(error: ServiceError) -> bool:
+    """Return True if no server has answered at all."""
+    details: Any = error.details
+    return isinstance(error, ServiceUnreachable) and isinstance(details, dict) and "repeatable" in details
+
+
+def _unreachable_message(address: str, error: ServiceError, *, is_chosen: bool) -> str:
+    if is_chosen:
+        return f"No server answers at {address}: {error.details['reason']}. Check --url and {URL_VARIABLE}."
+    return (
+        f"No server answers at {address}. Start one in the folder of the project with `statewright dev`, "
+        f"or say where it is with --url or {URL_VARIABLE}."
+    )

@@ -1,0 +1,209 @@
+"""`statewright runs ls`, `show` and `logs`: inspect runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from statewright.cli.console.options import JsonOption
+from statewright.cli.console.printing import say, warn
+from statewright.cli.runs.client_session import RunArgument, UrlOption
+from statewright.cli.runs.start import MetadataOption, TagOption
+
+if TYPE_CHECKING:
+    from statewright.client import Client, Event, Run, RunWithSteps, Step, Wait
+
+
+def show(
+    run: RunArgument,
+    limit: Annotated[int, typer.Option("--events", metavar="N", min=0, help="Show the last N events.")] = 30,
+    json: JsonOption = False,
+    url: UrlOption = None,
+) -> None:
+    """Show a run: its status, its steps, what it waits for, and its last events."""
+    from statewright.cli.console.table import Column, print_table
+    from statewright.cli.console.values import to_json
+    from statewright.cli.runs.client_session import open_client
+    from statewright.cli.runs.text import event_cells, format_wait, list_waits
+
+    with open_client(url) as client:
+        record = client.runs.get(run)
+        events = _last_events(client, record.id, limit)
+        waits = list_waits(client, record) if record.status == "waiting" else []
+    if json:
+        more = {"waits": [one.raw for one in waits], "events": [one.raw for one in events]}
+        say(to_json({**record.raw, **more}))
+        return
+    _print_run(record, waits)
+    _print_steps(record.step_runs)
+    if waits:
+        say()
+        print_table([Column("WAITS")], [(format_wait(one),) for one in waits])
+    if events:
+        say()
+        columns = (Column("AT", keep_words=True), Column("EVENT", keep_words=True), Column("STEP"), Column("DETAILS"))
+        print_table(columns, [event_cells(one) for one in events])
+
+
+def _last_events(client: Client, run_id: str, limit: int) -> Sequence[Event]:
+    last: list[Event] = []
+    after = 0
+    while page := client.runs.events(run_id, after=after, page_size=100).items:
+        last = [*last, *page][-limit or len(last) + len(page) :]
+        after = page[-1].seq
+    return last
+
+
+def _print_run(run: RunWithSteps, waits: Sequence[Wait]) -> None:
+    from statewright.cli.console.table import print_fields
+    from statewright.cli.runs.text import format_optional_instant, format_run_error
+
+    ended = run.completed_at or run.failed_at or run.cancelled_at
+    fields = {
+        "run": run.id,
+        "graph": f"{run.graph}  {run.definition_id or ''}",
+        "status": run.status,
+        "step": run.current_step_name,
+        "thread": run.thread_id if run.thread_id != run.id else None,
+        "source": run.source,
+        "tags": ", ".join(run.tags),
+        "created": format_optional_instant(run.created_at),
+        "started": format_optional_instant(run.started_at),
+        "ended": format_optional_instant(ended),
+        "due": format_optional_instant(run.next_run_at),
+        "cost": f"{run.total_cost_usd:.4f} USD" if run.total_cost_usd else None,
+        "input": _json(run.input),
+        "output": _json(run.output) if run.output is not None else None,
+        "error": format_run_error(run) if run.error else None,
+    }
+    print_fields((name, value) for name, value in fields.items() if value)
+
+
+def _json(value: Any) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _print_steps(steps: Sequence[Step]) -> None:
+    from statewright.cli.console.table import Column, print_table
+
+    if not steps:
+        return
+    columns = (
+        Column("STEP"),
+        Column("TYPE", keep_words=True),
+        Column("STATUS", keep_words=True),
+        Column("ATTEMPT", keep_words=True, right=True),
+        Column("SECONDS", keep_words=True, right=True),
+    )
+    say()
+    print_table(
+        columns, [(step.step_name, step.step_type, step.status, step.attempt, _seconds(step)) for step in steps]
+    )
+
+
+def _seconds(step: Step) -> str:
+    if step.started_at is None or step.completed_at is None:
+        return ""
+    return f"{(step.completed_at - step.started_at).total_seconds():.3f}"
+
+
+def logs(
+    run: RunArgument,
+    step: Annotated[str | None, typer.Option("--step", metavar="NAME", help="Only the logs of this step.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document per line.")] = False,
+    url: UrlOption = None,
+) -> None:
+    """Print what the steps of a run have logged and printed, by step and attempt."""
+    import json as json_format
+
+    from statewright.cli.runs.client_session import open_client
+
+    with open_client(url) as client:
+        lines = list(_lines(client.runs.logs(run, step=step)))
+    if not lines:
+        warn(f"Step {step!r} has no logs." if step is not None else "The run has no logs.")
+    for line in lines:
+        say(json_format.dumps(line, ensure_ascii=False) if json else _log_line(line))
+
+
+def _lines(step_logs: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    for log in step_logs:
+        for line in log.lines:
+            yield {"step": log.step_name, "attempt": log.attempt, **line}
+
+
+def _log_line(line: dict[str, Any]) -> str:
+    who = f"{line['step']}#{line['attempt']}"
+    kind = line.get("level") or line.get("stream") or ""
+    return f"{line.get('at', '')}  {who:<20}  {kind:<8}  {line.get('message', '').rstrip()}"
+
+
+# -- ls
+
+
+def ls(
+    status: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--status", "-s", metavar="STATUS", help="Only runs with this status: running, waiting, failed ..."
+        ),
+    ] = None,
+    graph: Annotated[str | None, typer.Option("--graph", "-g", metavar="NAME", help="Only runs of that graph.")] = None,
+    tag: TagOption = None,
+    metadata: MetadataOption = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="List at most N.")] = 20,
+    json: JsonOption = False,
+    url: UrlOption = None,
+) -> None:
+    """List runs, the newest first."""
+    from statewright.cli.console.values import to_json
+    from statewright.cli.runs.client_session import open_client
+    from statewright.cli.runs.start import read_metadata
+
+    filters: dict[str, Any] = {
+        "status": [part for one in status or () for part in one.split(",")],
+        "graph": graph,
+        "tags": tag or [],
+        "metadata": read_metadata(metadata or ()),
+    }
+    with open_client(url) as client:
+        if limit <= 100:
+            listed_runs = list(client.runs.list(page_size=limit, **filters).items)
+        else:
+            listed_runs = list(islice(client.runs.iterate(**filters), limit))
+    if json:
+        say(to_json([one.raw for one in listed_runs]))
+    elif listed_runs:
+        _print_runs(listed_runs)
+    else:
+        say("There are no such runs." if any(filters.values()) else "There are no runs.")
+
+
+def _print_runs(listed_runs: list[Run]) -> None:
+    from statewright.cli.console.table import Column, format_instant, print_table
+
+    columns = (
+        Column("RUN", keep_words=True),
+        Column("GRAPH"),
+        Column("STATUS", keep_words=True),
+        Column("STEP"),
+        Column("CREATED", keep_words=True),
+        Column("TAGS"),
+    )
+    rows = [
+        (
+            run.id,
+            run.graph,
+            run.status,
+            run.current_step_name or "",
+            format_instant(run.created_at),
+            ", ".join(run.tags),
+        )
+        for run in listed_runs
+    ]
+    print_table(columns, rows)

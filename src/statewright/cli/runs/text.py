@@ -1,0 +1,111 @@
+"""Text about runs: events, waits, errors, and the commands that continue a run."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from statewright.cli.console.failure import CANCELLED, DONE, FAILED, WAITING
+from statewright.cli.console.table import format_instant
+
+if TYPE_CHECKING:
+    from statewright.client import Client, Event, Run, Wait
+
+EXIT_CODES: Final[Mapping[str, int]] = {
+    "completed": DONE,
+    "failed": FAILED,
+    "cancelled": CANCELLED,
+    "waiting": WAITING,
+    "paused": WAITING,
+}
+"""Exit codes by the status of the followed run."""
+_LONGEST: Final = 100
+"""Characters of a detail on the line of an event."""
+
+
+def format_event(event: Event) -> str:
+    """Return an event as one line."""
+    at, what, step, details = event_cells(event)
+    return f"{at}  {what:<22}  {step:<16}  {details}".rstrip()
+
+
+def event_cells(event: Event) -> tuple[str, str, str, str]:
+    """Return the time, the type, the step and the details of an event."""
+    details = {name: value for name, value in event.payload.items() if name != "stepName" and value is not None}
+    text = "  ".join(f"{name}={short_json(value)}" for name, value in details.items())
+    at = event.created_at.astimezone().strftime("%H:%M:%S.%f")[:-3]
+    return at, event.event_type, event.payload.get("stepName") or "", text
+
+
+def short_json(value: Any, longest: int = _LONGEST) -> str:
+    """Return a value as JSON, cut to a number of characters."""
+    text = one_line_json(value)
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+def one_line_json(value: Any) -> str:
+    """Return a value as JSON; a printable string is returned as it is."""
+    return value if isinstance(value, str) and value.isprintable() else json.dumps(value, ensure_ascii=False)
+
+
+def format_optional_instant(at: datetime | None) -> str:
+    return format_instant(at) if at is not None else ""
+
+
+def list_waits(client: Client, run: Run) -> list[Wait]:
+    """Return the open interrupts of a run, oldest first."""
+    waits = list(client.interrupts.iterate(run_id=run.id))
+    return sorted(waits, key=lambda wait: (wait.created_at, wait.id))
+
+
+def is_approval(wait: Wait) -> bool:
+    """Return True if an approval is requested."""
+    value: Any = wait.value
+    return isinstance(value, dict) and value.get("type") == "approval"  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def format_wait(wait: Wait) -> str:
+    """Return a wait as one line."""
+    until = f", until {format_instant(wait.due_at)}" if wait.due_at is not None else ""
+    if is_approval(wait):
+        return f"step {wait.step_name} waits for an approval{until}: {wait.value.get('prompt') or ''}".rstrip(": ")
+    if wait.kind == "timer":
+        return f"step {wait.step_name} waits{until}"
+    what = f"the signal {wait.signal_type!r}" if wait.kind == "event" else f"an answer: {one_line_json(wait.value)}"
+    return f"step {wait.step_name} waits for {what}{until}"
+
+
+def next_commands(run: Run, waits: Sequence[Wait], url: str | None) -> list[str]:
+    """Return the command lines that continue a waiting or paused run."""
+    where = ["--url", url] if url is not None else []
+    if run.status == "paused":
+        return [_line("resume", run.id, *where)]
+    return [_line(*way, *where) for way in dict.fromkeys(_next_command(run, wait, len(waits)) for wait in waits) if way]
+
+
+def _next_command(run: Run, wait: Wait, count: int) -> tuple[str, ...]:
+    if is_approval(wait):
+        return ("approve", run.id)
+    if wait.kind == "event":
+        return ("signal", run.id, wait.signal_type or "", "--payload", "{}")
+    answer = "VALUE" if count == 1 else f"{wait.id}=VALUE"
+    return ("resume", run.id, "--answer", answer) if wait.kind == "question" else ()
+
+
+def _line(*words: str) -> str:
+    return shlex.join(["statewright", "runs", *words])
+
+
+def format_run_error(run: Run) -> str:
+    """Return the error of a failed run as one line."""
+    value: Any = run.error
+    if not isinstance(value, dict):
+        return short_json(value) if value else "The run has failed."
+    error = cast("dict[str, Any]", value)
+    code = error.get("code")
+    step = error.get("step") or error.get("stepName")
+    prefix = f"Step {step}: " if step else ""
+    return f"{prefix}{error.get('message')}{f' [{code}]' if code else ''}"

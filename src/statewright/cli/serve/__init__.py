@@ -1,0 +1,1 @@
+"""`statewright serve` and `dev`, and the commands that administer a server: keys, workspaces, definitions."""

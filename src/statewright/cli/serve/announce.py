@@ -1,0 +1,86 @@
+"""Startup message of a server: its URL, the graphs that it serves, and how to start a run."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rich.console import Console
+from rich.text import Text
+
+from statewright.cli.console.printing import console, say
+from statewright.cli.console.table import Column, print_table
+from statewright.cli.serve.server import HOST, PORT, Auth
+from statewright.service import Catalog, Served
+
+_KINDS: Final = {"graph": "Python", "states": "states in YAML", "steps": "steps in JSON"}
+USUAL_URL: Final = f"http://{HOST}:{PORT}"
+
+
+def announce(url: str, catalog: Catalog, database: object, auth: Auth) -> None:
+    """Print the startup message, coloured on a terminal."""
+    terminal = console(highlight=False, soft_wrap=True)
+    terminal.print(Text("Statewright listens at ").append(url, style="bold cyan"))
+    if catalog.served:
+        terminal.print("It serves:")
+        print_table([Column(keep_words=True), Column(), Column()], [_line_of(served) for served in catalog.served])
+        _print_start_commands(terminal, url, catalog.served[0], auth)
+    else:
+        terminal.print("It serves no graph yet. Add a workflow of steps: statewright definitions add FILE.json")
+    terminal.print(f"Runs are kept in {database}", style="dim", markup=False)
+    terminal.file.flush()
+
+
+def announce_reload(catalog: Catalog) -> None:
+    """Print the graphs that are served after a reload."""
+    say(f"It serves: {', '.join(served.name for served in catalog.served) or 'no graph'}", flush=True)
+
+
+def _line_of(served: Served) -> tuple[Text, str, Text]:
+    description = served.description.strip().split("\n", 1)[0]
+    return Text(f"  {served.name}", style="bold"), _KINDS[served.kind], Text(description, style="dim")
+
+
+def _print_start_commands(terminal: Console, url: str, served: Served, auth: Auth) -> None:
+    body = json.dumps(example_input(served.app.get_input_jsonschema()), ensure_ascii=False)
+    terminal.print("Start a run:")
+    terminal.print(f"  {start_command(url, served.name, body)}", markup=False)
+    terminal.print(f"  {curl_command(url, served.name, body, auth)}", markup=False)
+
+
+def start_command(url: str, graph: str, body: str) -> str:
+    """Return the command line that starts a run."""
+    where = [] if url == USUAL_URL else ["--url", url]
+    return shlex.join(["statewright", "runs", "start", graph, "--input", body, "--wait", *where])
+
+
+def curl_command(url: str, graph: str, body: str, auth: Auth) -> str:
+    """Return the curl command that starts a run; it reads the key from the environment."""
+    key = ' -H "x-api-key: $STATEWRIGHT_API_KEY"' if auth == "keys" else ""
+    sent = shlex.quote(f'{{"graph": {json.dumps(graph, ensure_ascii=False)}, "input": {body}}}')
+    return (
+        f"curl {shlex.quote(f'{url}/api/v1/workflow-runs?wait=60')} -H 'content-type: application/json'{key} -d {sent}"
+    )
+
+
+_EXAMPLES: Final[Mapping[Any, Any]] = {
+    "string": "...",
+    "integer": 0,
+    "number": 0,
+    "boolean": False,
+    "array": [],
+    "object": {},
+}
+
+
+def example_input(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an example input: the required fields, or the first optional one."""
+    properties: Mapping[str, Any] = schema.get("properties") or {}
+    names = [field for field in schema.get("required") or list(properties)[:1] if field in properties]
+    return {name: _example(properties[name]) for name in names}
+
+
+def _example(schema: Mapping[str, Any]) -> Any:
+    return _EXAMPLES.get(schema.get("type"))

@@ -1,0 +1,182 @@
+"""The catalog of a project: imports its modules, reads its files and reports all problems together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, cast
+
+from statewright.cli.console.failure import UsageError, message_of
+from statewright.cli.console.printing import warn
+from statewright.cli.workflow.load import import_from_folder, load_served, served_names
+from statewright.cli.workflow.models import NO_MODELS, Models, PinnedModel
+from statewright.errors import InvalidGraph, Problem, StatewrightError, WorkflowError, suggestion
+from statewright.models import ChatModel
+from statewright.project import Project, ServedGraph, load_project
+from statewright.project.reader import Keys, format_path
+from statewright.service import Catalog
+from statewright.workflow.states.models import ModelNames
+from statewright.workflow.steps import read_definition, registered
+from statewright.workflow.steps.llm.models import whole_name
+
+_KINDS: Final = (".py", ".yaml", ".yml", ".json")
+
+
+def select_project(target: str | None) -> Project:
+    """Return the project of the current folder; for a file, its project serving only that. Raises UsageError."""
+    if target is None:
+        project = load_project(Path.cwd())
+        if project.file is None:
+            raise UsageError(
+                "There is no statewright.toml in this folder or above it. Write one that lists what is served, "
+                "or name a file: FILE.py, FILE.yaml or FILE.json."
+            )
+        return project
+    file, _, name = target.partition(":")
+    path = Path(file)
+    if path.suffix.lower() not in _KINDS or not path.is_file():
+        problem = f"{file!r} does not end in .py, .yaml or .json" if path.is_file() else f"There is no file {file!r}"
+        raise UsageError(f"{problem}. Give a file with a graph in Python, states in YAML, or steps in JSON.")
+    return _narrowed(load_project(path), path.resolve(), name)
+
+
+def _narrowed(project: Project, path: Path, name: str) -> Project:
+    """Return the project as if it listed only one file."""
+    if path.suffix != ".py":
+        graphs = {path.stem: ServedGraph(name=path.stem, file=path)}
+        return replace(project, graphs=graphs, workflows={})
+    module = import_from_folder(path.parent, path.name)
+    names = {path.stem: name} if name else served_names(module)
+    graphs = {served_name: ServedGraph(name=served_name, target=f"{path}:{key}") for served_name, key in names.items()}
+    return replace(project, graphs=graphs, workflows={}, handler_modules=(*project.handler_modules, path.stem))
+
+
+def build_catalog(project: Project, models: Models = NO_MODELS) -> Catalog:
+    """Build the catalog of a project. Its modules are imported, with its folder on `sys.path`.
+
+    A default model in `models` overrides the models in files. Raises WorkflowError with every problem, and UsageError
+    for a model that cannot be connected.
+    """
+    return _CatalogBuilder(project, models).build()
+
+
+def connect_default_model(models: Models, project: Project) -> ChatModel | None:
+    """Connect the default model of the command line; None if there is none. Raises UsageError."""
+    return PinnedModel(models.connect(models.default, project)) if models.default is not None else None
+
+
+class _CatalogBuilder:
+    """Fills a catalog and collects problems."""
+
+    def __init__(self, project: Project, models: Models) -> None:
+        self._project = project
+        self._models = models
+        self._problems: list[Problem] = []
+        self._modules: dict[str, ModuleType] = {}
+        everybody = connect_default_model(models, project)
+        names = ModelNames(project.models, project.defaults.provider)
+        self._catalog = Catalog(
+            handlers=registered.allowing(*project.handler_modules),
+            models=lambda name: cast("ChatModel", everybody or _step_model(name, names)),
+            tools=project.tool_registry().some(project.functions),
+            project=project,
+            states_models={"default": everybody} if everybody is not None else None,
+        )
+
+    def build(self) -> Catalog:
+        project = self._project
+        for name in project.handler_modules:
+            self._collect_problems(("handlers", "modules"), lambda name=name: self._module(name))
+        # Modules come first, because they may register handlers that files refer to.
+        for entry in sorted(project.graphs.values(), key=lambda workflow: workflow.file is not None):
+            self._collect_problems(("graphs", entry.name), lambda entry=entry: self._serve(entry))
+        for workflow in project.workflows.values():
+            entry = ServedGraph(name=workflow.name, file=workflow.file, description=workflow.description)
+            self._collect_problems(("workflows", workflow.name), lambda entry=entry: self._serve(entry))
+        self._problems += self._unknown_graphs()
+        if self._problems:
+            raise WorkflowError(self._problems, source=str(project.file or project.folder))
+        return self._catalog
+
+    def _collect_problems(self, keys: Keys, work: Callable[[], object]) -> None:
+        """Call `work`, and record its errors as problems of a key in the project file."""
+        entry = self._project.graphs.get(keys[1])
+        line, column = entry.at if entry is not None and keys[0] == "graphs" else (0, 0)
+        try:
+            work()
+        except (StatewrightError, UsageError, OSError, UnicodeDecodeError) as error:
+            self._problems += [Problem(format_path(keys), line, column, said) for said in _sentences(error)]
+
+    def _serve(self, entry: ServedGraph) -> None:
+        if entry.file is not None:
+            self._serve_file(entry, entry.file)
+        elif entry.target is not None:
+            module = self._module(entry.target.rpartition(":")[0] or entry.target)
+            app = load_served(entry.target, module, self._models)
+            self._catalog.serve(
+                entry.name,
+                app,
+                description=entry.description or "",
+                version=entry.version,
+                on_failure=entry.on_failure,
+            )
+
+    def _module(self, module_name: str) -> ModuleType:
+        if module_name not in self._modules:
+            self._modules[module_name] = import_from_folder(self._project.folder, module_name)
+        return self._modules[module_name]
+
+    def _serve_file(self, entry: ServedGraph, file: Path) -> None:
+        if is_steps_file(file):
+            if entry.description is not None:
+                raise UsageError(f"{file.name} has its description itself. Remove the description in the project.")
+            definition = read_definition(file.read_bytes(), source=str(file))
+            self._catalog.serve_steps(definition, name=entry.name, on_failure=entry.on_failure)
+            return
+        from statewright.workflow.states import load_workflow
+        from statewright.workflow.states.missing import missing_resources
+
+        workflow = load_workflow(file)
+        missing = () if self._catalog.states_models else missing_resources(workflow.definition, self._project)
+        for warning in (*workflow.problems, *missing):
+            warn(f"warning: {file}: {warning}")
+        text = file.read_text(encoding="utf-8")
+        description = entry.description or ""
+        self._catalog.serve_states(text, name=entry.name, description=description, on_failure=entry.on_failure)
+
+    def _unknown_graphs(self) -> Iterator[Problem]:
+        """Yield problems for unknown graphs in `on_failure`."""
+        names = [*self._project.graphs, *self._project.workflows]
+        for entry in self._project.graphs.values():
+            if entry.on_failure is not None and entry.on_failure not in names:
+                advice = suggestion(entry.on_failure, names, noun="Graphs")
+                path = format_path(("graphs", entry.name, "on_failure"))
+                yield Problem(path, *entry.at, f"There is no graph {entry.on_failure!r}.", advice)
+
+
+def is_steps_file(file: Path) -> bool:
+    """Return True for a workflow of steps in JSON. A workflow of states may be written in JSON too."""
+    if file.suffix.lower() != ".json":
+        return False
+    try:
+        value = json.loads(file.read_bytes())
+    except (ValueError, RecursionError):
+        return True
+    return not (isinstance(value, dict) and "states" in value and "steps" not in value)
+
+
+def _step_model(name: str, names: ModelNames) -> Any:
+    """Return the model that an LLM step names, connected at its first request; None for an unknown name."""
+    return names.find(name if names.is_whole(name) else whole_name(name) or name)
+
+
+def _sentences(error: Exception) -> Sequence[str]:
+    """Return the message of an error, or the message of each of its problems."""
+    if isinstance(error, WorkflowError):
+        return [f"{error.source}: {problem}" for problem in error.problems]
+    if isinstance(error, InvalidGraph):
+        return [str(problem) for problem in error.problems]
+    return [message_of(error) if isinstance(error, StatewrightError) else str(error)]

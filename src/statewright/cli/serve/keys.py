@@ -1,0 +1,142 @@
+"""`statewright keys`: manage API keys, directly in the database, so that the first key can be created."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from statewright.cli.console.options import DatabaseOption, JsonOption, KeyOption
+from statewright.cli.console.printing import say
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from statewright.runs import ApiKey, Ledger
+
+keys = typer.Typer(name="keys", help="Create, list and revoke the API keys of a server.", no_args_is_help=True)
+WorkspaceOption = Annotated[str, typer.Option("--workspace", metavar="SLUG", help="The workspace of the keys.")]
+
+
+@keys.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name for people: who uses the key, or what for.")],
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scope",
+            metavar="SCOPE",
+            help="What it allows, e.g. runs:read. Repeatable. Default: admin, which allows everything.",
+        ),
+    ] = None,
+    workspace: WorkspaceOption = "default",
+    days: Annotated[int | None, typer.Option("--days", metavar="N", min=1, help="Expire after N days.")] = None,
+    rate: Annotated[int | None, typer.Option("--rate", metavar="N", min=1, help="Allow N requests per minute.")] = None,
+    json: JsonOption = False,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Create an API key. It is printed once: only its hash is kept."""
+    from statewright.cli.serve.records import find_workspace, run_on_ledger
+    from statewright.clock import SystemClock
+    from statewright.service.keys import create_key
+
+    async def work(ledger: Ledger) -> tuple[ApiKey, str]:
+        now = SystemClock().now()
+        home = await find_workspace(ledger, workspace)
+        ends = now + timedelta(days=days) if days is not None else None
+        return await create_key(
+            ledger, home.id, name, scope or ["admin"], now=now, requests_per_minute=rate, expires_at=ends
+        )
+
+    record, key = run_on_ledger(work, database, key_file, make=True)
+    if json:
+        from statewright.cli.console.values import to_json
+
+        say(to_json({**key_record(record), "key": key}))
+        return
+    say(key)
+    say(
+        f"The key {record.id} is shown only this once. It allows {', '.join(record.scopes)}. "
+        f"Clients take it from the variable STATEWRIGHT_API_KEY.",
+        file=sys.stderr,
+    )
+
+
+@keys.command()
+def ls(
+    workspace: WorkspaceOption = "default",
+    json: JsonOption = False,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """List the API keys of a workspace, newest first. The keys themselves are not stored."""
+    from statewright.cli.console.table import Column, format_instant, print_table
+    from statewright.cli.console.values import to_json
+    from statewright.cli.serve.records import find_workspace, run_on_ledger
+    from statewright.service.keys import list_keys
+
+    async def work(ledger: Ledger) -> list[ApiKey]:
+        return await list_keys(ledger, (await find_workspace(ledger, workspace)).id)
+
+    records = run_on_ledger(work, database, key_file)
+    if json:
+        say(to_json([key_record(key) for key in records]))
+    elif records:
+        titles = ("KEY", "NAME", "BEGINS", "STANDS")
+        columns = [
+            *(Column(title, keep_words=True) for title in titles),
+            Column("SCOPES"),
+            Column("CREATED", keep_words=True),
+        ]
+        rows = [
+            (
+                key.id,
+                key.name,
+                f"{key.prefix}...",
+                key_status(key),
+                ", ".join(key.scopes),
+                format_instant(key.created_at),
+            )
+            for key in records
+        ]
+        print_table(columns, rows)
+    else:
+        say(f"Workspace {workspace!r} has no keys. Create one with: statewright keys create NAME")
+
+
+@keys.command()
+def revoke(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The id of the key, as `keys ls` lists it.")],
+    workspace: WorkspaceOption = "default",
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Revoke an API key. Servers refuse it within seconds."""
+    from statewright.cli.serve.records import find_workspace, run_on_ledger
+    from statewright.clock import SystemClock
+    from statewright.service.keys import revoke_key
+
+    async def work(ledger: Ledger) -> ApiKey:
+        home = await find_workspace(ledger, workspace)
+        return await revoke_key(ledger, home.id, key, SystemClock().now())
+
+    say(f"Revoked {run_on_ledger(work, database, key_file).id}.")
+
+
+def key_status(key: ApiKey, now: datetime | None = None) -> str:
+    """Return the status of a key: active, expired or revoked."""
+    from statewright.clock import SystemClock
+
+    if key.revoked_at is not None:
+        return "revoked"
+    is_over = key.expires_at is not None and key.expires_at <= (now or SystemClock().now())
+    return "expired" if is_over else "active"
+
+
+def key_record(key: ApiKey) -> dict[str, object]:
+    """Return a key as data, without the key itself."""
+    names = ("id", "name", "prefix", "scopes", "requests_per_minute", "expires_at", "revoked_at", "created_at")
+    return {"status": key_status(key), **{name: getattr(key, name) for name in names}}

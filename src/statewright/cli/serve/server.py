@@ -1,0 +1,202 @@
+"""Assembly of service and HTTP server from the project file and the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from statewright.async_futures import aresolve
+from statewright.cli.console.failure import UsageError
+from statewright.cli.console.options import MEMORY, VARIABLE
+from statewright.cli.db.database import locate_database, open_or_create_saver
+from statewright.clock import SystemClock
+from statewright.futures import resolve
+from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger, Run
+from statewright.server import ServerSettings
+from statewright.server.settings import is_loopback
+from statewright.service import Catalog, Service, ServiceSettings, SpendingLimits
+from statewright.service.webhooks import WebhookSettings
+from statewright.service.workspaces import change_workspace, ensure_default_workspace
+from statewright.storage.sqlite import SqliteLedger, SqliteSaver, SqliteStore
+
+if TYPE_CHECKING:
+    from statewright.project import Project
+
+HOST: Final = "127.0.0.1"
+PORT: Final = 8123
+Auth = Literal["keys", "none"]
+logger = logging.getLogger("statewright.server")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLocation:
+    """The address to listen on and the database of a server."""
+
+    host: str
+    port: int
+    database: Path
+    key_file: Path | None = None
+
+    @property
+    def is_loopback(self) -> bool:
+        return is_loopback(self.host)
+
+
+def resolve_location(
+    project: Project, host: str | None, port: int | None, database: str | None, key_file: Path | None
+) -> ServerLocation:
+    """Return the address and database from the command line, else the environment, else the project."""
+    serving = project.serving
+    return ServerLocation(
+        host=host or serving.host or HOST,
+        port=next((number for number in (port, serving.port) if number is not None), PORT),
+        database=resolve_database(project, database),
+        key_file=key_file,
+    )
+
+
+def resolve_database(project: Project, database: str | None) -> Path:
+    """Return the path of the database of a service. Raises UsageError for a database in memory."""
+    if not database and not os.environ.get(VARIABLE) and project.serving.database is not None:
+        return project.serving.database
+    path = locate_database(database).path
+    if path is None:
+        raise UsageError(
+            f"{MEMORY} saves nothing, and durable runs must be saved. Name a database with --database PATH."
+        )
+    return path
+
+
+@contextmanager
+def open_storage(location: ServerLocation) -> Generator[tuple[SqliteSaver, SqliteLedger, SqliteStore]]:
+    """Open saver, ledger and store of a service; the database is created if there is none."""
+    with open_or_create_saver(location.database, location.key_file) as saver:
+        yield saver, SqliteLedger(saver.database), SqliteStore(saver.database)
+
+
+def build_service_settings(project: Project) -> ServiceSettings:
+    """Return the settings of the service from the project."""
+    return ServiceSettings(**_without_none({name: getattr(project.serving, name) for name in _SERVICE}))
+
+
+def build_spending_limits(project: Project) -> dict[str, SpendingLimits]:
+    """Return the daily spending limits by workspace from the project."""
+    limits: Mapping[str, Mapping[str, Any]] = project.spending_limits
+    return {name: SpendingLimits(**values) for name, values in limits.items()}
+
+
+def build_server_settings(
+    project: Project, location: ServerLocation, auth: Auth, admin_token: str | None = None, drain: float = 20.0
+) -> ServerSettings:
+    """Return the settings of the HTTP server. Raises InvalidConfig."""
+    serving = project.serving
+    return ServerSettings(
+        host=location.host,
+        port=location.port,
+        auth=auth,
+        admin_token=admin_token,
+        cors_origins=serving.cors_origins,
+        allowed_hosts=serving.allowed_hosts,
+        drain_timeout=drain,
+        **_without_none({name: getattr(serving, name) for name in _SERVER}),
+    )
+
+
+_SERVER: Final = (
+    "max_body",
+    "metrics",
+    "metrics_host",
+    "metrics_port",
+    "keep_alive",
+    "read_timeout",
+    "write_timeout",
+    "max_connections",
+    "max_streams",
+)
+_SERVICE: Final = ("capacity", "durability", "drain")
+
+
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+async def prepare_default_workspace(ledger: Ledger, project: Project) -> None:
+    """Create the default workspace if needed, and apply the settings of the project to it."""
+    await ensure_default_workspace(ledger, SystemClock().now())
+    days = project.serving.retention_days
+    if days is not None:
+        await change_workspace(ledger, DEFAULT_WORKSPACE, {"retention_days": days})
+
+
+async def has_keys(ledger: Ledger) -> bool:
+    """Return True if an API key exists that is neither revoked nor expired."""
+    now = SystemClock().now()
+    keys = await aresolve(ledger.find(ApiKey))
+    return any(key.revoked_at is None and (key.expires_at is None or key.expires_at > now) for key in keys)
+
+
+def run_server(
+    project: Project,
+    catalog: Catalog,
+    location: ServerLocation,
+    settings: ServerSettings,
+    service_settings: ServiceSettings,
+    listening: socket.socket,
+) -> bool:
+    """Serve on a socket until SIGTERM or SIGINT, and shut down cleanly. False if the server could not start."""
+    from statewright.observe import LogCapture, Metrics, Redactor, tracing_from_environment
+    from statewright.server import create_app
+    from statewright.server.serve import server_of
+
+    metrics, webhooks = Metrics(), WebhookSettings(allow_hosts=project.serving.webhook_hosts)
+    with (
+        open_storage(location) as (saver, ledger, store),
+        LogCapture(level=logging.INFO) as logs,
+        tracing_from_environment() as tracing,
+    ):
+        asyncio.run(prepare_default_workspace(ledger, project))
+        metrics.count_runs_by(lambda: _runs_by_status(ledger))
+        service = Service(
+            catalog,
+            ledger=ledger,
+            saver=saver,
+            store=store,
+            settings=service_settings,
+            spending_limits=build_spending_limits(project),
+            webhooks=webhooks,
+            instruments=[metrics, *([tracing] if tracing is not None else [])],
+            logs=logs,
+            redact=Redactor().value,
+            meter=metrics,
+        )
+        app = create_app(service, settings=settings, metrics=metrics, webhooks=webhooks)
+        server = server_of(app, settings)
+        with _signals_left_to_server():
+            server.run(sockets=[listening])
+        return server.started
+
+
+def _runs_by_status(ledger: Ledger) -> dict[str, int]:
+    return {str(group.key[0]): group.size for group in resolve(ledger.groups(Run, ["status"]))}
+
+
+@contextmanager
+def _signals_left_to_server() -> Generator[None]:
+    """Ignore signals that the server raises again after its own clean shutdown."""
+    before = {number: signal.signal(number, _ignore) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _ignore(*_: object) -> None: ...

@@ -1,0 +1,125 @@
+"""Listening sockets, and their handover from one server process to the next.
+
+A reloading parent process holds the socket and a connection to its child. The child reports that it is ready once it
+has loaded everything, waits for permission to start, and exits if the parent is gone.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+
+from statewright.cli.console.failure import UsageError
+
+BACKLOG = 2048
+"""Connections that may wait while no process accepts them, such as during a handover."""
+
+
+def open_listening_socket(host: str, port: int) -> socket.socket:
+    """Open a listening socket; port 0 takes any free one. Raises UsageError if the address is taken or not local."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:
+        raise UsageError(
+            f"There is no address {host!r}: {error}. Give --host 127.0.0.1, or one of this machine."
+        ) from None
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise UsageError(_refused(host, port, error)) from None
+    return listening
+
+
+def _refused(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"Port {port} of {host} is taken. Stop what listens there, or choose another with --port."
+    if error.errno == errno.EACCES:
+        return f"Port {port} is only for administrators. Choose one above 1023 with --port."
+    return f"Cannot listen on {host}, port {port}: {error.strerror}. Give --host 127.0.0.1, or one of this machine."
+
+
+def socket_url(listening: socket.socket) -> str:
+    """Return the URL of a listening socket; a wildcard address becomes the loopback address."""
+    host, port = listening.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):
+        host = "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+# -- handover
+
+_READY, _FIRST, _NEXT = b"r", b"f", b"n"
+"""Messages: ready (child to parent), start as the first server, start as a successor (parent to child)."""
+
+
+class ParentLink:
+    """The child's end of the connection."""
+
+    def __init__(self, numbers: str) -> None:
+        """`numbers` are the file descriptors of the listening socket and of the connection, such as `4:5`."""
+        listening, line = (int(number) for number in numbers.split(":"))
+        self.listening = socket.socket(fileno=listening)
+        self._line = socket.socket(fileno=line)
+
+    def wait_for_turn(self) -> bool:
+        """Report that everything is loaded and wait until the previous server has ended. True for the first server."""
+        try:
+            self._line.sendall(_READY)
+            message = self._line.recv(1)
+        except OSError:
+            message = b""
+        if not message:
+            raise SystemExit(0)
+        return message == _FIRST
+
+    def exit_with_parent(self) -> None:
+        """Shut down cleanly when the parent is gone, because nothing else would stop this process."""
+        threading.Thread(target=self._watch_parent, daemon=True).start()
+
+    def _watch_parent(self) -> None:
+        if not self._line.recv(1):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+class ServerProcess:
+    """The parent's end: a child process that serves or is about to."""
+
+    def __init__(self, listening: socket.socket, words: Sequence[str]) -> None:
+        self._line, theirs = socket.socketpair()
+        numbers = (listening.fileno(), theirs.fileno())
+        command = [sys.executable, "-m", "statewright", *words, "--child", "{}:{}".format(*numbers)]
+        self.process = subprocess.Popen(command, pass_fds=numbers)
+        theirs.close()
+
+    def wait_until_ready(self) -> bool:
+        """Wait until the child has loaded everything. False if it failed."""
+        try:
+            return self._line.recv(1) == _READY
+        except OSError:
+            return False
+
+    def start(self, *, is_first: bool) -> None:
+        """Allow the child to serve."""
+        self._line.sendall(_FIRST if is_first else _NEXT)
+
+    def stop(self, seconds: float) -> int:
+        """Stop the child, by force after some seconds, and return its exit code."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+        finally:
+            self._line.close()

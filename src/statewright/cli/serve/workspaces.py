@@ -1,0 +1,147 @@
+"""`statewright workspaces`: manage the isolated workspaces of a server, directly in its database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from statewright.cli.console.options import DatabaseOption, JsonOption, KeyOption
+from statewright.cli.console.printing import say
+
+if TYPE_CHECKING:
+    from statewright.runs import Ledger, Workspace
+
+workspaces = typer.Typer(name="workspaces", help="Create and list the workspaces of a server.", no_args_is_help=True)
+
+
+@workspaces.command()
+def create(
+    slug: Annotated[str, typer.Argument(metavar="SLUG", help="Lowercase letters, digits and hyphens.")],
+    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="A name for people.")] = "",
+    max_running: Annotated[
+        int | None, typer.Option("--max-running", metavar="N", min=1, help="The most runs that execute at once.")
+    ] = None,
+    starts_per_minute: Annotated[
+        int | None,
+        typer.Option("--starts-per-minute", metavar="N", min=1, help="The most runs that may start in a minute."),
+    ] = None,
+    retention_days: Annotated[
+        int | None,
+        typer.Option("--retention-days", metavar="N", min=1, help="Delete runs N days after they have ended."),
+    ] = None,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Create a workspace."""
+    from statewright.cli.serve.records import run_on_ledger
+    from statewright.clock import SystemClock
+    from statewright.service.workspaces import NewWorkspace, create_workspace
+
+    new = NewWorkspace(
+        slug=slug,
+        name=name,
+        max_running=max_running,
+        starts_per_minute=starts_per_minute,
+        retention_days=retention_days,
+    )
+
+    async def work(ledger: Ledger) -> Workspace:
+        return await create_workspace(ledger, new, SystemClock().now())
+
+    workspace = run_on_ledger(work, database, key_file, make=True)
+    say(
+        f"Created workspace {workspace.slug}. "
+        f"Create a key for it with: statewright keys create NAME --workspace {workspace.slug}"
+    )
+
+
+@workspaces.command()
+def ls(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyOption = None) -> None:
+    """List the workspaces, with their limits."""
+    from dataclasses import asdict
+
+    from statewright.cli.console.table import Column, format_instant, print_table
+    from statewright.cli.console.values import to_json
+    from statewright.cli.serve.records import run_on_ledger
+    from statewright.service.workspaces import list_workspaces
+
+    records = run_on_ledger(list_workspaces, database, key_file)
+    if json:
+        say(to_json([asdict(workspace) for workspace in records]))
+        return
+    limits = {"max_running": "RUNNING", "starts_per_minute": "STARTS/MIN", "retention_days": "DAYS KEPT"}
+    columns = [
+        Column("SLUG", keep_words=True),
+        Column("NAME"),
+        *(Column(workspace, right=True) for workspace in limits.values()),
+    ]
+    rows = [
+        (
+            workspace.slug,
+            workspace.name,
+            *(getattr(workspace, limit) or "" for limit in limits),
+            format_instant(workspace.created_at),
+        )
+        for workspace in records
+    ]
+    print_table([*columns, Column("CREATED", keep_words=True)], rows)
+
+
+@workspaces.command()
+def spending(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyOption = None) -> None:
+    """Show what the workspaces have spent today, with the limits of the project."""
+    from statewright.cli.console.table import Column, print_table
+    from statewright.cli.console.values import to_json
+    from statewright.cli.serve.records import run_on_ledger
+
+    reports = run_on_ledger(_spending, database, key_file)
+    if json:
+        say(to_json(reports))
+        return
+    columns = [Column("SLUG", keep_words=True), Column("DAY", keep_words=True)]
+    columns += [Column(name, right=True) for name in ("REQUESTS", "TOKENS", "COST")]
+    rows = [
+        (
+            report["slug"],
+            report["day"],
+            report["requests"],
+            report["tokens"],
+            f"${report['cost']:.4f}",
+            _limits_line(report),
+        )
+        for report in reports
+    ]
+    print_table([*columns, Column("LIMITS")], rows)
+
+
+async def _spending(ledger: Ledger) -> list[dict[str, Any]]:
+    """Return today's spending and the limits of each workspace."""
+    from dataclasses import asdict
+
+    from statewright.cli.serve.server import build_spending_limits
+    from statewright.clock import SystemClock
+    from statewright.project import load_project
+    from statewright.service.spending import Spending
+    from statewright.service.workspaces import list_workspaces
+
+    tracker = Spending(ledger, SystemClock(), build_spending_limits(load_project(Path.cwd())))
+    reports: list[dict[str, Any]] = []
+    for workspace in await list_workspaces(ledger):
+        report = await tracker.report(workspace.id)
+        spent = {**asdict(report.spent), "tokens": report.spent.tokens, "ends_at": report.spent.ends_at}
+        limits = asdict(report.limits) if report.limits is not None else None
+        reports.append({"slug": workspace.slug, **spent, "limits": limits, "reached": report.reached})
+    return reports
+
+
+def _limits_line(report: Mapping[str, Any]) -> str:
+    """Return the limits of a workspace on one line, marking the one that is used up."""
+    limits: Mapping[str, float | None] = report["limits"] or {}
+    return ", ".join(
+        f"{name} {most:.10g}{' (used up)' if name == report['reached'] else ''}"
+        for name, most in limits.items()
+        if most is not None
+    )

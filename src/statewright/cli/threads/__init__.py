@@ -1,0 +1,1 @@
+"""`statewright threads`: inspect saved threads and change them, directly in the database."""

@@ -1,0 +1,206 @@
+"""`statewright threads fork`, `prune`, `copy`, `rm` and `release`: change saved threads."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from statewright.cli.console.failure import UsageError
+from statewright.cli.console.options import DatabaseOption, GraphOption, KeyOption, ThreadArgument, WorkspaceOption
+from statewright.cli.console.printing import say
+from statewright.cli.threads.show import CheckpointOption, StepOption
+from statewright.ids import DEFAULT_WORKSPACE
+
+if TYPE_CHECKING:
+    from statewright.checkpoint import Checkpointer
+    from statewright.runtime import CompiledGraph
+
+ForceOption = Annotated[bool, typer.Option("--force", help="Delete it even if a run holds it.")]
+
+
+def fork(
+    thread: ThreadArgument,
+    branch: Annotated[str, typer.Option("--branch", metavar="NAME", help="The name of the new branch.")],
+    source: Annotated[str, typer.Option("--from", metavar="NAME", help="The branch to fork from.")] = "main",
+    checkpoint: CheckpointOption = None,
+    step: StepOption = None,
+    graph: GraphOption = None,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Start a new branch at a checkpoint, by default the head. What was due there is due again."""
+    from statewright.cli.db.database import find_checkpoint, locate_database, open_workspace_saver
+    from statewright.cli.db.known_types import allow_types, with_stand_ins
+    from statewright.cli.workflow.follow import SavedRun
+
+    with open_workspace_saver(workspace, database, key_file) as saver:
+        allow_types(saver, graph)
+
+        def forked() -> str:
+            saved = find_checkpoint(saver, thread, source, checkpoint=checkpoint, step=step)
+            config = {"thread_id": thread, "checkpoint_id": saved.id, "branch": saved.line.branch}
+            head = make_placeholder_graph(saver, saved.graph_version).fork(config, branch=branch)
+            return f"{saved.checkpoint.step} ({saved.id}) as {head['configurable']['checkpoint_id']}"
+
+        position = with_stand_ins(saver.serde, forked)  # the state itself is not touched
+    say(f"Branch {branch!r} of thread {thread!r} begins at step {position}.")
+    options = (*locate_database(database, key_file).options, "--branch", branch)
+    if workspace == DEFAULT_WORKSPACE:  # the command line runs no graph in another one
+        say(f"Continue it with: {SavedRun(thread=thread, target=graph or 'FILE.py', options=options).resume_command()}")
+
+
+def make_placeholder_graph(saver: Checkpointer, version: str | None) -> CompiledGraph:
+    """Return a graph that accepts any thread, for operations that do not involve its nodes."""
+    from statewright.graph import START
+    from statewright.runtime import StateGraph
+
+    graph = StateGraph({}, version=version)
+
+    def none(state: object) -> None: ...
+
+    graph.add_node("none", none)
+    return graph.add_edge(START, "none").compile(saver)
+
+
+def prune(
+    thread: Annotated[
+        str | None, typer.Argument(metavar="THREAD", help="Only this thread. Default: all threads.")
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option("--keep", metavar="N", min=1, help="Keep the newest N checkpoints of each branch.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since", metavar="DURATION", help="Keep checkpoints younger than this, e.g. 90s, 15m, 12h, 7d, 4w."
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")] = False,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Delete old checkpoints. Heads stay, with everything that is needed to continue from them, and so do logs."""
+    from statewright.checkpoint import PrunePolicy
+    from statewright.cli.db.database import check_thread, open_workspace_saver
+    from statewright.cli.db.known_types import with_stand_ins
+    from statewright.futures import resolve
+
+    if keep is None and since is None:
+        raise UsageError("Say what to keep: --keep N, or --since DURATION.")
+    keep_since = datetime.now(UTC) - read_duration(since) if since is not None else None
+    policy = PrunePolicy(keep_last=keep, keep_since=keep_since)
+    with open_workspace_saver(workspace, database, key_file) as saver:
+        if thread is not None:
+            check_thread(saver, thread)
+        pruned = with_stand_ins(saver.serde, lambda: resolve(saver.prune(policy, thread_id=thread, dry_run=dry_run)))
+    what = "Would delete" if dry_run else "Deleted"
+    say(f"{what} {count_of(pruned.checkpoints, 'checkpoint')} of {count_of(pruned.threads, 'thread')}.")
+
+
+def copy(
+    thread: ThreadArgument,
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The id of the copy.")],
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Copy a thread with its history, its branches and its open questions."""
+    from statewright.cli.db.database import check_thread, open_workspace_saver
+    from statewright.futures import resolve
+
+    if not new:
+        raise UsageError("The copy needs an id that is not empty.")
+    with open_workspace_saver(workspace, database, key_file) as saver:
+        check_thread(saver, thread)
+        check_id_is_free(saver, new)
+        resolve(saver.copy_thread(thread, new))
+    say(f"Thread {new!r} is a copy of {thread!r}.")
+
+
+def rm(
+    thread: ThreadArgument,
+    force: ForceOption = False,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Delete a thread for good."""
+    from statewright.cli.db.database import check_thread, open_workspace_saver
+    from statewright.futures import resolve
+
+    with open_workspace_saver(workspace, database, key_file) as saver:
+        check_thread(saver, thread)
+        if not force:
+            check_is_idle(saver, thread)
+        resolve(saver.delete_thread(thread))
+    say(f"Deleted thread {thread!r}.")
+
+
+def release(
+    thread: ThreadArgument,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Release a thread from the run that holds it, e.g. on a machine that is gone. If it still runs, it is stopped."""
+    from statewright.checkpoint import short_owner
+    from statewright.cli.db.database import check_thread, open_workspace_saver
+    from statewright.futures import resolve
+
+    with open_workspace_saver(workspace, database, key_file) as saver:
+        check_thread(saver, thread)
+        lease = resolve(saver.lease(thread))
+        if lease is not None:
+            make_placeholder_graph(saver, None).release(thread)
+    say(f"Thread {thread!r} was free." if lease is None else f"Took {thread!r} from run {short_owner(lease.owner)}.")
+
+
+def check_id_is_free(saver: Checkpointer, thread: str) -> None:
+    """Raise UsageError if the thread exists already."""
+    from statewright.futures import resolve
+
+    if resolve(saver.branches(thread)):
+        raise UsageError(
+            f"There is a thread {thread!r} already. Give another id, or remove it: statewright threads rm."
+        )
+
+
+def check_is_idle(saver: Checkpointer, thread: str) -> None:
+    """Raise UsageError if a run holds the lease of the thread."""
+    from statewright.checkpoint import short_owner
+    from statewright.cli.console.table import format_instant
+    from statewright.cli.threads.describe import is_held
+    from statewright.futures import resolve
+
+    lease = resolve(saver.lease(thread))
+    if lease is not None and is_held(lease):
+        raise UsageError(
+            f"Thread {thread!r} is being advanced by run {short_owner(lease.owner)} "
+            f"(its lease ends at {format_instant(lease.until)}). "
+            f"Wait for it, or pass --force."
+        )
+
+
+def count_of(count: int, noun: str) -> str:
+    """Return a count with its noun in the right number."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
+
+
+def read_duration(text: str) -> timedelta:
+    """Parse a duration such as `90s`, `12h` or `1d12h`. Raises UsageError."""
+    if not _DURATION.fullmatch(text):
+        raise UsageError(f"{text!r} is not a duration. Give a number and a unit, e.g. 90s, 15m, 12h, 7d or 4w.")
+    try:
+        parts = re.findall(r"([\d.]+)(\w)", text)
+        return sum((timedelta(**{_UNITS[unit]: float(number)}) for number, unit in parts), timedelta())
+    except OverflowError as error:
+        raise UsageError(f"{text!r} is longer than any date allows. Give a shorter duration.") from error

@@ -1,0 +1,123 @@
+"""`statewright threads export` and `import`: transfer a thread as a file."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from statewright.cli.console.failure import UsageError
+from statewright.cli.console.options import DatabaseOption, GraphOption, KeyOption, ThreadArgument, WorkspaceOption
+from statewright.cli.console.printing import say
+from statewright.cli.threads.edit import check_id_is_free, check_is_idle, count_of
+from statewright.ids import DEFAULT_WORKSPACE
+
+if TYPE_CHECKING:
+    from statewright.storage.sqlite import SqliteSaver
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The file with the thread.")]
+
+
+def export(
+    thread: ThreadArgument,
+    file: FileArgument,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    graph: GraphOption = None,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Write a thread with its whole history into a file, which another database can import.
+
+    The file is a small database, encrypted with the key that is given.
+    """
+    from statewright.cli.db.database import check_thread, open_workspace_saver, read_key
+    from statewright.cli.db.files import draft_path, move_into_place, remove_database
+    from statewright.cli.db.known_types import allow_types, pointing_to_graph
+    from statewright.cli.threads.transfer import transfer_thread
+    from statewright.storage.sqlite import SqliteSaver
+
+    if not file.parent.is_dir():
+        raise UsageError(f"There is no folder {str(file.parent)!r} for the file. Make it, or give another path.")
+    if file.exists() and not force:
+        raise UsageError(f"There is a file {str(file)!r} already. Give another name, or pass --force to replace it.")
+    with open_workspace_saver(workspace, database, key_file) as source, pointing_to_graph(source.serde, graph):
+        check_thread(source, thread)
+        check_is_idle(source, thread)
+        allow_types(source, graph)
+        draft = draft_path(file)
+        try:
+            with SqliteSaver(draft, key=read_key(key_file), serde=source.serde) as target:
+                count = transfer_thread(source, thread, target, thread)
+            move_into_place(draft, file)
+        except BaseException:
+            remove_database(draft)
+            raise
+    say(f"Wrote thread {thread!r} with {count_of(count, 'checkpoint')} to {file}.")
+
+
+def import_(
+    file: FileArgument,
+    name: Annotated[
+        str | None, typer.Option("--as", metavar="NAME", help="The id of the imported thread. Default: its own.")
+    ] = None,
+    graph: GraphOption = None,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Import a thread from a file that `export` wrote. Creates the database if there is none."""
+    from statewright.cli.db.database import (
+        check_is_database,
+        locate_database,
+        open_or_create_saver,
+        saver_for_workspace,
+    )
+    from statewright.cli.db.known_types import allow_types, pointing_to_graph
+    from statewright.cli.threads.transfer import transfer_thread
+
+    if not file.exists():
+        raise UsageError(f"There is no file {str(file)!r}. Give one that `statewright threads export` wrote.")
+    check_is_database(file)
+    path = locate_database(database).path
+    if path is None:
+        raise UsageError("There is no database to import into. Name one with --database PATH.")
+    with (
+        _open_export(file, key_file) as source,
+        open_or_create_saver(path, key_file, serde=source.serde) as database_saver,
+        pointing_to_graph(source.serde, graph),
+    ):
+        target = saver_for_workspace(database_saver, workspace)
+        allow_types(source, graph)
+        thread = _only_thread(source, file)
+        to = name if name is not None else thread
+        check_id_is_free(target, to)
+        count = transfer_thread(source, thread, target, to)
+    say(f"Thread {to!r} has {count_of(count, 'checkpoint')}.")
+
+
+def _open_export(file: Path, key_file: Path | None) -> SqliteSaver:
+    """Open an exported file, with the key only if it is encrypted."""
+    from statewright.cli.db.database import read_key
+    from statewright.errors import WrongKey
+    from statewright.storage.sqlite import SqliteSaver
+
+    key = read_key(key_file)
+    if key is not None:
+        with suppress(WrongKey):
+            return SqliteSaver(file)
+    return SqliteSaver(file, key=key)
+
+
+def _only_thread(source: SqliteSaver, file: Path) -> str:
+    from statewright.futures import resolve
+
+    names = [entry.thread_id for entry in resolve(source.threads())]
+    if len(names) != 1:
+        raise UsageError(
+            f"{str(file)!r} holds {count_of(len(names), 'thread')}, and not the one that `statewright threads export` "
+            f"writes. Export the thread from it: statewright threads export THREAD FILE --database {file}."
+        )
+    return names[0]

@@ -1,0 +1,285 @@
+"""`statewright threads show`, `ls` and `history`: inspect saved threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from statewright.cli.console.options import (
+    BranchOption,
+    DatabaseOption,
+    GraphOption,
+    JsonOption,
+    KeyOption,
+    ThreadArgument,
+    WorkspaceOption,
+)
+from statewright.cli.console.printing import say
+from statewright.ids import DEFAULT_WORKSPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from statewright.checkpoint import Checkpointer, Lease, SavedCheckpoint
+    from statewright.storage.sqlite import SqliteSaver
+
+CheckpointOption = Annotated[
+    str | None, typer.Option("--checkpoint", metavar="ID", help="The id of a checkpoint. Default: the head.")
+]
+StepOption = Annotated[
+    int | None, typer.Option("--step", metavar="N", help="The step of a checkpoint, in place of its id.")
+]
+
+
+def show(
+    thread: ThreadArgument,
+    branch: BranchOption = "main",
+    checkpoint: CheckpointOption = None,
+    step: StepOption = None,
+    graph: GraphOption = None,
+    json: JsonOption = False,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Show a thread: its values, what is next, its open questions, its branches, and who holds it."""
+    from statewright.cli.console.values import to_json
+    from statewright.cli.db.database import find_checkpoint, open_workspace_saver
+    from statewright.cli.db.known_types import allow_types, pointing_to_graph
+    from statewright.cli.threads.describe import thread_status
+    from statewright.futures import resolve
+
+    with open_workspace_saver(workspace, database, key_file) as saver, pointing_to_graph(saver.serde, graph):
+        allow_types(saver, graph)
+        saved = find_checkpoint(saver, thread, branch, checkpoint=checkpoint, step=step)
+        branches, lease = resolve(saver.branches(thread)), resolve(saver.lease(thread))
+    status = thread_status(saved, lease) if checkpoint is None and step is None else None
+    if json:
+        say(to_json(thread_record(saved, status, branches, lease)))
+    else:
+        _print(saved, status, branches, lease)
+
+
+def thread_record(
+    saved: SavedCheckpoint, status: str | None, branches: Sequence[str], lease: Lease | None
+) -> dict[str, Any]:
+    """Return a thread at a checkpoint as data."""
+    from statewright.cli.threads.describe import checkpoint_record, lease_record
+
+    return {
+        "thread": saved.line.thread_id,
+        "status": status,
+        **checkpoint_record(saved),
+        "branches": branches,
+        "lease": lease_record(lease),
+        "values": saved.checkpoint.values,
+    }
+
+
+def _print(saved: SavedCheckpoint, status: str | None, branches: Sequence[str], lease: Lease | None) -> None:
+    from statewright.cli.console.table import format_instant, print_fields
+    from statewright.cli.console.values import print_state
+    from statewright.cli.threads.describe import due_nodes
+    from statewright.cli.workflow.follow import format_question
+
+    fields = [
+        ("thread", saved.line.thread_id),
+        *([("status", status)] if status is not None else []),  # only a head has one
+        ("checkpoint", saved.id),
+        ("step", f"{saved.checkpoint.step} ({saved.source}), {format_instant(saved.created_at)}"),
+        ("branch", saved.line.branch),
+        ("branches", ", ".join(branches)),
+        ("next", ", ".join(due_nodes(saved)) or "nothing"),
+        ("held by", _holder(lease)),
+        *(("waits for", format_question(question)) for question in saved.pending.open),
+        *(("error", error) for error in saved.pending.errors.values()),
+    ]
+    print_fields(fields)
+    say("\nvalues")
+    print_state(saved.checkpoint.values, json_wanted=False)
+
+
+def _holder(lease: Lease | None) -> str:
+    from statewright.checkpoint import short_owner
+    from statewright.cli.console.table import format_instant
+    from statewright.cli.threads.describe import is_held
+
+    if lease is None:
+        return "nobody"
+    return f"run {short_owner(lease.owner)}, {'until' if is_held(lease) else 'lapsed at'} {format_instant(lease.until)}"
+
+
+# -- ls
+
+
+def ls(
+    prefix: Annotated[str, typer.Option("--prefix", metavar="P", help="Only threads whose ids begin with P.")] = "",
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="List at most N.")] = 50,
+    json: JsonOption = False,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """List threads, most recently changed first, with their status and the nodes that are next."""
+    from statewright.cli.console.values import to_json
+    from statewright.cli.db.database import open_workspace_saver
+
+    with open_workspace_saver(workspace, database, key_file) as saver:
+        records = thread_records(saver, prefix, limit)
+    if json:
+        say(to_json(records))
+    elif records:
+        _print_threads(records)
+    else:
+        say(f"There are no threads whose ids begin with {prefix!r}." if prefix else "There are no threads.")
+
+
+def thread_records(saver: SqliteSaver, prefix: str, limit: int) -> list[dict[str, Any]]:
+    """Return the list of threads as data."""
+    from statewright.futures import resolve
+
+    return [
+        {"thread": entry.thread_id, **_thread_summary(saver, entry.thread_id), "changed_at": entry.changed_at}
+        for entry in resolve(saver.threads(prefix=prefix, limit=limit))
+    ]
+
+
+def _thread_summary(saver: SqliteSaver, thread: str) -> dict[str, Any]:
+    """Return status, step and next nodes of a thread; an unreadable one is `damaged`, so that the list is complete."""
+    from statewright.cli.db.known_types import with_stand_ins
+    from statewright.cli.threads.describe import due_nodes, thread_status
+    from statewright.errors import DamagedDatabase
+    from statewright.futures import resolve
+
+    try:
+        head = with_stand_ins(saver.serde, lambda: resolve(saver.load(thread)))
+    except DamagedDatabase:
+        return {"status": "damaged", "step": None, "next": []}
+    if head is None:
+        return {"status": "", "step": None, "next": []}
+    status = thread_status(head, resolve(saver.lease(thread)))
+    return {"status": status, "step": head.checkpoint.step, "next": due_nodes(head)}
+
+
+def _print_threads(records: list[dict[str, Any]]) -> None:
+    from statewright.cli.console.table import Column, format_instant, print_table
+
+    columns = (
+        Column("THREAD", keep_words=True),
+        Column("STATUS", keep_words=True),
+        Column("STEP", keep_words=True, right=True),
+        Column("NEXT"),
+        Column("CHANGED", keep_words=True),
+    )
+    rows = [
+        (
+            record["thread"],
+            record["status"],
+            _step_cell(record["step"]),
+            ", ".join(record["next"]),
+            format_instant(record["changed_at"]),
+        )
+        for record in records
+    ]
+    print_table(columns, rows)
+
+
+def _step_cell(step: int | None) -> str:
+    return "" if step is None else str(step)
+
+
+# -- history
+
+
+def history(
+    thread: ThreadArgument,
+    branch: Annotated[
+        str | None,
+        typer.Option("--branch", metavar="NAME", help="Only this branch and its ancestors. Default: all branches."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="List only the newest N.")] = None,
+    graph: GraphOption = None,
+    json: JsonOption = False,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """List the checkpoints of a thread, newest first: which nodes ran, and which were due next.
+
+    With --json, each has the values of the state too.
+    """
+    from statewright.cli.console.values import to_json
+    from statewright.cli.db.database import open_workspace_saver
+    from statewright.cli.db.known_types import allow_types, pointing_to_graph, with_stand_ins
+
+    with open_workspace_saver(workspace, database, key_file) as saver, pointing_to_graph(saver.serde, graph):
+        allow_types(saver, graph)
+        if json:
+            checkpoints = read_history(saver, thread, branch, limit)
+        else:  # values are not shown, so their types need not be known
+            # One more than is shown, because the previous checkpoint records which agent ran.
+            more = limit + 1 if limit is not None else None
+            checkpoints = with_stand_ins(saver.serde, lambda: read_history(saver, thread, branch, more))
+    if json:
+        from statewright.cli.threads.describe import checkpoint_record
+
+        say(to_json([{**checkpoint_record(saved), "values": saved.checkpoint.values} for saved in checkpoints]))
+    else:
+        _print_history(checkpoints, limit)
+
+
+def read_history(saver: Checkpointer, thread: str, branch: str | None, limit: int | None) -> Sequence[SavedCheckpoint]:
+    """Return the checkpoints, newest first. Raises CheckpointNotFound for an unknown thread or branch."""
+    from statewright.cli.db.database import check_thread, find_checkpoint
+    from statewright.futures import resolve
+
+    check_thread(saver, thread)
+    if branch is not None:
+        find_checkpoint(saver, thread, branch)
+    return resolve(saver.history(thread, branch=branch, limit=limit))
+
+
+def _print_history(checkpoints: Sequence[SavedCheckpoint], limit: int | None) -> None:
+    from statewright.cli.console.table import Column, format_instant, print_table
+    from statewright.cli.threads.describe import due_tasks
+
+    by_id = {saved.id: saved for saved in checkpoints}
+    several = len({saved.line.branch for saved in checkpoints[:limit]}) > 1
+    columns = [
+        Column("STEP", keep_words=True, right=True),
+        Column("CHECKPOINT", keep_words=True),
+        *([Column("BRANCH")] if several else []),
+        Column("RAN"),
+        Column("NEXT"),
+        Column("AT", keep_words=True),
+    ]
+    rows = [
+        (
+            saved.checkpoint.step,
+            saved.id,
+            *([saved.line.branch] if several else []),
+            _ran(saved, by_id.get(saved.parent_id) if saved.parent_id is not None else None),
+            ", ".join(due_tasks(saved)),
+            format_instant(saved.created_at)[5:],
+        )
+        for saved in checkpoints[:limit]
+    ]
+    print_table(columns, rows)
+
+
+def _ran(saved: SavedCheckpoint, parent: SavedCheckpoint | None) -> str:
+    """Return the origin of a checkpoint: the nodes that ran, or `(input)`, `(fork)` or an update.
+
+    The agents of a network are found in the due tasks of the previous checkpoint.
+    """
+    from statewright.cli.threads.describe import task_label
+    from statewright.graph import START
+
+    if saved.source in ("input", "fork"):
+        return f"({saved.source})"
+    labels = {task.node: task_label(task) for task in parent.checkpoint.frontier} if parent is not None else {}
+    names: list[str] = [node for node in dict.fromkeys(saved.metadata.get("nodes", ())) if node != START]
+    nodes = ", ".join(labels.get(node, node) for node in names)
+    return f"{nodes} (update)" if saved.source == "update" else nodes

@@ -1,0 +1,1 @@
+"""Commands that work on a graph or workflow file: run, resume, check, test, draw, init."""

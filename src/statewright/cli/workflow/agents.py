@@ -1,0 +1,87 @@
+"""Preparing agents and networks: models from the command line, compiled as a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from statewright.agents import Agent, Network
+from statewright.cli.console.failure import UsageError, message_of
+from statewright.cli.workflow.models import Models
+from statewright.errors import InvalidConfig, ModelError
+from statewright.models import ChatModel
+
+
+def prepare_network(target: Agent | Network[Any], models: Models | None, file: Path) -> Network[Any]:
+    """Return the network to run; a single agent becomes a network. With `models=None` no model is connected.
+
+    Raises UsageError for an agent without a model, or with one that cannot be connected.
+    """
+    if isinstance(target, Agent):
+        return (target if models is None else _agent_with(target, models, file)).alone()
+    return target if models is None else _network_with(target, models, file)
+
+
+def _agent_with(agent: Agent, models: Models, file: Path) -> Agent:
+    models.check_names([agent.name], "Agents")
+    name = models.by_name.get(agent.name) or models.default
+    model = (
+        _connect(name, models, file) if name is not None else _project_default(file) if agent.model is None else None
+    )
+    if model is None and agent.model is None:
+        raise UsageError(f"Agent {agent.name!r} has no model. Give it one with --model, e.g. --model openai:gpt-5.")
+    chosen = agent.with_model(model) if model is not None else agent
+    _check([chosen])
+    return chosen
+
+
+def _network_with(network: Network[Any], models: Models, file: Path) -> Network[Any]:
+    """Return the network with models from the command line. Its agents stay the same objects, as its router may return
+    them."""
+    models.check_names(list(network.agents), "Agents")
+    everybody = _connect(models.default, models, file) if models.default is not None else None
+    by_agent = {name: _connect(model, models, file) for name, model in models.by_name.items()}
+    chosen = network.with_models(everybody, **by_agent)
+    lacking = [
+        agent.name for agent in network.agents.values() if agent.model is None and chosen.model_for(agent) is None
+    ]
+    if lacking and network.default_model is None:
+        usual = _project_default(file)
+        if usual is None:
+            raise UsageError(
+                f"Agent {lacking[0]!r} of network {network.name!r} has no model. Give one with --model, "
+                f"e.g. --model openai:gpt-5."
+            )
+        chosen = chosen.with_models(**dict.fromkeys(lacking, usual))
+    _check([*(agent for agent in network.agents.values() if chosen.model_for(agent) is None), chosen])
+    return chosen
+
+
+def _connect(name: str, models: Models, file: Path) -> ChatModel:
+    """Connect a model named on the command line, which may be defined in the project."""
+    from statewright.project import load_project
+
+    return models.connect(name, load_project(file))
+
+
+def _project_default(file: Path) -> ChatModel | None:
+    """Return the default model of the project, if its name includes a provider."""
+    from statewright.project import load_project
+    from statewright.workflow.states.models import ModelNames
+
+    project = load_project(file)
+    source = ModelNames(project.models, project.defaults.provider).find(project.defaults.model)
+    try:
+        return source.model if source is not None else None
+    except ModelError as error:
+        raise UsageError(message_of(error)) from error
+
+
+def _check(owners: Iterable[Agent | Network[Any]]) -> None:
+    """Connect models that are given by name, so that a missing key is reported before anything runs."""
+    try:
+        for owner in owners:
+            _ = owner.chat_model if isinstance(owner, Agent) else owner.default_chat_model
+    except (ModelError, InvalidConfig) as error:
+        raise UsageError(message_of(error)) from error

@@ -1,0 +1,142 @@
+"""`statewright check` and `schema`: check graphs, workflows and the threads that would continue with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, cast
+
+import typer
+
+from statewright.cli.console.options import KeyOption
+from statewright.cli.console.printing import say, warn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from statewright.runtime import CompiledGraph
+    from statewright.storage.sqlite import SqliteSaver
+
+
+def check(
+    targets: Annotated[
+        list[str], typer.Argument(metavar="FILE", help="Workflows in YAML, or FILE.py[:GRAPH] with a graph.")
+    ],
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="PATH", help="A database whose unfinished threads must fit the graph."),
+    ] = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Check workflows and graphs strictly, and list every problem. Exits with 2 if there is one.
+
+    With --against, also check whether every unfinished thread of a database could continue with the graph; exits with
+    1 if one could not.
+    """
+    from statewright.cli.console.failure import USAGE_ERROR, UsageError
+
+    if against is not None and len(targets) > 1:
+        raise UsageError("--against is about one graph. Give one file with it.")
+    apps = [app for target in targets for app in _checked_all(target, is_single=against is not None)]
+    if None in apps:
+        raise SystemExit(USAGE_ERROR)
+    if against is not None:
+        from statewright.cli.db.database import open_saver
+
+        with open_saver(against, key_file) as saver:
+            _check_threads(cast("CompiledGraph", apps[0]), saver)
+
+
+def _checked_all(target: str, *, is_single: bool) -> list[CompiledGraph | None]:
+    """Check the graph of a target, or every graph of its file unless a single one is required."""
+    from statewright.cli.console.failure import UsageError
+    from statewright.cli.workflow.load import graphs_in
+    from statewright.cli.workflow.states import is_workflow
+
+    try:
+        targets = [target] if is_workflow(target) or is_single else graphs_in(target)
+    except UsageError as error:  # the file cannot be imported
+        warn(f"Error: {error}")
+        return [None]
+    return [_checked(checked_target) for checked_target in targets]
+
+
+def _checked(target: str) -> CompiledGraph | None:
+    """Load a graph and print a summary or its problems; return None for an invalid graph."""
+    from statewright.cli.console.failure import UsageError
+    from statewright.cli.workflow.load import load_graph
+    from statewright.cli.workflow.states import check_app, is_workflow
+    from statewright.errors import GraphError
+
+    try:
+        app, missing = check_app(target) if is_workflow(target) else (load_graph(target), ())
+    except (UsageError, GraphError) as error:
+        warn(f"Error: {error}")
+        return None
+    for problem in missing:
+        warn(f"warning: {target}: {problem}")
+    from statewright.cli.threads.edit import count_of
+
+    edges = sum(len(ways) for ways in app.graph.ways.values())
+    say(f"ok: {app.graph.name}, {count_of(len(app.graph.nodes), 'node')}, {count_of(edges, 'edge')}")
+    return app
+
+
+def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:
+    """Print the threads that cannot continue with the graph, and exit with 1 if there are any."""
+    from statewright.cli.console.failure import FAILED
+
+    saver.allow(app.program.stored_types)
+    fitting = refused = 0
+    for own, thread_id, branch in _branches(saver):
+        problem = _problem(app, own, thread_id, branch)
+        if problem:
+            refused += 1
+            where = f", workspace {own.workspace}" if own.workspace != saver.workspace else ""
+            say(f"{thread_id} ({branch}{where}): {problem}")
+        elif problem is not None:
+            fitting += 1
+    say(f"{fitting} unfinished branches of threads fit, {refused} do not")
+    if refused:
+        raise SystemExit(FAILED)
+
+
+def _branches(saver: SqliteSaver) -> Iterator[tuple[SqliteSaver, str, str]]:
+    """Yield every branch of every thread, with the saver of its workspace."""
+    from statewright.futures import resolve
+
+    for workspace in resolve(saver.workspaces()):
+        own = saver.for_workspace(workspace)
+        for entry in resolve(own.threads()):
+            for branch in resolve(own.branches(entry.thread_id)):
+                yield own, entry.thread_id, branch
+
+
+def _problem(app: CompiledGraph, saver: SqliteSaver, thread_id: str, branch: str) -> str | None:
+    """Return why a thread does not fit the graph; empty if it fits, None if it is completed."""
+    from statewright.errors import StatewrightError
+    from statewright.futures import resolve
+    from statewright.runtime.core.graph_migration import fitted
+
+    try:
+        saved = resolve(saver.load(thread_id, branch=branch))
+        if saved is None or saved.checkpoint.at_rest:
+            return None
+        fitted(app.program, saved)
+    except StatewrightError as error:
+        return f"{error} [{error.code}]"
+    return ""
+
+
+# -- schema
+
+
+def schema(
+    language: Annotated[Literal["states"], typer.Argument(metavar="LANGUAGE", help="`states`: workflows in YAML.")],
+) -> None:
+    """Print the JSON Schema of a language, for editors that complete and check files."""
+    from statewright.cli.console.values import to_json
+    from statewright.extras import optional
+
+    with optional("The schema of workflows in YAML needs", extra="states"):
+        from statewright.workflow.states.language import language_schema
+
+    say(to_json(language_schema()))

@@ -1,0 +1,175 @@
+"""Running a graph until it is idle, with its progress, final state, open questions and next commands."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from statewright.checkpoint import Interrupt
+from statewright.cli.console.failure import (
+    CANCELLED,
+    FAILED,
+    USAGE_ERROR,
+    WAITING,
+    exit_code_for,
+    exit_with,
+    failure_message,
+    location_lines,
+    message_of,
+)
+from statewright.cli.console.printing import say, warn
+from statewright.cli.console.values import print_state
+from statewright.errors import SerdeError, StatewrightError
+from statewright.runtime import CompiledGraph
+from statewright.runtime.streaming.modes import INTERRUPT
+
+if TYPE_CHECKING:
+    from statewright.agents import Network
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SavedRun:
+    """The location of a saved run, as the options of later command lines."""
+
+    thread: str
+    target: str
+    """The file with the graph."""
+    options: tuple[str, ...] = ()
+    """Options for the database and the branch."""
+    models: tuple[str, ...] = ()
+    """Options for the models."""
+    is_ours: bool = True
+    """True if it is in a database that other commands can open; False if the graph has a saver of its own."""
+
+    def command(self, *words: str) -> str:
+        """Return a command line with the options."""
+        return shlex.join(["statewright", *words, *self.options])
+
+    @property
+    def show_command(self) -> str:
+        return self.command("threads", "show", self.thread)
+
+    def resume_command(self, *words: str) -> str:
+        return self.command("resume", self.thread, self.target, *words, *self.models)
+
+    @property
+    def chat_command(self) -> str:
+        return self.command("chat", self.target, "--thread", self.thread, *self.models)
+
+
+RunEnd = tuple[Any, Sequence[Interrupt]]
+"""The state of an idle run, and its open interrupts."""
+
+
+def follow(app: CompiledGraph, run_input: Any, config: dict[str, Any]) -> RunEnd:
+    """Run a graph until it is idle, showing its progress on a terminal."""
+    from statewright.cli.console.progress import Progress
+
+    state: Any = None
+    questions: Sequence[Interrupt] = ()
+    with Progress() as progress:
+        for mode, part in app.stream(run_input, config, stream_mode=[*progress.modes, "values"], durability="sync"):
+            if mode != "values":
+                progress.take(part)
+            elif isinstance(part, dict) and INTERRUPT in part:
+                questions = cast(dict[str, Any], part)[INTERRUPT]
+            else:
+                state = cast(Any, part)
+    return state, questions
+
+
+def run_and_exit(
+    run: Callable[[], RunEnd],
+    saved: SavedRun | None,
+    *,
+    network: Network[Any] | None = None,
+    json_wanted: bool = False,
+    show_traceback: bool = False,
+) -> None:
+    """Run, print the final state, and exit with a code unless the run has completed.
+
+    For a network, the last answer of an agent is printed unless JSON is wanted.
+    """
+    try:
+        state, questions = run()
+    except KeyboardInterrupt:
+        exit_with("\n".join(["Cancelled.", *_hints(saved, "Continue with:")]), CANCELLED)
+    except Exception as error:
+        _exit_failed(error, saved, show_traceback=show_traceback)
+    if network is not None and not json_wanted:
+        _print_last(network, state, is_over=not questions)
+    else:
+        print_state(state, json_wanted=json_wanted)
+    if questions:
+        _exit_waiting(questions, saved)
+    if saved is not None and saved.is_ours and is_interactive():
+        warn(f"Inspect it with: {saved.show_command}")
+
+
+def _print_last(network: Network[Any], state: Any, *, is_over: bool) -> None:
+    results = network.state_of(state).results
+    if is_over and results:
+        say(results[-1].text)
+
+
+def is_interactive() -> bool:
+    """Return True if a user reads standard error, so that hints are useful."""
+    return sys.stderr.isatty()
+
+
+def _hints(saved: SavedRun | None, what: str) -> list[str]:
+    if saved is None or not is_interactive():
+        return []
+    return [
+        f"{what}\n  {saved.resume_command()}",
+        *([f"Inspect it with:\n  {saved.show_command}"] if saved.is_ours else []),
+    ]
+
+
+def _exit_waiting(questions: Sequence[Interrupt], saved: SavedRun | None) -> NoReturn:
+    lines = ["The run waits for answers:", *(f"  {format_question(text)}" for text in questions)]
+    if saved is not None:
+        lines += ["Continue with:", *(f"  {line}" for line in resume_commands(questions, saved))]
+        lines += ["Inspect it with:", f"  {saved.show_command}"] if saved.is_ours else []
+    exit_with("\n".join(lines), WAITING)
+
+
+def format_question(question: Interrupt) -> str:
+    """Return an interrupt as one line: its id, value, event and deadline."""
+    from statewright.cli.console.table import format_instant
+
+    more = f"  event {question.event!r}" if question.event is not None else ""
+    word = "due at" if question.kind == "timer" else "until"
+    until = f"  {word} {format_instant(question.due_at)}" if question.due_at is not None else ""
+    return f"{question.id}  {question.value!r}{more}{until}"
+
+
+def resume_commands(questions: Sequence[Interrupt], saved: SavedRun) -> list[str]:
+    """Return the command lines that resume a waiting run."""
+    open_questions = [question for question in questions if question.kind == "question"]
+    single = len(questions) == 1
+    answers = [
+        word for question in open_questions for word in ("--answer", "VALUE" if single else f"{question.id}=VALUE")
+    ]
+    events = sorted({question.event for question in questions if question.event is not None})
+    lines = [saved.resume_command(*answers)] if answers else []
+    lines += [saved.resume_command("--event", f"{event}=JSON") for event in events]
+    return (
+        [*lines, saved.resume_command("--due")] if any(question.due_at is not None for question in questions) else lines
+    )
+
+
+def _exit_failed(error: Exception, saved: SavedRun | None, *, show_traceback: bool) -> NoReturn:
+    """Print the error with its location, and exit; errors outside of nodes may be usage errors."""
+    is_of_node = any(note.startswith("in node") for note in getattr(error, "__notes__", ()))
+    if isinstance(error, StatewrightError) and exit_code_for(error) == USAGE_ERROR and not is_of_node:
+        exit_with(f"Error: {message_of(error)}", USAGE_ERROR)
+    if show_traceback:
+        warn("".join(traceback.format_exception(error)).rstrip())
+    unsaved = " To run it without saving, give --database memory:." if isinstance(error, SerdeError) else ""
+    line = f"Error: {failure_message(error)}{unsaved}"
+    exit_with("\n".join([line, *location_lines(error), *_hints(saved, "Once that is fixed, continue with:")]), FAILED)

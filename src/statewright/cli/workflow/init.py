@@ -1,0 +1,84 @@
+"""`statewright init`: write a starter project."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from statewright.cli.console.printing import say
+
+_GRAPH = '''"""Greets somebody, twice if they are worth it."""
+
+import operator
+from typing import Annotated, Literal, TypedDict
+
+from statewright import START, StateGraph
+
+
+class State(TypedDict, total=False):
+    name: str
+    lines: Annotated[list[str], operator.add]
+
+
+def greet(state: State) -> State:
+    return {"lines": [f"Hello, {state.get('name', 'world')}!"]}
+
+
+def enough(state: State) -> Literal["greet", "close"]:
+    return "greet" if len(state["lines"]) < 2 else "close"
+
+
+def close(state: State) -> State:
+    return {"lines": [f"That makes {len(state['lines'])} greetings."]}
+
+
+graph = StateGraph(State)
+graph.add_node("greet", greet)
+graph.add_node("close", close)
+graph.add_edge(START, "greet")
+graph.add_conditional_edges("greet", enough)
+graph.set_finish_point("close")
+'''
+
+_TEST = """from graph import graph
+
+
+def test_it_greets_twice() -> None:
+    result = graph.compile().invoke({"name": "Ada"})
+    assert result["lines"] == ["Hello, Ada!", "Hello, Ada!", "That makes 2 greetings."]
+"""
+
+_README = """# A graph
+
+`graph.py` holds a graph that greets somebody, `test_graph.py` its test.
+
+    statewright run graph.py --input name=Ada
+    statewright draw graph.py
+    statewright check graph.py
+    python -m pytest
+"""
+
+FILES = {"graph.py": _GRAPH, "test_graph.py": _TEST, "README.md": _README}
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to write it to.")] = Path("."),
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+) -> None:
+    """Write a small project to start from: a graph and its test."""
+    from statewright.cli.console.failure import UsageError
+
+    present = [name for name in FILES if (folder / name).exists()]
+    if present and not force:
+        raise UsageError(f"{', '.join(present)} would be replaced in {str(folder)!r}. Pass --force to replace them.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in FILES.items():
+            (folder / name).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"The project cannot be written to {str(folder)!r}: {error.strerror}.") from error
+    line = shlex.join(["statewright", "run", str(folder / "graph.py"), "--input", "name=Ada"])
+    say(f"Wrote {', '.join(FILES)}. Now run:\n  {line}")

@@ -1,0 +1,86 @@
+"""Parsing of values on the command line: JSON, `@FILE`, `KEY=VALUE`, or text for agents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from statewright.cli.console.failure import UsageError
+from statewright.messages import Message
+
+if TYPE_CHECKING:
+    from statewright.runtime import CompiledGraph
+
+
+_LONGEST_SHOWN: Final = 40
+"""Characters of an input up to which an error message quotes it."""
+
+
+def read_input(inputs: Sequence[str], option: str = "--input") -> Any:
+    """Parse the values of an option such as `--input`; several mappings are merged. Raises UsageError."""
+    parts = [_read_one(text, option) for text in inputs]
+    if len(parts) == 1:
+        return parts[0]
+    merged: dict[str, Any] = {}
+    for part in parts:
+        if not isinstance(part, dict):
+            raise UsageError(
+                f"Only mappings can be merged, and one {option} is {json.dumps(part)}. Give one JSON object."
+            )
+        merged.update(cast(dict[str, Any], part))
+    return merged
+
+
+def check_fields(app: CompiledGraph, run_input: Any) -> None:
+    """Raise UsageError for an input with an unknown field, which a run would only warn about."""
+    if problem := app.program.start.updates.unknown_in(run_input):
+        raise UsageError(problem)
+
+
+def read_message(inputs: Sequence[str]) -> Message:
+    """Return the message for an agent: text, or the contents of `@FILE`. Raises UsageError."""
+    if len(inputs) != 1:
+        raise UsageError(f"An agent takes one message, and --input was given {len(inputs)} times. Give --input TEXT.")
+    text = inputs[0]
+    return Message(_content(Path(text[1:])) if text.startswith("@") else text)
+
+
+def _read_one(text: str, option: str) -> Any:
+    if text.startswith("@"):
+        return _parsed(_content(Path(text[1:])), f"The file {text[1:]}")
+    key, equals, value = text.partition("=")
+    if equals and key.isidentifier():
+        return {key: read_value(value, f"A value of {option}")}
+    return _parsed(text, f"{option} {text!r}" if len(text) <= _LONGEST_SHOWN else option)
+
+
+def _content(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"The input file {str(path)!r} cannot be read: {reason}.") from error
+
+
+def _parsed(text: str, what: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(
+            f"{what} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
+            f"Give a JSON object, @FILE or KEY=VALUE."
+        ) from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or thousands of brackets
+        raise UsageError(f"{what} is JSON that cannot be read: {error}. Give a smaller one.") from error
+
+
+def read_value(text: str, noun: str = "The value") -> Any:
+    """Parse a value as JSON, or return the text itself. Raises UsageError for JSON that is too large."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{noun} cannot be read: {error}. Give a smaller one.") from error

@@ -1,0 +1,268 @@
+"""Loading of targets: `FILE.py[:NAME]` or `MODULE[:NAME]` as a compiled graph, agent or network."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from statewright.checkpoint import Checkpointer, InMemorySaver
+from statewright.cli.console.failure import UsageError
+from statewright.cli.workflow.models import NO_MODELS, Models
+from statewright.cli.workflow.states import is_workflow, load_app
+from statewright.errors import suggestion
+from statewright.runtime import CompiledGraph, StateGraph
+
+if TYPE_CHECKING:
+    from statewright.agents import Agent, Network
+
+    Found = CompiledGraph | StateGraph | Agent | Network[Any]
+
+DEFAULT_NAMES = ("graph", "app", "network", "agent")
+
+
+class Loaded(NamedTuple):
+    """The graph of a target."""
+
+    app: CompiledGraph
+    network: Network[Any] | None = None
+    """The network from which the graph was compiled, if any."""
+
+
+def load_graph(target: str) -> CompiledGraph:
+    """Load the graph of a target for inspection; no model is connected.
+
+    Raises UsageError, InvalidGraph for a graph that is wrong, and WorkflowError for a workflow.
+    """
+    return load_app(target) if is_workflow(target) else _compile(find_graph(target), None, target).app
+
+
+def find_graph(target: str) -> Found:
+    """Return the graph of a target as the file defines it; a builder is not compiled."""
+    return _resolve(target, NO_MODELS)[0]
+
+
+def load(target: str, models: Models) -> Loaded:
+    """Load the graph of a target to run it with the models of the command line.
+
+    Raises UsageError, also for a model that cannot be connected, and InvalidGraph.
+    """
+    loaded, left = _resolve(target, models)
+    if left != NO_MODELS and isinstance(loaded, CompiledGraph | StateGraph):
+        raise UsageError(
+            f"{target} is a graph whose code has chosen its models. --model is for workflows in YAML, agents and "
+            f"networks, and functions with a parameter `model` that make a graph."
+        )
+    return _compile(loaded, left, target)
+
+
+def graphs_in(target: str) -> list[str]:
+    """Return a target for each graph and network of a file; the target itself if it names one or there are none.
+
+    Raises UsageError for a file that cannot be imported.
+    """
+    module = import_target(target.partition(":")[0])
+    if ":" in target:
+        return [target]
+    names = _distinct(module, _is_graph) or _distinct(module, _is_agent)
+    return [f"{target}:{name}" for name in names] or [target]
+
+
+def load_served(target: str, module: ModuleType, models: Models) -> CompiledGraph:
+    """Load the graph of a target from its module to serve it, with models for agents that have none.
+
+    Raises UsageError and InvalidGraph.
+    """
+    loaded, left = _resolve_in(vars(module), target, models)
+    return _compile(loaded, left, module.__file__ or target).app
+
+
+def served_names(module: ModuleType) -> dict[str, str]:
+    """Choose what a module serves if no name is given, as a map from served name to name in the module.
+
+    It serves compiled graphs, networks and the graph with a default name; without these, graph builders; without those,
+    agents. A single choice, or the one with a default name, is served under the name of the module.
+    """
+    graphs = _distinct(module, _is_graph)
+    usual = next((key for key in DEFAULT_NAMES if key in graphs), None)
+    ready = [key for key, graph in graphs.items() if key == usual or not isinstance(graph, StateGraph)]
+    chosen = ready or list(graphs) or list(_distinct(module, _is_agent))
+    first = next((key for key in DEFAULT_NAMES if key in chosen), chosen[0] if len(chosen) == 1 else None)
+    if module.__name__ in chosen:
+        first = None
+    return {module.__name__ if key == first else key: key for key in chosen}
+
+
+def _distinct(module: ModuleType, is_wanted: Callable[[object], bool]) -> dict[str, Any]:
+    """Return the matching values of a module by their first names."""
+    by_id: dict[int, tuple[str, Any]] = {}
+    for key, value in vars(module).items():
+        if is_wanted(value):
+            by_id.setdefault(id(value), (key, value))
+    return dict(by_id.values())
+
+
+def _compile(loaded: Found, models: Models | None, target: str) -> Loaded:
+    if not isinstance(loaded, CompiledGraph | StateGraph):
+        from statewright.cli.workflow.agents import prepare_network
+
+        network = prepare_network(loaded, models, Path(target.partition(":")[0]))
+        return Loaded(network.compile(), network)
+    return Loaded(loaded.compile() if isinstance(loaded, StateGraph) else loaded)
+
+
+def has_durable_saver(app: CompiledGraph) -> bool:
+    """Return True if the graph was compiled with a saver that outlives the process."""
+    return app.checkpointer is not None and not isinstance(app.checkpointer, InMemorySaver)
+
+
+def with_saver(app: CompiledGraph, saver: Checkpointer) -> CompiledGraph:
+    """Return the graph with another saver."""
+    return app.with_services(checkpointer=saver)
+
+
+def _resolve(target: str, models: Models) -> tuple[Found, Models]:
+    """Resolve a target, and return it with the unused models: a named function is called, and may take a model.
+
+    Of several graphs the one with a default name is chosen; agents count only if there is no graph and no network.
+    """
+    return _resolve_in(vars(import_target(target.partition(":")[0])), target, models)
+
+
+def _resolve_in(names: Mapping[str, Any], target: str, models: Models) -> tuple[Found, Models]:
+    file, _, name = target.partition(":")
+    graphs: dict[str, Any] = {key: value for key, value in names.items() if _is_graph(value)}
+    agents = {key: value for key, value in names.items() if _is_agent(value)}
+    if not name:
+        return _single(file, graphs or agents), models
+    candidates = {**graphs, **agents}
+    if name not in candidates and inspect.isfunction(names.get(name)):
+        return _call_factory(target, names[name], models)
+    if name not in candidates:
+        raise UsageError(f"{file} has no graph {name!r}. " + suggestion(name, candidates, noun="Graphs"))
+    return candidates[name], models
+
+
+def _single(file: str, graphs: Mapping[str, Any]) -> Found:
+    if not graphs:
+        raise UsageError(
+            f"{file} holds no graph. Assign a StateGraph, or what compile() returns, to a name in it, "
+            f"or name a function that returns one: {file}:NAME."
+        )
+    usual = [graphs[key] for key in DEFAULT_NAMES if key in graphs]
+    if len(graphs) > 1 and not usual:
+        raise UsageError(f"{file} holds {len(graphs)} graphs: {', '.join(sorted(graphs))}. Say which: {file}:NAME.")
+    return usual[0] if usual else next(iter(graphs.values()))
+
+
+def _is_graph(value: object) -> bool:
+    return isinstance(value, CompiledGraph | StateGraph) or _is_of(value, "Network")
+
+
+def _is_agent(value: object) -> bool:
+    return _is_of(value, "Agent")
+
+
+def _is_of(value: object, name: str) -> bool:
+    """Return True for an agent or a network. There can be none while their package is not imported."""
+    package = sys.modules.get("statewright.agents")
+    return package is not None and isinstance(value, getattr(package, name))
+
+
+def _call_factory(target: str, function: Any, models: Models) -> tuple[Found, Models]:
+    takes_model = "model" in inspect.signature(function).parameters and models.default is not None
+    arguments = {"model": models.connect(models.default)} if takes_model and models.default is not None else {}
+    try:
+        inspect.signature(function).bind(**arguments)
+    except TypeError as error:
+        raise UsageError(
+            f"The function {target} cannot be called: {error}. It may have one parameter, `model`, for --model."
+        ) from None
+    try:
+        result = function(**arguments)
+    except Exception as error:
+        raise UsageError(f"The function {target} failed: {type(error).__name__}: {error}") from error
+    if not (_is_graph(result) or _is_agent(result)):
+        raise UsageError(f"The function {target} made {result!r}. Let it return a graph, an agent or a network.")
+    return result, NO_MODELS if takes_model else models
+
+
+# -- importing files and modules
+
+
+def import_target(name: str) -> ModuleType:
+    """Import a file as a module that can import its neighbours, or a module by name from the current folder.
+
+    A file that has been imported before is not executed again.
+
+    Raises UsageError with the line of the file that failed.
+    """
+    path = Path(name)
+    if not path.exists() and path.suffix != ".py" and all(part.isidentifier() for part in name.split(".")):
+        sys.path.insert(0, str(Path.cwd()))
+        return _import(lambda: importlib.import_module(name), path)
+    if not path.is_file():
+        raise UsageError(f"There is no file {str(path)!r}. Give the path of a Python file that holds a graph.")
+    if path.suffix != ".py":
+        raise UsageError(f"{str(path)!r} is not a Python file. Give a file that ends in .py.")
+    sys.path.insert(0, str(path.resolve().parent))
+    return _import(lambda: _from_file(path), path)
+
+
+def import_from_folder(folder: Path, name: str) -> ModuleType:
+    """Import a module of a project: `file.py` relative to its folder, or a module name.
+
+    Raises UsageError, like `import_target`.
+    """
+    if name.endswith(".py"):
+        return import_target(str(folder / name))
+    sys.path.insert(0, str(folder.resolve()))
+    return _import(lambda: importlib.import_module(name), Path(name))
+
+
+def _from_file(path: Path) -> ModuleType:
+    present = sys.modules.get(path.stem)
+    if present is not None and _is_of_file(present, path):
+        return present
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None  # it is a file that ends in .py
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(path.stem, None)  # a half-executed module is removed, as by `import`
+        raise
+    return module
+
+
+def _is_of_file(module: ModuleType, path: Path) -> bool:
+    file = getattr(module, "__file__", None)
+    return file is not None and Path(file).resolve() == path.resolve()
+
+
+def _import(load_module: Callable[[], ModuleType], path: Path) -> ModuleType:
+    try:
+        return load_module()
+    except ModuleNotFoundError as error:
+        if not f"{path}.".startswith(f"{error.name}."):
+            raise UsageError(f"{path} cannot be imported: ModuleNotFoundError: {error}{_where(error, path)}") from error
+        raise UsageError(f"There is no file and no module {str(path)!r}. Give the path of a Python file.") from error
+    except Exception as error:
+        raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}{_where(error, path)}") from error
+
+
+def _where(error: Exception, path: Path) -> str:
+    """Return the line of the file at which its import failed."""
+    if isinstance(error, SyntaxError):
+        return ""
+    own = path.resolve()
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == own]
+    return f" (line {lines[-1]})" if lines else ""

@@ -1,0 +1,112 @@
+"""Models named on the command line: a default, and models of single assistants or agents.
+
+API keys come from the environment only. Models are connected before anything runs, so that errors show at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from statewright.cli.console.failure import UsageError, message_of
+from statewright.errors import InvalidConfig, ModelError, suggestion
+from statewright.models import ChatModel
+from statewright.project import Project
+from statewright.workflow.states.model import Definition
+
+if TYPE_CHECKING:
+    from statewright.models import ChatModel, ModelEvent, ModelRequest, ModelResponse
+    from statewright.project import Project
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """The values of `--model` and `--base-url`."""
+
+    default: str | None = None
+    by_name: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Models by the name of an assistant or agent."""
+    base_url: str | None = None
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options as words of a command line."""
+        for_one = [f"{name}={model}" for name, model in self.by_name.items()]
+        values = [*([self.default] if self.default is not None else []), *for_one]
+        url = ("--base-url", self.base_url) if self.base_url is not None else ()
+        return (*(word for value in values for word in ("--model", value)), *url)
+
+    def connect(self, name: str, project: Project | None = None) -> ChatModel:
+        """Connect a model by its name, which may be defined in the project.
+
+        Raises UsageError for an unknown provider, a missing key or a missing library.
+        """
+        from statewright.models.providers import connect_model
+        from statewright.workflow.states.models import ModelNames
+
+        try:
+            if self.base_url is not None:
+                return connect_model(name, base_url=self.base_url)
+            names = ModelNames(project.models, project.defaults.provider) if project is not None else ModelNames()
+            return names.given(name)
+        except (ModelError, InvalidConfig) as error:
+            raise UsageError(message_of(error)) from error
+
+    def check_names(self, names: Collection[str], noun: str) -> None:
+        """Raise UsageError for a model of an unknown assistant or agent."""
+        for name in self.by_name:
+            if name not in names:
+                hint = suggestion(name, names, noun=noun)
+                raise UsageError(f"--model {name}={self.by_name[name]} is not used. {hint}")
+
+
+NO_MODELS: Final = Models()
+
+
+def read_models(values: Sequence[str] | None, base_url: str | None) -> Models:
+    """Parse the options. Raises UsageError for two models of the same name, and for a URL without a model."""
+    if base_url is not None and not values:
+        raise UsageError("--base-url is the address of a model, and no model is named. Give --model MODEL too.")
+    everybody: str | None = None
+    by_name: dict[str, str] = {}
+    for value in values or ():
+        name, equals, model = value.partition("=")
+        is_for_one = bool(equals) and ":" not in name
+        if not (model if is_for_one else value).strip() or (is_for_one and not name):
+            raise UsageError(f"--model {value!r} names no model. Give PROVIDER:MODEL, or NAME=PROVIDER:MODEL.")
+        if is_for_one and by_name.setdefault(name, model) != model:
+            raise UsageError(f"--model gives {name!r} two models. Give it one.")
+        if not is_for_one and (everybody or value) != value:
+            raise UsageError(f"--model names two models for everybody, {everybody!r} and {value!r}. Give one.")
+        everybody = everybody if is_for_one else value
+    return Models(everybody, by_name, base_url)
+
+
+class PinnedModel:
+    """Ignores the model that a request names, because the command line overrides the file."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+        self.name = getattr(model, "name", type(model).__name__)
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        return await self._model.complete(replace(request, model=None))
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        from statewright.models import stream_model
+
+        return stream_model(self._model, replace(request, model=None))
+
+
+def connect_assistant_models(
+    definition: Definition, project: Project, models: Models
+) -> Mapping[str, ChatModel] | None:
+    """Connect the models of the command line, by the names of assistants; None if there are none.
+
+    They override the models in the file. Raises UsageError for a model that cannot be connected and for the name of an
+    unknown assistant.
+    """
+    models.check_names([assistant.id for assistant in definition.assistants], "Assistants")
+    names = {**({"default": models.default} if models.default is not None else {}), **models.by_name}
+    return {name: PinnedModel(models.connect(model, project)) for name, model in names.items()} or None

@@ -1,0 +1,87 @@
+"""`statewright test`: run the test cases of a workflow without a model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from statewright.cli.console.printing import say
+
+if TYPE_CHECKING:
+    from statewright.workflow.states import Workflow
+
+
+class CaseResult(NamedTuple):
+    """The result of a test case."""
+
+    file: str
+    name: str
+    seconds: float
+    failures: Sequence[str]
+
+
+def test(
+    target: Annotated[str, typer.Argument(metavar="FILE", help="A workflow in YAML.")],
+    cases: Annotated[list[Path], typer.Argument(metavar="CASES", help="JSON files with test cases.")],
+    junit: Annotated[Path | None, typer.Option("--junit", metavar="PATH", help="Also write a JUnit report.")] = None,
+) -> None:
+    """Run test cases of a workflow: scripted outputs, expected visits and contexts. Exits with 1 if one fails."""
+    from statewright.cli.console.failure import FAILED, UsageError
+    from statewright.cli.workflow.states import is_workflow
+    from statewright.workflow.states import load_workflow
+
+    if not is_workflow(target):
+        raise UsageError(f"{target!r} is not a workflow in YAML. Cases are for workflows; test graphs with pytest.")
+    workflow = load_workflow(Path(target))
+    ran = [result for path in cases for result in _run_file(workflow, path)]
+    for result in ran:
+        say(f"{'FAIL' if result.failures else 'ok':4}  {result.name}")
+        for failure in result.failures:
+            say(f"      {failure}")
+    failed = sum(bool(result.failures) for result in ran)
+    say(f"{len(ran) - failed} of {len(ran)} cases pass")
+    if junit is not None:
+        _write_report(junit, target, ran)
+    if failed:
+        raise SystemExit(FAILED)
+
+
+def _run_file(workflow: Workflow, path: Path) -> list[CaseResult]:
+    from statewright.workflow.states.cases import read_cases, run_case
+
+    results: list[CaseResult] = []
+    for number, case in enumerate(read_cases(path), 1):
+        begin = time.perf_counter()
+        failures = run_case(workflow, case)
+        name = f"{case.get('id', number)}  {case.get('rule', '')}".rstrip()
+        results.append(CaseResult(str(path), name, time.perf_counter() - begin, failures))
+    return results
+
+
+def _write_report(path: Path, target: str, ran: Sequence[CaseResult]) -> None:
+    from xml.etree import ElementTree
+
+    from statewright.cli.console.failure import UsageError
+
+    suite = ElementTree.Element(
+        "testsuite",
+        name=target,
+        tests=str(len(ran)),
+        failures=str(sum(bool(result.failures) for result in ran)),
+        time=f"{sum(result.seconds for result in ran):.3f}",
+    )
+    for result in ran:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=result.file, name=result.name, time=f"{result.seconds:.3f}"
+        )
+        if result.failures:
+            failure = ElementTree.SubElement(case, "failure", message=result.failures[0])
+            failure.text = "\n".join(result.failures)
+    try:
+        ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
+    except OSError as error:
+        raise UsageError(f"The report cannot be written to {str(path)!r}: {error.strerror}.") from error

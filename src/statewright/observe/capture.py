@@ -1,0 +1,388 @@
+"""Capture of what nodes log and print, by task and attempt.
+
+A record or line belongs to the task that is running in the current context; outside of tasks nothing is captured. All
+output still reaches its original destination. The captured lines are kept until they are taken, within the limits of
+`CaptureLimits`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import UTC
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self, TextIO, cast
+
+from statewright.clock import Clock, SystemClock
+from statewright.redaction import Redactor
+from statewright.runtime.tasks.scope import Scope, current_scope
+from statewright.terminal_text import cut, plain
+
+_is_passing_on: ContextVar[bool] = ContextVar("statewright_log_passes_on", default=False)
+
+
+class LogCapture:
+    """Captures the root logger, stdout and stderr while it is installed. A context manager too.
+
+    Loggers that do not propagate are not captured. `level` is set on the root logger meanwhile, so that less important
+    records are not even created; None leaves it unchanged. Secrets are redacted.
+    """
+
+    def __init__(
+        self,
+        *,
+        limits: CaptureLimits | None = None,
+        redactor: Redactor | None = None,
+        clock: Clock | None = None,
+        level: int | None = None,
+    ) -> None:
+        self._captured = CaptureBuffer(limits or CaptureLimits(), redactor or Redactor())
+        self._clock = clock or SystemClock()
+        self._level = level
+        self._handler = _Handler(self)
+        self._level_before: int | None = None
+        self._streams: dict[str, Tee] = {}
+
+    def install(self) -> Self:
+        """Start capturing; no effect if it is installed already."""
+        root = logging.getLogger()
+        if self._handler in root.handlers:
+            return self
+        root.addHandler(self._handler)
+        if self._level is not None:
+            self._level_before = root.level
+            root.setLevel(self._level)
+        for name in ("stdout", "stderr"):
+            stream = getattr(sys, name)
+            if stream is not None:  # None in a program without a console
+                tee = self._streams[name] = Tee(stream, self._listener(name))
+                setattr(sys, name, tee)
+        return self
+
+    def uninstall(self) -> None:
+        """Stop capturing and restore the streams. Captured lines can still be taken."""
+        root = logging.getLogger()
+        root.removeHandler(self._handler)
+        if self._level_before is not None and root.level == self._level:
+            root.setLevel(self._level_before)
+        self._level_before = None
+        for name, tee in self._streams.items():
+            tee.stop()
+            if getattr(sys, name) is tee:  # a stream that other code has installed since stays
+                setattr(sys, name, tee.original)
+        self._streams.clear()
+
+    def __enter__(self) -> Self:
+        return self.install()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.uninstall()
+
+    def take(self, task_id: str) -> list[CapturedLine]:
+        """Remove and return the lines of a task of the run's own graph, attempt by attempt.
+
+        Each line has `at`, `level`, `logger`, `message`, `stream` (`log`, `stdout` or `stderr`), `node` and `attempt`.
+        If lines were dropped, a last line contains their number.
+        """
+        return self._captured.take(task_id, self._now())
+
+    def _listener(self, stream: str) -> Any:
+        def heard(text: str) -> None:
+            attempt_key = current_task() if text and not _is_passing_on.get() else None
+            if attempt_key is not None:
+                fields = {"at": self._now(), "level": None, "logger": None, "stream": stream}
+                self._captured.write(attempt_key, stream, text, fields)
+
+        return heard
+
+    def logged(self, record: logging.LogRecord) -> None:
+        """Capture a record if a task is running."""
+        attempt_key = current_task()
+        if attempt_key is not None:
+            fields = {"at": self._now(), "level": record.levelname.lower(), "logger": record.name, "stream": "log"}
+            self._captured.add(attempt_key, _format_record(record), fields)
+
+    def _now(self) -> str:
+        return self._clock.now().astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+class _Handler(logging.Handler):
+    """Passes records to the capture, and stands in for `logging.lastResort`, which any handler would disable."""
+
+    def __init__(self, capture: LogCapture) -> None:
+        super().__init__()
+        self._capture = capture
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._capture.logged(record)
+        last = logging.lastResort
+        if last is not None and record.levelno >= last.level and self._is_alone(record.name):
+            token = _is_passing_on.set(True)  # the record has been captured already
+            try:
+                last.handle(record)
+            finally:
+                _is_passing_on.reset(token)
+
+    def _is_alone(self, name: str) -> bool:
+        """Return True if no other handler receives the records of a logger."""
+        logger: logging.Logger | None = logging.getLogger(name)
+        while logger is not None:
+            if any(handler is not self for handler in logger.handlers):
+                return False
+            logger = logger.parent if logger.propagate else None
+        return True
+
+
+def _format_record(record: logging.LogRecord) -> str:
+    """Return the message of a record, with its traceback if there is one."""
+    try:
+        message = record.getMessage()
+    except Exception:  # the arguments do not fit the format, which logging itself reports
+        message = str(record.msg)
+    if record.exc_info and record.exc_info[0] is not None:
+        message = f"{message}\n{logging.Formatter().formatException(record.exc_info)}"
+    return message
+
+
+# -- the buffer of captured lines
+
+CapturedLine = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureLimits:
+    """Limits on captured output."""
+
+    lines: int = 1000
+    """Lines of one attempt."""
+    size: int = 64_000
+    """Bytes of one attempt."""
+    line: int = 4000
+    """Characters of one line; a longer one loses its middle."""
+    total: int = 32_000_000
+    """Approximate bytes of all tasks; the task that has been silent longest is dropped first."""
+    tasks: int = 10_000
+    """Tasks with captured lines."""
+
+
+class TaskAttempt(NamedTuple):
+    """The attempt of a task to which output belongs."""
+
+    task_id: str
+    node: str
+    attempt: int
+
+
+_OF_A_LINE: Final = 500
+"""Approximate bytes of a line besides its text."""
+
+
+@dataclass(slots=True)
+class _AttemptLines:
+    """The captured lines of one attempt."""
+
+    place: TaskAttempt
+    lines: list[CapturedLine] = field(default_factory=list[CapturedLine])
+    size: int = 0
+    dropped: int = 0
+    partial_lines: dict[str, str] = field(default_factory=dict[str, str])
+    """The unfinished line of each stream."""
+
+    @property
+    def weight(self) -> int:
+        """Approximate bytes of memory."""
+        return self.size + _OF_A_LINE * len(self.lines)
+
+    def is_full(self, limits: CaptureLimits) -> bool:
+        return len(self.lines) >= limits.lines or self.size >= limits.size
+
+    def all_lines(self) -> list[CapturedLine]:
+        """Return the lines, followed by one with the number of dropped lines if there are any."""
+        if not self.dropped:
+            return self.lines
+        many = "1 more line was" if self.dropped == 1 else f"{self.dropped} more lines were"
+        last: CapturedLine = {
+            **(self.lines[-1] if self.lines else {}),
+            "level": "warning",
+            "logger": __package__,
+            "stream": "log",
+        }
+        return [*self.lines, {**last, "node": self.place.node, "message": f"{many} left out."}]
+
+
+class CaptureBuffer:
+    """Captured lines by task. Thread-safe and reentrant."""
+
+    def __init__(self, limits: CaptureLimits, redactor: Redactor) -> None:
+        self._limits = limits
+        self._redactor = redactor
+        self._tasks: OrderedDict[str, dict[int, _AttemptLines]] = OrderedDict()
+        self._total = 0
+        self._lock = threading.RLock()  # reentrant, because a signal handler may print while the lock is held
+
+    def add(self, attempt_key: TaskAttempt, text: str, fields: CapturedLine) -> None:
+        """Add a message, which may have several lines; `told` has its other fields."""
+        with self._lock:
+            attempt = self._attempt(attempt_key)
+            if attempt.is_full(self._limits):
+                attempt.dropped += 1
+            else:
+                self._keep(attempt, self._shown(text), fields)
+
+    def write(self, attempt_key: TaskAttempt, stream: str, text: str, fields: CapturedLine) -> None:
+        """Add text that was written to a stream, line by line."""
+        with self._lock:
+            attempt = self._attempt(attempt_key)
+            finished, end, rest = (attempt.partial_lines.pop(stream, "") + text).rpartition("\n")
+            if end:
+                self._keep_lines(attempt, finished, fields)
+            if rest and not attempt.is_full(self._limits):
+                attempt.partial_lines[stream] = unfinished = rest.rpartition("\r")[2] or rest
+                if len(unfinished) > self._longest:
+                    self._finish(attempt, stream, fields)
+
+    def take(self, task_id: str, at: str) -> list[CapturedLine]:
+        """Remove and return the lines of a task, attempt by attempt. `at` is the current time."""
+        with self._lock:
+            attempts = self._tasks.pop(task_id, {})
+            for attempt in attempts.values():
+                for stream in tuple(attempt.partial_lines):
+                    self._finish(attempt, stream, {"at": at, "level": None, "logger": None, "stream": stream})
+                self._total -= attempt.weight
+        return [line for number in sorted(attempts) for line in attempts[number].all_lines()]
+
+    @property
+    def _longest(self) -> int:
+        """Characters of a text that are examined: more than are kept, so that no part of a cut secret is kept."""
+        return 4 * self._limits.line
+
+    def _attempt(self, attempt_key: TaskAttempt) -> _AttemptLines:
+        attempts = self._tasks.setdefault(attempt_key.task_id, {})
+        self._tasks.move_to_end(attempt_key.task_id)
+        if attempt_key.attempt not in attempts:
+            attempts[attempt_key.attempt] = _AttemptLines(attempt_key)
+            self._forget_some()
+        return attempts[attempt_key.attempt]
+
+    def _forget_some(self) -> None:
+        """Drop the tasks that have been silent longest while a limit is exceeded."""
+        limits = self._limits
+        while len(self._tasks) > limits.tasks or (self._total > limits.total and len(self._tasks) > 1):
+            _, oldest = self._tasks.popitem(last=False)
+            self._total -= sum(lines.weight for lines in oldest.values())
+
+    def _finish(self, attempt: _AttemptLines, stream: str, fields: CapturedLine) -> None:
+        """Turn the unfinished line of a stream into a line."""
+        self._keep_lines(attempt, attempt.partial_lines.pop(stream), fields)
+
+    def _keep_lines(self, attempt: _AttemptLines, text: str, fields: CapturedLine) -> None:
+        """Add lines that were written together, because a secret may span several."""
+        if attempt.is_full(self._limits):
+            attempt.dropped += text.count("\n") + 1
+            return
+        seen = text[: 4 * self._limits.size]
+        for line in self._redactor.text(plain(seen)).split("\n"):
+            if attempt.is_full(self._limits):
+                attempt.dropped += 1
+            else:
+                self._keep(attempt, line, fields)
+        attempt.dropped += text.count("\n", len(seen))
+
+    def _shown(self, text: str) -> str:
+        return self._redactor.text(plain(cut(text, self._longest)))
+
+    def _keep(self, attempt: _AttemptLines, text: str, fields: CapturedLine) -> None:
+        message = cut(text, self._limits.line)
+        size = len(message.encode())
+        attempt.lines.append(
+            {**fields, "message": message, "node": attempt.place.node, "attempt": attempt.place.attempt}
+        )
+        attempt.size += size
+        self._total += size + _OF_A_LINE
+        self._forget_some()
+
+
+# -- the current task
+
+
+def current_task() -> TaskAttempt | None:
+    """Return the running task of the run's own graph; None outside of tasks and in an abandoned attempt.
+
+    The output of a subgraph belongs to the calling task, under the name of the inner node.
+    """
+    scope = current_scope()
+    if scope is None or scope.task is None or scope.abandoned:
+        return None
+    node, outer = scope.task.node, scope
+    while outer.run.nested and outer.run.caller is not None:
+        outer = outer.run.caller
+    task_id = _task_id(outer)
+    number = outer.attempt.number if outer.attempt is not None else 1
+    return TaskAttempt(task_id, node, number) if task_id else None
+
+
+def _task_id(scope: Scope) -> str:
+    """Return the id of the task, or of the task that called it. A call that saves nothing knows its caller only by its
+    namespace."""
+    if scope.run.nested:
+        segment = scope.run.namespace.split("|")[0].split(":")
+        return segment[1] if len(segment) > 1 else ""
+    return scope.task.id.partition(":")[0] if scope.task is not None else ""
+
+
+# -- the stream that passes output on
+
+Listener = Callable[[str], object]
+
+
+class Tee:
+    """Replaces a text stream and passes written text to a listener. Everything else is delegated to the stream."""
+
+    def __init__(self, stream: TextIO, heard: Listener) -> None:
+        self._stream = stream
+        self._heard: Listener | None = heard
+
+    @property
+    def original(self) -> TextIO:
+        """The replaced stream."""
+        return self._stream
+
+    def write(self, text: str) -> int:
+        if self._heard is not None and isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            with suppress(Exception):  # an error of the listener must not reach the code that prints
+                self._heard(text)
+        return self._stream.write(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def stop(self) -> None:
+        """Stop passing text to the listener; other code may still hold a reference to this stream."""
+        self._heard = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __iter__(self) -> Any:
+        return iter(self._stream)
+
+    def __enter__(self) -> Tee:
+        self._stream.__enter__()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._stream.__exit__(*raised)
+
+
+def untapped(stream: Any) -> TextIO:
+    """Return the original stream behind any number of tees."""
+    while isinstance(stream, Tee):
+        stream = stream.original
+    return cast(TextIO, stream)

@@ -1,0 +1,157 @@
+"""The contents of a project file as dataclasses, and snippets for missing entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from statewright.errors import Problem
+from statewright.project.reader import format_path
+from statewright.workflow.states.mcp import server_stanza
+from statewright.workflow.states.model import NOWHERE, Assistant, Mark
+from statewright.workflow.states.models import ModelSource
+from statewright.workflow.states.tools import Integrations, ToolRegistry, ToolSettings, integration_stanza, tool_stanza
+
+Kind = Literal["assistant", "integration", "datasource", "tool", "workflow", "mcp", "model"]
+"""Kinds of resources that workflows refer to by id."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """A data source: documents in a folder."""
+
+    id: str
+    folder: Path
+    glob: str = "**"
+    """Pattern of the files."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedWorkflow:
+    """A workflow that the project serves under a name."""
+
+    name: str
+    file: Path
+    description: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedGraph:
+    """A graph that the project serves under a name: from a Python module, or a workflow file."""
+
+    name: str
+    target: str | None = None
+    """`module:name` or `file.py:name`; None for a workflow file."""
+    file: Path | None = None
+    """Workflow file of states (YAML) or steps (JSON); None for a graph of a module."""
+    description: str | None = None
+    on_failure: str | None = None
+    """The graph to start after a run of this one has failed."""
+    version: str | None = None
+    at: Mark = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """Defaults for serving, which the command line overrides; None if not set."""
+
+    host: str | None = None
+    port: int | None = None
+    database: Path | None = None
+    cors_origins: tuple[str, ...] = ()
+    """Origins of web pages that may call the API."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Host names under which a server without keys may be called."""
+    max_body: int | None = None
+    """Maximum size of a request in bytes."""
+    capacity: int | None = None
+    """Maximum number of concurrent runs."""
+    durability: str | None = None
+    drain: float | None = None
+    """Seconds that running steps have to finish when the server stops."""
+    retention_days: int | None = None
+    """Days for which ended runs of the default workspace are kept."""
+    webhook_hosts: tuple[str, ...] = ()
+    """Hosts that webhooks may call although they are private or use plain HTTP."""
+    metrics: str | None = None
+    """Access to `/metrics`: `open`, `keys` or `off`."""
+    metrics_host: str | None = None
+    metrics_port: int | None = None
+    """Separate port for `/metrics`, without keys."""
+    keep_alive: float | None = None
+    """Seconds for which an idle connection is kept open."""
+    read_timeout: float | None = None
+    """Seconds that a client has to send the head of a request, and as many for its body."""
+    write_timeout: float | None = None
+    """Seconds for which a client may not read what it is sent."""
+    max_connections: int | None = None
+    max_streams: int | None = None
+    """Maximum number of concurrent event streams per workspace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """Defaults that workflows and the command line override; None if not set."""
+
+    model: str | None = None
+    max_items: int | None = None
+    """Maximum number of items of an iteration."""
+    max_concurrency: int | None = None
+    provider: str | None = None
+    """Provider of models whose names contain none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The contents of a project file; empty without a file."""
+
+    folder: Path
+    file: Path | None = None
+    assistants: Mapping[str, Assistant] = field(default_factory=dict[str, Assistant])
+    integrations: Integrations = field(default_factory=Integrations)
+    datasources: Mapping[str, DataSource] = field(default_factory=dict[str, DataSource])
+    functions: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Tool functions as `module:function`, by name."""
+    tool_settings: ToolSettings = field(default_factory=ToolSettings)
+    mcp: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, "Mapping[str, Any]"])
+    """MCP servers by id."""
+    models: Mapping[str, ModelSource] = field(default_factory=dict[str, ModelSource])
+    """Models with their own settings, by name."""
+    workflows: Mapping[str, ServedWorkflow] = field(default_factory=dict[str, ServedWorkflow])
+    defaults: Defaults = Defaults()
+    graphs: Mapping[str, ServedGraph] = field(default_factory=dict[str, ServedGraph])
+    handler_modules: tuple[str, ...] = ()
+    """Modules with task handlers, whose functions steps may call."""
+    serving: Serving = Serving()
+    spending_limits: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, "Mapping[str, float]"])
+    """Daily spending limits by workspace, with `*` for all others; see `SpendingLimits`."""
+    warnings: tuple[Problem, ...] = ()
+    """Oddities that were accepted but are probably mistakes."""
+
+    def tool_registry(self) -> ToolRegistry:
+        """Return the tools of the project and the built-in tools that it allows, without importing its modules."""
+        return ToolRegistry(self.functions, self.tool_settings)
+
+    def stanza_for(self, kind: Kind, id: str) -> str:  # noqa: A002  # what it is called everywhere
+        """Return a TOML snippet that defines a missing resource."""
+        return STANZAS[kind](id)
+
+
+# -- snippets that define missing resources
+
+
+def _section(kind: str, id: str, *lines: str) -> str:  # noqa: A002
+    return "\n".join((f"[{kind}.{format_path((id,))}]", *lines))
+
+
+STANZAS: Final[dict[str, Callable[[str], str]]] = {
+    "assistant": lambda id: _section("assistants", id, 'system_prompt = "You are ..."'),  # noqa: A006
+    "integration": integration_stanza,
+    "datasource": lambda id: _section("datasources", id, 'folder = "documents"', 'glob = "**/*.md"'),  # noqa: A006
+    "tool": tool_stanza,
+    "mcp": server_stanza,
+    "model": lambda id: _section("models", id, 'name = "openai:gpt-5"'),  # noqa: A006
+    "workflow": lambda id: _section("workflows", id, 'file = "workflow.yaml"'),  # noqa: A006
+}

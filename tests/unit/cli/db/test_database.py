@@ -1,0 +1,108 @@
+"""Which database a command works on, and what is found in it."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statewright.cli.console.failure import UsageError
+from statewright.cli.console.options import DEFAULT
+from statewright.cli.db.database import (
+    check_is_database,
+    check_thread,
+    existing_database,
+    find_checkpoint,
+    locate_database,
+    open_or_create_saver,
+    read_key,
+)
+from statewright.errors import CheckpointNotFound
+from statewright.storage.sqlite import SqliteSaver
+
+
+def test_the_option_wins_over_the_environment_and_that_over_the_default(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert locate_database(None).path == DEFAULT
+    monkeypatch.setenv("STATEWRIGHT_DATABASE", "sqlite:///env.db")
+    assert locate_database(None) == (Path("env.db"), ())
+    assert locate_database("option.db") == (Path("option.db"), ("--database", "option.db"))
+    assert locate_database("memory:").path is None
+    monkeypatch.setenv("STATEWRIGHT_DATABASE", "memory:")
+    assert locate_database(None).path is None
+    with pytest.raises(UsageError, match="memory:"):
+        existing_database(None)
+    with pytest.raises(UsageError, match="memory:"):
+        locate_database(":memory:")
+
+
+def test_a_missing_database_says_how_one_comes_to_be(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"statewright run FILE.py.*STATEWRIGHT_DATABASE"):
+        existing_database(None)
+
+
+def test_files_of_others_are_not_made_into_databases(folder: Path) -> None:
+    connection = sqlite3.connect("theirs.db")
+    connection.execute("CREATE TABLE theirs (x)")
+    connection.close()
+    before = Path("theirs.db").read_bytes()
+    for attempt in (check_is_database, lambda path: open_or_create_saver(path, None)):
+        with pytest.raises(UsageError, match="not a database of Statewright"):
+            attempt(Path("theirs.db"))
+    assert Path("theirs.db").read_bytes() == before
+    with pytest.raises(UsageError, match="is not a file"):
+        check_is_database(folder)
+
+
+def test_the_default_folder_is_ignored_by_version_control(folder: Path) -> None:
+    open_or_create_saver(DEFAULT, None).close()
+    assert (folder / ".statewright/.gitignore").read_text(encoding="utf-8") == "*\n"
+    open_or_create_saver(Path("deep/er/runs.db"), None).close()
+    assert [one.name for one in (folder / "deep/er").iterdir()] == ["runs.db"]
+
+
+def test_a_database_that_cannot_be_made_says_why(folder: Path) -> None:
+    Path("file").touch()
+    with pytest.raises(UsageError, match="cannot be made"):
+        open_or_create_saver(Path("file/runs.db"), None)
+
+
+@pytest.mark.parametrize("size", [16, 24, 32])
+def test_keys_are_bytes_or_hexadecimal_digits(folder: Path, size: int) -> None:
+    key = bytes(range(100, 100 + size))
+    for content in (key, key.hex().encode(), key.hex().encode() + b"\n", key + b"\n"):
+        Path("key").write_bytes(content)
+        assert read_key(Path("key")) == key
+    assert read_key(None) is None
+
+
+def test_a_wrong_key_is_not_told(folder: Path) -> None:
+    Path("key").write_text("my secret", encoding="utf-8")
+    with pytest.raises(UsageError, match="holds 9 bytes") as raised:
+        read_key(Path("key"))
+    assert "secret" not in str(raised.value)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_key(Path("none"))
+
+
+def test_threads_and_checkpoints_are_found_or_named(statewright: Any, flow: Path) -> None:
+    statewright("run", "flow.py:asking", "--thread", "orders", "-i", "n=1")
+    with SqliteSaver(DEFAULT) as saver:
+        check_thread(saver, "orders")
+        head = find_checkpoint(saver, "orders", "main")
+        assert find_checkpoint(saver, "orders", "main", checkpoint=head.id) == head
+        assert find_checkpoint(saver, "orders", "main", step=0) == head
+        wrong: list[tuple[dict[str, Any], str]] = [
+            ({"thread_id": "order", "branch": "main"}, "Did you mean 'orders'"),
+            ({"thread_id": "orders", "branch": "mian"}, "Did you mean 'main'"),
+            ({"thread_id": "orders", "branch": "main", "step": 7}, "no step 7. They are 0 to 0"),
+            ({"thread_id": "orders", "branch": "main", "checkpoint": "0" * 32}, "no checkpoint '0000"),
+        ]
+        for named, said in wrong:
+            with pytest.raises(CheckpointNotFound, match=said):
+                find_checkpoint(saver, **named)
+        with pytest.raises(UsageError, match="--checkpoint or --step"):
+            find_checkpoint(saver, "orders", "main", checkpoint=head.id, step=0)

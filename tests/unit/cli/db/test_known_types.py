@@ -1,0 +1,58 @@
+"""Types that only a graph knows: named where values are shown, passed over where they are not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from statewright.cli.console.failure import UsageError
+from statewright.cli.db.known_types import pointing_to_graph, with_stand_ins
+from statewright.errors import DamagedDatabase, SerdeError
+from statewright.serde.serde import Serde
+
+
+@dataclass(frozen=True)
+class Inner:
+    x: int
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner
+    many: tuple[Inner, ...] = ()
+
+
+STORED = Serde([Inner, Outer]).encode({"a": Outer(Inner(1), (Inner(2),)), "b": {Inner(3)}})
+
+
+def test_stand_ins_are_stored_as_what_they_stand_for() -> None:
+    serde = Serde()
+    value = with_stand_ins(serde, lambda: serde.decode(STORED))
+    assert serde.encode(value) == STORED
+    assert Serde([Inner, Outer]).decode(serde.encode(value))["a"] == Outer(Inner(1), (Inner(2),))
+
+
+def test_what_is_wrong_otherwise_is_raised() -> None:
+    serde = Serde()
+    with pytest.raises(DamagedDatabase):
+        with_stand_ins(serde, lambda: serde.decode(STORED[:-3]))
+
+    def fail() -> None:
+        raise SerdeError("tag 99", "it was stored by a newer version")
+
+    with pytest.raises(SerdeError, match="newer"):
+        with_stand_ins(serde, fail)
+    with pytest.raises(SerdeError, match="newer"), pointing_to_graph(serde, None):
+        fail()
+
+
+def test_a_missing_type_points_to_the_graph() -> None:
+    serde = Serde()
+    with (
+        pytest.raises(UsageError, match=r"Inner.* give --graph FILE.py\. \[SW-serde-error\]"),
+        pointing_to_graph(serde, None),
+    ):
+        serde.decode(STORED)
+    with pytest.raises(UsageError, match=r"flow\.py is not its graph"), pointing_to_graph(serde, "flow.py"):
+        serde.decode(STORED)

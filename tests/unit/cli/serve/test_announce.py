@@ -1,0 +1,64 @@
+"""What a server says of itself."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TypedDict
+
+import pytest
+
+from statewright import START, StateGraph
+from statewright.cli.serve.announce import announce, announce_reload, curl_command, example_input, start_command
+from statewright.service import Catalog
+
+
+class State(TypedDict):
+    topic: str
+    n: int
+
+
+def catalog() -> Catalog:
+    graph = StateGraph(State)
+    graph.add_node("a", lambda state: {})
+    graph.add_edge(START, "a")
+    found = Catalog()
+    found.serve("it's", graph, description="Does [it]\nand more")
+    return found
+
+
+def test_it_says_where_it_is_what_it_serves_and_how_a_run_is_started(capsys: pytest.CaptureFixture[str]) -> None:
+    announce("http://127.0.0.1:9", catalog(), Path("runs.db"), "none")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == ["Statewright listens at http://127.0.0.1:9", "It serves:", "  it's  Python  Does [it]"]
+    assert lines[-1] == "Runs are kept in runs.db"
+    words = shlex.split(next(line for line in lines if "runs start" in line))
+    assert words[:4] == ["statewright", "runs", "start", "it's"]
+    assert words[-2:] == ["--url", "http://127.0.0.1:9"]
+    sent = shlex.split(next(line for line in lines if "curl" in line))[-1]
+    assert json.loads(sent)["graph"] == "it's"
+    assert "\x1b" not in "".join(lines)
+
+
+def test_a_server_without_graphs_says_how_to_add_one(capsys: pytest.CaptureFixture[str]) -> None:
+    announce("http://127.0.0.1:9", Catalog(), Path("runs.db"), "none")
+    assert "statewright definitions add FILE.json" in capsys.readouterr().out
+    announce_reload(Catalog())
+    assert capsys.readouterr().out == "It serves: no graph\n"
+
+
+def test_the_usual_address_need_not_be_said() -> None:
+    assert start_command("http://127.0.0.1:8123", "a", "{}") == "statewright runs start a --input '{}' --wait"
+
+
+def test_a_key_is_taken_from_the_environment() -> None:
+    assert "$STATEWRIGHT_API_KEY" in curl_command("http://127.0.0.1:8123", "a", "{}", "keys")
+    assert "API_KEY" not in curl_command("http://127.0.0.1:8123", "a", "{}", "none")
+
+
+def test_an_example_has_what_must_be_there_or_the_first_thing_that_may() -> None:
+    properties = {"a": {"type": "string"}, "b": {"type": "integer"}, "c": {"anyOf": []}}
+    assert example_input({"properties": properties, "required": ["b", "c"]}) == {"b": 0, "c": None}
+    assert example_input({"properties": properties}) == {"a": "..."}
+    assert example_input({}) == {}

@@ -1,0 +1,34 @@
+"""Records reached in a database."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from statewright.cli.console.failure import UsageError
+from statewright.cli.serve.records import find_workspace, run_on_ledger
+from statewright.clock import SystemClock
+from statewright.runs import DEFAULT_WORKSPACE, InMemoryLedger
+from statewright.service.workspaces import NewWorkspace, create_workspace, list_workspaces
+
+
+def test_a_database_is_made_only_where_that_is_meant(folder: Path) -> None:
+    with pytest.raises(UsageError, match="There is no database"):
+        run_on_ledger(list_workspaces, "a.db", None)
+    made = run_on_ledger(list_workspaces, "a.db", None, make=True)
+    assert [one.slug for one in made] == [DEFAULT_WORKSPACE]
+    assert run_on_ledger(list_workspaces, "a.db", None) == made
+
+
+def test_a_workspace_is_found_by_its_slug_and_by_its_id() -> None:
+    async def main() -> None:
+        ledger = InMemoryLedger()
+        made = await create_workspace(ledger, NewWorkspace(slug="sales"), SystemClock().now())
+        assert await find_workspace(ledger, "sales") == made
+        assert await find_workspace(ledger, made.id) == made
+        with pytest.raises(UsageError, match="Did you mean 'sales'"):
+            await find_workspace(ledger, "sale")
+
+    asyncio.run(main())

@@ -1,0 +1,86 @@
+"""Where a thread stands, in one word."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from statewright.checkpoint import (
+    NO_ARG,
+    BranchKey,
+    Checkpoint,
+    DeferredTask,
+    Interrupt,
+    Lease,
+    Pending,
+    SavedCheckpoint,
+    Task,
+    TaskResult,
+)
+from statewright.cli.threads.describe import checkpoint_record, due_nodes, lease_record, thread_status
+from statewright.ids import CheckpointId, InterruptId
+
+NOW = datetime.now(UTC)
+LIVE, LAPSED = Lease("run", 1, NOW + timedelta(days=1)), Lease("run", 1, NOW - timedelta(minutes=5))
+A, B = Task("a", NO_ARG, "o", 0), Task("b", NO_ARG, "o", 1)
+QUESTION = Interrupt(id=InterruptId("1" * 32), value="?")
+
+
+def saved(frontier: tuple[Task, ...] = (A,), held: tuple[DeferredTask, ...] = (), **pending: Any) -> SavedCheckpoint:
+    return SavedCheckpoint(
+        line=BranchKey("t"),
+        parent_id=CheckpointId("p"),
+        checkpoint=Checkpoint("c", 3, {}, frontier, held),
+        source="loop",
+        run_id="run",
+        created_at=NOW,
+        metadata={"nodes": ["z"], "discarded": ["y"]},
+        pending=Pending(**pending),
+        graph_version="7",
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "lease", "status"),
+    [
+        (saved(), LIVE, "running"),
+        (saved(), LAPSED, "pending"),
+        (saved(interrupts={A.id: (QUESTION,)}), None, "waiting"),
+        (saved(interrupts={A.id: (QUESTION,)}, answers={QUESTION.id: 1}), None, "pending"),
+        (saved(paused=True), None, "paused"),
+        (saved(errors={A.id: "ValueError: no"}), None, "failed"),
+        (saved(()), None, "completed"),
+        (saved((), (DeferredTask(A),)), None, "pending"),
+    ],
+)
+def test_the_status_of_a_head(one: SavedCheckpoint, lease: Lease | None, status: str) -> None:
+    assert thread_status(one, lease) == status
+
+
+def test_nodes_that_are_due_are_named_once_and_without_those_that_landed() -> None:
+    landed = {A.id: TaskResult(A, {}, ())}
+    more = (Task("b", 1, "o", 2), Task("b", 2, "o", 3))
+    assert due_nodes(saved((A, B, *more), (DeferredTask(Task("c", NO_ARG, "o", 4)),), completed=landed)) == ["b", "c"]
+
+
+def test_records_say_all_but_the_values() -> None:
+    record = checkpoint_record(saved(interrupts={A.id: (QUESTION,)}, errors={B.id: "no"}))
+    assert record == {
+        "checkpoint": "c",
+        "parent": "p",
+        "branch": "main",
+        "step": 3,
+        "source": "loop",
+        "created_at": NOW,
+        "run": "run",
+        "nodes": ["z"],
+        "next": ["a"],
+        "questions": [{"id": QUESTION.id, "kind": "question", "value": "?", "event": None, "due_at": None}],
+        "errors": {B.id: "no"},
+        "graph_version": "7",
+        "metadata": {"discarded": ["y"]},
+    }
+    assert lease_record(LAPSED) == {"owner": "run", "epoch": 1, "until": LAPSED.until, "lapsed": True}
+    assert lease_record(None) is None

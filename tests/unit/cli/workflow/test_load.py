@@ -1,0 +1,224 @@
+"""Which graph `FILE.py[:GRAPH]` means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from statewright import CompiledGraph, StateGraph
+from statewright.cli.console.failure import UsageError
+from statewright.cli.workflow.load import find_graph, import_target, load, load_graph, load_served, served_names
+from statewright.cli.workflow.models import NO_MODELS, Models
+from statewright.errors import InvalidGraph
+
+HEAD = "from statewright import START, StateGraph\n"
+NAMED = "{name} = StateGraph({{}}, name={name!r}).add_node('a', print).add_edge(START, 'a')\n"
+
+
+def written(folder: Path, *names: str, file: str = "graphs.py") -> str:
+    path = folder / file
+    path.write_text(HEAD + "".join(NAMED.format(name=name) for name in names), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted", "found"),
+    [
+        (["mine"], "", "mine"),
+        (["graph", "other"], "", "graph"),
+        (["other", "app"], "", "app"),
+        (["app", "graph"], "", "graph"),
+        (["graph", "other"], ":other", "other"),
+        (["mine"], ":mine", "mine"),
+    ],
+)
+def test_which_graph_of_a_file_is_meant(folder: Path, names: list[str], wanted: str, found: str) -> None:
+    assert load_graph(written(folder, *names) + wanted).name == found
+
+
+def test_a_builder_is_compiled_when_it_is_loaded_and_not_when_it_is_found(folder: Path) -> None:
+    target = written(folder, "graph")
+    assert isinstance(find_graph(target), StateGraph)
+    assert isinstance(load_graph(target), CompiledGraph)
+
+
+def test_a_compiled_graph_is_loaded_as_it_is(flow: Path) -> None:
+    found = find_graph(f"{flow}:asking")
+    assert isinstance(found, CompiledGraph)
+    assert found.checkpointer is not None
+
+
+def test_a_wrong_builder_is_found_but_not_loaded(flow: Path) -> None:
+    assert isinstance(find_graph(f"{flow}:wrong"), StateGraph)
+    with pytest.raises(InvalidGraph, match="'bb'"):
+        load_graph(f"{flow}:wrong")
+
+
+def test_a_path_may_be_relative_and_lead_into_folders(folder: Path) -> None:
+    (folder / "sub").mkdir()
+    written(folder, "graph", file="sub/graphs.py")
+    assert load_graph("sub/graphs.py").name == "graph"
+
+
+def test_a_file_can_import_its_neighbours(folder: Path) -> None:
+    (folder / "neighbour_of_graphs.py").write_text("NAME = 'next door'\n", encoding="utf-8")
+    text = f"{HEAD}from neighbour_of_graphs import NAME\ngraph = StateGraph({{}}, name=NAME)\n"
+    (folder / "graphs.py").write_text(text, encoding="utf-8")
+    found = find_graph("graphs.py")
+    assert found.name == "next door"
+
+
+def test_a_graph_of_a_module_with_dataclasses_and_future_annotations_is_loaded(folder: Path) -> None:
+    text = (
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        "from statewright import START, StateGraph\n"
+        "@dataclass\nclass State:\n    n: int = 0\n"
+        "def up(state: State) -> dict:\n    return {'n': state.n + 1}\n"
+        "graph = StateGraph(State).add_node(up).add_edge(START, 'up')\n"
+    )
+    (folder / "typed.py").write_text(text, encoding="utf-8")
+    assert load_graph("typed.py").invoke({"n": 1}) == {"n": 2}
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted", "said"),
+    [
+        ("", "", "holds no graph"),
+        ("graph = 3\n", "", "holds no graph"),
+        ("from statewright import StateGraph\n", "", "holds no graph"),
+        ("graph = 3\n", ":graph", "has no graph 'graph'"),
+        (HEAD + "graph = StateGraph({})\n", ":grap", "Did you mean 'graph'"),
+        (HEAD + "one = StateGraph({})\ntwo = StateGraph({})\n", "", r"holds 2 graphs: one, two.*graphs\.py:NAME"),
+        ("def (", "", "cannot be imported: SyntaxError"),
+        ("\n\n1 / 0\n", "", "cannot be imported: ZeroDivisionError: division by zero"),
+        ("import there_is_no_such_module\n", "", "cannot be imported: ModuleNotFoundError"),
+    ],
+)
+def test_what_cannot_be_loaded_is_said_in_one_sentence(folder: Path, content: str, wanted: str, said: str) -> None:
+    (folder / "graphs.py").write_text(content, encoding="utf-8")
+    with pytest.raises(UsageError, match=said):
+        load_graph("graphs.py" + wanted)
+
+
+@pytest.mark.parametrize(("file", "said"), [("none.py", "no file 'none.py'"), ("notes.txt", "not a Python file")])
+def test_only_python_files_that_are_there_hold_graphs(folder: Path, file: str, said: str) -> None:
+    (folder / "notes.txt").write_text("", encoding="utf-8")
+    with pytest.raises(UsageError, match=said):
+        load_graph(file)
+
+
+def test_a_folder_holds_no_graph(folder: Path) -> None:
+    (folder / "graphs.py").mkdir()
+    with pytest.raises(UsageError, match="no file"):
+        load_graph("graphs.py")
+
+
+def failing(folder: Path) -> Path:
+    (folder / "neighbour_that_fails.py").write_text("def fail():\n    raise ValueError('no luck')\n", encoding="utf-8")
+    (folder / "graphs.py").write_text("from neighbour_that_fails import fail\n\n\n\nfail()\n", encoding="utf-8")
+    return folder / "graphs.py"
+
+
+def test_the_line_that_failed_is_that_of_the_file_and_not_of_what_it_calls(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"no luck \(line 5\)"):
+        load_graph(str(failing(folder)))
+
+
+def test_the_line_that_failed_is_named_for_a_relative_path_too(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"no luck \(line 5\)"):
+        load_graph(failing(folder).name)
+
+
+AGENTS = """
+from statewright.agents import Agent, Network, create_agent
+from statewright.models import ScriptedModel
+
+first = Agent("first", model=ScriptedModel(["one"]))
+second = Agent("second", model=ScriptedModel(["two"]))
+team = Network("team", agents=[first, second], router=lambda: None)
+
+def build(model):
+    return create_agent(model, [])
+
+def odd():
+    return 3
+
+def failing():
+    raise RuntimeError("no luck")
+"""
+
+
+@pytest.fixture
+def agents(folder: Path) -> str:
+    (folder / "crew.py").write_text(AGENTS, encoding="utf-8")
+    return "crew.py"
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("", "team"), (":team", "team"), (":first", "first")])
+def test_agents_and_networks_are_graphs_too(agents: str, name: str, wanted: str) -> None:
+    loaded = load(agents + name, NO_MODELS)
+    assert loaded.network is not None
+    assert (loaded.app.name, loaded.network.name) == (wanted, wanted)
+    assert load_graph(agents + name).name == wanted
+
+
+def test_a_module_is_named_as_python_does(agents: str) -> None:
+    assert load_graph("crew:second").name == "second"
+
+
+def test_a_function_makes_a_graph_of_a_model(agents: str) -> None:
+    made = load(f"{agents}:build", Models("openai-chat:x", base_url="http://127.0.0.1:9/v1"))
+    assert (made.app.name, made.network) == ("agent", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "models", "said"),
+    [
+        ("build", NO_MODELS, "missing a required argument: 'model'"),
+        ("odd", NO_MODELS, "made 3"),
+        ("failing", NO_MODELS, "failed: RuntimeError: no luck"),
+        ("ode", NO_MODELS, "has no graph 'ode'"),
+    ],
+)
+def test_a_function_that_makes_no_graph_is_refused(agents: str, name: str, models: Models, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        load(f"{agents}:{name}", models)
+
+
+def test_a_graph_that_has_chosen_its_models_takes_no_other(flow: Path) -> None:
+    with pytest.raises(UsageError, match="has chosen its models"):
+        load(f"{flow}:graph", Models("openai-chat:x", base_url="http://127.0.0.1:9/v1"))
+
+
+MANY = "from statewright import StateGraph\nfrom statewright.agents import Agent\n" + (
+    "def made():\n    graph = StateGraph(dict)\n    graph.add_node('a', lambda state: {})\n"
+    "    graph.add_edge('__start__', 'a')\n    return graph\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("one = made()", {"many": "one"}),
+        ("builder = made()\none = builder.compile()", {"many": "one"}),
+        ("graph = made()\nother = made().compile()", {"many": "graph", "other": "other"}),
+        ("one = made()\ntwo = made()", {"one": "one", "two": "two"}),
+        ("one = made().compile()\nsame = one", {"many": "one"}),
+        ("many = made().compile()\ngraph = made().compile()", {"many": "many", "graph": "graph"}),
+        (
+            "ann = Agent(name='ann')\nbob = Agent(name='bob')",
+            {"ann": "ann", "bob": "bob"},
+        ),
+        ("ann = Agent(name='ann')\none = made()", {"many": "one"}),
+        ("", {}),
+    ],
+)
+def test_what_of_a_module_is_served(folder: Path, text: str, names: dict[str, str]) -> None:
+    (folder / "many.py").write_text(f"{MANY}{text}\n", encoding="utf-8")
+    assert served_names(import_target("many.py")) == names
+
+
+def test_a_graph_that_has_chosen_its_models_is_served_all_the_same(flow: Path) -> None:
+    app = load_served("flow.py:graph", import_target("flow.py"), Models(default="openai:gpt-5"))
+    assert app.invoke({"n": 2}) == {"n": 4}
