@@ -13,9 +13,9 @@ import pytest
 from statewright import InMemorySaver
 from statewright.errors import WorkflowError
 from statewright.workflow.states import load_workflow
-from statewright.workflow.states.answer_form import schema_in
 from statewright.workflow.states.expressions import holds
-from statewright.workflow.states.model import Definition, Next, State
+from statewright.workflow.states.language.model import Definition, Next, State
+from statewright.workflow.states.language.output_schema import schema_in
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "templates" / "states"
 FILES = sorted(FOLDER.glob("*.yaml"))

@@ -63,7 +63,7 @@ def _named(name: str, models: Models, file: Path) -> ChatModel:
 def _usual(file: Path) -> ChatModel | None:
     """The default model of the project, if its name says where it is."""
     from statewright.project import load_project
-    from statewright.workflow.states.models import ModelNames
+    from statewright.workflow.states.resources.chat_models import ModelNames
 
     project = load_project(file)
     found = ModelNames(project.models, project.defaults.provider).find(project.defaults.model)

@@ -19,7 +19,7 @@ from statewright.models import ChatModel
 from statewright.project import Project, ServedGraph, load_project
 from statewright.project.lines import Keys, written_path
 from statewright.service import Catalog
-from statewright.workflow.states.models import ModelNames
+from statewright.workflow.states.resources.chat_models import ModelNames
 from statewright.workflow.steps import read_definition, registered
 from statewright.workflow.steps.llm.models import whole_name
 
@@ -138,7 +138,7 @@ class _Collector:
             self._catalog.serve_steps(definition, name=entry.name, on_failure=entry.on_failure)
             return
         from statewright.workflow.states import load_workflow
-        from statewright.workflow.states.missing import missing_resources
+        from statewright.workflow.states.resources.missing import missing_resources
 
         workflow = load_workflow(file)
         missing = () if self._catalog.states_models else missing_resources(workflow.definition, self._project)

@@ -40,7 +40,7 @@ class Models:
         Raises WrongUse where there is no such provider, no key, or no library.
         """
         from statewright.models.providers import connect_model
-        from statewright.workflow.states.models import ModelNames
+        from statewright.workflow.states.resources.chat_models import ModelNames
 
         try:
             if self.base_url is not None:

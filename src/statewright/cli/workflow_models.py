@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from statewright.cli.models import Models, PinnedModel
 from statewright.models import ChatModel
 from statewright.project import Project
-from statewright.workflow.states.model import Definition
+from statewright.workflow.states.language.model import Definition
 
 
 def models_of(definition: Definition, project: Project, models: Models) -> Mapping[str, ChatModel] | None:

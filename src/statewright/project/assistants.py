@@ -8,7 +8,7 @@ from typing import Any, Final
 from statewright.project.form import LIST, TEMPERATURE, TEXT
 from statewright.project.lines import Keys
 from statewright.project.reader import Reader
-from statewright.workflow.states.model import Assistant, AssistantTool
+from statewright.workflow.states.language.model import Assistant, AssistantTool
 
 _ASSISTANT: Final = {
     "system_prompt": TEXT,

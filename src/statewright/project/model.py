@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from statewright.errors import Problem
 from statewright.project.stanza import STANZAS
-from statewright.workflow.states.model import NOWHERE, Assistant, Mark
-from statewright.workflow.states.models import ModelSource
+from statewright.workflow.states.language.model import NOWHERE, Assistant, Mark
+from statewright.workflow.states.resources.chat_models import ModelSource
 from statewright.workflow.states.tools import Integrations, ToolRegistry, ToolSettings
 
 Kind = Literal["assistant", "integration", "datasource", "tool", "workflow", "mcp", "model"]

@@ -8,7 +8,7 @@ from statewright.project.form import COUNT, DURATION, TABLE, TEMPERATURE, TEXT
 from statewright.project.integrations import check_secret
 from statewright.project.lines import Keys
 from statewright.project.reader import Reader
-from statewright.workflow.states.models import ModelSource
+from statewright.workflow.states.resources.chat_models import ModelSource
 
 _SETTINGS: Final = {"temperature": TEMPERATURE, "max_tokens": COUNT}
 _MODEL: Final = {

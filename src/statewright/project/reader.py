@@ -10,7 +10,7 @@ from typing import Any, cast
 from statewright.errors import Problem, nearest
 from statewright.project.form import TABLE, ValueType, kind_of
 from statewright.project.lines import Keys, lines_of, written_path
-from statewright.workflow.states.model import Mark
+from statewright.workflow.states.language.model import Mark
 
 
 class Reader:

@@ -12,7 +12,7 @@ from statewright.cli.models import NO_MODELS, Models, PinnedModel, read_models
 from statewright.messages import Message
 from statewright.models import ModelRequest, ResponseFinished, ScriptedModel
 from statewright.project import Project
-from statewright.workflow.states.models import ModelSource
+from statewright.workflow.states.resources.chat_models import ModelSource
 
 
 @pytest.mark.parametrize(

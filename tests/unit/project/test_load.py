@@ -10,7 +10,7 @@ from tests.unit.project.conftest import problems, read, warnings
 
 from statewright.errors import WorkflowError
 from statewright.project import DataSource, Defaults, ServedWorkflow, load_project
-from statewright.workflow.states.model import AssistantTool
+from statewright.workflow.states.language.model import AssistantTool
 
 WHOLE = '''
 [defaults]

@@ -1,24 +1,55 @@
-"""A definition made into a graph: a state is a node, a transition is a Send."""
+"""The transitions of a state as they are drawn: those that its author wrote, with what decides between them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from statewright.graph import START
+from statewright.graph import END, START
 from statewright.runtime import CompiledGraph, StateGraph
-from statewright.workflow.states.chains import chain_exits
-from statewright.workflow.states.drawn import arrows
-from statewright.workflow.states.execution import StateNode
-from statewright.workflow.states.final_summary import FinalSummary
-from statewright.workflow.states.lineage import Lineages
-from statewright.workflow.states.model import END_STATE, Definition, Next, State, node_of
-from statewright.workflow.states.performers.scripted import FINAL_SUMMARY
-from statewright.workflow.states.resources import Resources
-from statewright.workflow.states.retries import retry_policy
-from statewright.workflow.states.routing import Router
-from statewright.workflow.states.state import WorkflowInput, WorkflowResult, WorkflowState
-from statewright.workflow.states.validate import reachable
+from statewright.workflow.states.engine.lineage import Lineages
+from statewright.workflow.states.engine.retries import retry_policy
+from statewright.workflow.states.engine.routing import Router, chain_exits
+from statewright.workflow.states.engine.state import WorkflowInput, WorkflowResult, WorkflowState
+from statewright.workflow.states.engine.state_node import StateNode
+from statewright.workflow.states.handlers.scripted import FINAL_SUMMARY
+from statewright.workflow.states.handlers.summaries import FinalSummary
+from statewright.workflow.states.language.graph import reachable
+from statewright.workflow.states.language.model import END_STATE, Definition, Next, State, node_of
+from statewright.workflow.states.resources.handler_factory import Resources
+
+LONGEST = 40
+"""Characters of a label."""
+Arrow = tuple[str, str, str]
+"""Where it leads, of which kind it is, and what stands beside it."""
+
+
+def arrows(way: Next, node_of: Callable[[str], str]) -> list[Arrow]:
+    """The arrows of a state; `node_of` gives the node of a state."""
+    return [(END if target == END_STATE else node_of(target), kind, label) for target, kind, label in _arrows(way)]
+
+
+def _arrows(way: Next) -> Iterator[Arrow]:
+    if way.condition is not None:
+        yield way.condition.then, "conditional", _label(way.condition.expression.text)
+        yield way.condition.otherwise, "conditional", "otherwise"
+    elif way.switch is not None:
+        for case in way.switch.cases:
+            yield case.state_id, "conditional", _label(case.condition.text)
+        yield way.switch.default, "conditional", "default"
+    else:
+        label = f"each of {way.iter_key}" if way.iter_key is not None else ""
+        for target in way.targets:
+            yield target, "plain", _label(label)
+
+
+def _label(text: str) -> str:
+    """A label of one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+# -- A definition made into a graph: a state is a node, a transition is a Send.
 
 MAX_ITEMS: Final = 1000
 """Into how many branches a result may be split, if nobody says otherwise."""

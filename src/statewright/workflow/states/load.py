@@ -12,14 +12,14 @@ from statewright.errors import Problem, WorkflowError
 from statewright.graph import Graph
 from statewright.runtime import CompiledGraph
 from statewright.workflow.states.compile import MAX_ITEMS, compiled, graph_of
-from statewright.workflow.states.document import path_text
-from statewright.workflow.states.missing import Project
-from statewright.workflow.states.model import CustomNode, Definition
-from statewright.workflow.states.models import Models
+from statewright.workflow.states.handlers.scripted import Script
+from statewright.workflow.states.language.model import CustomNode, Definition
+from statewright.workflow.states.language.parse import parse_workflow
+from statewright.workflow.states.language.yaml.nodes import path_text
 from statewright.workflow.states.nodes import ConfigFault, NodeKinds
-from statewright.workflow.states.parse import parse_workflow
-from statewright.workflow.states.performers.scripted import Script
-from statewright.workflow.states.resources import Resources, Tools
+from statewright.workflow.states.resources.chat_models import Models
+from statewright.workflow.states.resources.handler_factory import Resources, Tools
+from statewright.workflow.states.resources.missing import Project
 
 
 class Workflow:

@@ -1,30 +1,111 @@
-"""A definition made into a graph: a step is a node, and where it goes on is what its result says."""
+"""How often a step is tried, and how long it waits in between."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
 
-from statewright.checkpoint import Checkpointer
-from statewright.clock import Clock
-from statewright.errors import WorkflowError
-from statewright.graph import START, GraphBuilder
-from statewright.runtime import Instrument
-from statewright.state import StateSchema
+from statewright.channels import Channel
+from statewright.checkpoint import Checkpointer, TaskResult
+from statewright.clock import Clock, as_seconds
+from statewright.errors import GraphError, InternalError, NodeTimeoutError, RunError, StorageError, WorkflowError
+from statewright.graph import START, Graph, GraphBuilder, RetryPolicy
+from statewright.runtime import CompiledGraph, Instrument
+from statewright.runtime.program import NodeProgram, Program
+from statewright.state import StateSchema, UpdateReader
 from statewright.store import Store
-from statewright.workflow.steps.condition import is_true
 from statewright.workflow.steps.handlers import Handler, Handlers
-from statewright.workflow.steps.kinds.condition import result_key
+from statewright.workflow.steps.kinds import is_true, result_key
 from statewright.workflow.steps.llm.checks import Check
 from statewright.workflow.steps.llm.models import ModelsGiven
 from statewright.workflow.steps.llm.tools import ToolsGiven
-from statewright.workflow.steps.model import ConditionStep, Definition, Step
-from statewright.workflow.steps.order import Order
-from statewright.workflow.steps.program import StepsGraph
+from statewright.workflow.steps.model import ConditionStep, Definition, Retry, Step
+from statewright.workflow.steps.node import Order
+from statewright.workflow.steps.node_factory import StepNodeFactory
 from statewright.workflow.steps.read import read_definition
-from statewright.workflow.steps.retries import retry_policy
-from statewright.workflow.steps.state import StepsState
-from statewright.workflow.steps.workshop import StepNodeFactory
+from statewright.workflow.steps.result import StepFailed
+from statewright.workflow.steps.state import CHANNELS, InputReader, StateUpdates, StepsState, state_of
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepRetry(RetryPolicy):
+    """Waits that grow up to a limit, each shortened at random, by a half at most, so that a crowd spreads out."""
+
+    def delay(self, attempt: int, chance: float) -> float:
+        grown = as_seconds(self.initial_interval) * self.backoff_factor ** (attempt - 1)
+        interval = min(grown, as_seconds(self.max_interval))
+        return interval * (1 + chance) / 2
+
+
+def retry_policy(retry: Retry) -> RetryPolicy | None:
+    """The policy of a step; None if it is tried once."""
+    if retry.max_attempts == 1:
+        return None
+    return StepRetry(
+        initial_interval=retry.backoff_ms / 1000,
+        backoff_factor=retry.backoff_multiplier,
+        max_interval=retry.max_backoff_ms / 1000,
+        max_attempts=retry.max_attempts,
+        retry_on=is_tried_again,
+    )
+
+
+def is_tried_again(error: BaseException) -> bool:
+    """Whether a step is tried again after an error: after everything but wrong answers and what ends the run."""
+    if isinstance(error, StepFailed):
+        return not error.is_final
+    if isinstance(error, NodeTimeoutError):
+        return True
+    return isinstance(error, Exception) and not isinstance(error, GraphError | RunError | StorageError | InternalError)
+
+
+# -- The graph of a workflow of steps, as its callers see it: the plain input goes in, and the bare state comes out.
+
+
+class StepsProgram(Program):
+    """Reads and shows the state as a map, instead of the channels in which it is kept."""
+
+    begins_with_state = False
+
+    def __init__(self, graph: Graph, **options: Any) -> None:
+        super().__init__(graph, **options)
+        self.reported = frozenset[
+            str
+        ]()  # a graph that calls this one gets the state, and never the channel of that name
+
+    def output(self, values: Mapping[str, Any], *, typed: bool = False, plain: bool = False) -> Any:
+        return state_of(values)
+
+    def shown(self, result: TaskResult) -> Any:
+        written: dict[str, Any] = dict(result.writes)
+        return written.get("state") or None
+
+    def _update_reader(self, channels: Mapping[str, Channel], *, closed: bool, check: bool) -> UpdateReader:
+        return StateUpdates({name: self.channels[name] for name in CHANNELS}, closed=True)
+
+    def _start(self) -> NodeProgram:
+        start = super()._start()
+        start.updates = InputReader({name: self.channels[name] for name in CHANNELS}, closed=True)
+        start.known_plain = None
+        return start
+
+
+class StepsGraph(CompiledGraph):
+    """A workflow of steps that is ready to run. Made by `compile_steps`."""
+
+    program_class: ClassVar[type[Program]] = StepsProgram
+
+    def __init__(self, graph: Graph, definition: Definition, **options: Any) -> None:
+        super().__init__(graph, **options)
+        self.definition = definition
+
+    def get_state_jsonschema(self) -> dict[str, Any]:
+        """The JSON Schema of the state as it is shown: any map."""
+        return {**self.get_output_jsonschema(), "title": f"{self.name}State"}
+
+
+# -- A definition made into a graph: a step is a node, and where it goes on is what its result says.
 
 ANY_MAP: Final = StateSchema()
 _CANNOT_FAIL: Final = ("condition", "wait")

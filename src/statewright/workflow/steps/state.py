@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Final, TypedDict, cast
 from statewright.channels import LastValue, Overwrite, Reduced
 from statewright.errors import InvalidUpdateError
 from statewright.state import IdSource, UpdateReader
-from statewright.workflow.steps.plain import plain_map
+from statewright.workflow.steps.jsonable import plain_map
 from statewright.workflow.steps.result import NEXT_STEP
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from statewright.errors import GraphRecursionError
 from statewright.workflow.states import load_workflow
-from statewright.workflow.states.chains import chain_exits
 from statewright.workflow.states.compile import destinations, reached
-from statewright.workflow.states.model import Definition
+from statewright.workflow.states.engine.routing import chain_exits
+from statewright.workflow.states.language.model import Definition
 
 TEXT = """
 name: flow

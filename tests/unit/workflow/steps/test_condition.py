@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.workflow.steps.condition import holds, is_true
+from statewright.workflow.steps.kinds import holds, is_true
 
 
 @pytest.mark.parametrize("value", [80, -1, 0.5, "0", "false", " ", True, [], {}, [0], {"a": None}, float("inf")])

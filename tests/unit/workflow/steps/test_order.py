@@ -9,7 +9,7 @@ import pytest
 from statewright import END
 from statewright.errors import InvalidUpdateError
 from statewright.workflow.steps import Definition, read_definition
-from statewright.workflow.steps.order import Order
+from statewright.workflow.steps.node import Order
 
 
 def definition(*more: dict[str, Any]) -> Definition:

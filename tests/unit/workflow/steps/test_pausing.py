@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from statewright.errors import InternalError
-from statewright.workflow.steps.pausing import Question, asked_before, named_run
+from statewright.workflow.steps.execution import Question, asked_before, named_run
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from statewright.errors import (
     ToolError,
 )
 from statewright.workflow.steps import StepFailed
+from statewright.workflow.steps.compile import StepRetry, is_tried_again, retry_policy
 from statewright.workflow.steps.model import Retry
-from statewright.workflow.steps.retries import StepRetry, is_tried_again, retry_policy
 
 
 def test_the_policy_is_that_of_the_definition() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.workflow.steps.signals import unfit_payload
+from statewright.workflow.steps.kinds import unfit_payload
 
 
 @pytest.mark.parametrize("payload", [{}, {"a": None}, {"_a": 1, "a__": 2}])

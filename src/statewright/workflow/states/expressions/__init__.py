@@ -4,7 +4,6 @@ Nothing here reaches an attribute of a Python object: dots are keys of maps, cal
 tables, and what an expression may make is bounded. See `docs/decisions/0024-expressions.md`.
 """
 
-from statewright.workflow.states.expressions.condition import condition_scope, holds
-from statewright.workflow.states.expressions.expression import Expression, parse_expression
+from statewright.workflow.states.expressions.expression import Expression, condition_scope, holds, parse_expression
 
 __all__ = ["Expression", "condition_scope", "holds", "parse_expression"]

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from statewright.errors import Problem, ToolError
-from statewright.workflow.states.mcp.described import own_config
+from statewright.workflow.states.language.model import Definition, McpServer
 from statewright.workflow.states.mcp.permission import check_command, check_variables, host_stanza, server_stanza
-from statewright.workflow.states.model import Definition, McpServer
+from statewright.workflow.states.mcp.resolve import own_config
 from statewright.workflow.states.tools import Guard, Integrations, ToolSettings, integration_stanza, read_url
 
 

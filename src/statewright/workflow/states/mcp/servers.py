@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from statewright.agents import ToolContext, call_tool
 from statewright.runtime.thread_calls import call_in_thread
-from statewright.workflow.states.mcp.described import Described, Descriptions
-from statewright.workflow.states.model import McpServer as Written
+from statewright.workflow.states.language.model import McpServer as Written
+from statewright.workflow.states.mcp.resolve import Described, Descriptions
 
 if TYPE_CHECKING:
     from statewright.agents.mcp import McpServer, McpTool, McpTools

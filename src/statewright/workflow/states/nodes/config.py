@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from statewright.errors import ExpressionError, Problem, WorkflowError, suggestion
-from statewright.workflow.states.document import Path, path_text, shortened
 from statewright.workflow.states.expressions import Expression, parse_expression
-from statewright.workflow.states.model import CustomNode
+from statewright.workflow.states.language.model import CustomNode
+from statewright.workflow.states.language.yaml.nodes import Path, path_text, shortened
 from statewright.workflow.states.templates import Template, parse_template
 
 _Kind = TypeVar("_Kind")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from statewright.messages import Message
-from statewright.workflow.states.model import CustomNode
-from statewright.workflow.states.nodes.ask import ask
+from statewright.workflow.states.engine.visit import ANSWER
+from statewright.workflow.states.handlers import Call, Outcome
+from statewright.workflow.states.language.model import CustomNode
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
-from statewright.workflow.states.nodes.resources import NodeResources
-from statewright.workflow.states.performers import Call, Outcome
-from statewright.workflow.states.visit import ANSWER
+from statewright.workflow.states.nodes.resources import NodeResources, ask_model
 
 _USUAL: Final = (
     "The work of several steps is done. Write the final answer for the user from what they found. Add nothing that "
@@ -31,7 +30,7 @@ class ResultFinalizer:
         if name is None and self._resources.find_model(None) is None:
             return Outcome(_last_output(call))
         messages = [*call.history, Message(call.prompt or _TASK)]
-        return Outcome(await ask(self._resources.model(name), self._definition, call, messages, usual=_USUAL))
+        return Outcome(await ask_model(self._resources.model(name), self._definition, call, messages, usual=_USUAL))
 
 
 def check(definition: CustomNode) -> list[ConfigFault]:

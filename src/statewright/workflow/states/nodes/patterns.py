@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.document import shortened
+from statewright.workflow.states.language.yaml.nodes import shortened
 
 LENGTH_LIMIT: Final = 1000
 """Characters of one pattern."""

@@ -3,20 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NoReturn
 
 from statewright.errors import suggestion
-from statewright.workflow.states.model import CustomNode
-from statewright.workflow.states.nodes import documents_tree, finalize, refused, state_processor, summarize
+from statewright.workflow.states.handlers import StateHandler
+from statewright.workflow.states.language.model import CustomNode
+from statewright.workflow.states.nodes import documents_tree, finalize, state_processor, summarize
 from statewright.workflow.states.nodes.config import ConfigFault, refuse_faults
 from statewright.workflow.states.nodes.resources import NodeResources
 from statewright.workflow.states.nodes.transform import node as transform
-from statewright.workflow.states.performers import StateHandler
 
 NodeFactory = Callable[[CustomNode, NodeResources], StateHandler]
 """Makes what does the work of one state."""
 NodeCheck = Callable[[CustomNode], list[ConfigFault]]
 """What is wrong or odd about a definition."""
+
+
+REFUSED_KINDS: Final = {
+    "bedrock_flow_node": (
+        "A bedrock_flow_node runs a flow inside AWS, which Statewright does not call.",
+        "Register a node of this kind that calls it, or let a tool do so.",
+    ),
+    "supervisor_node": (
+        "A supervisor_node chooses the next assistant by itself, instead of the states' transitions.",
+        "Let an assistant answer with the name of what comes next, and lead on with a switch.",
+    ),
+}
+"""By kind: why not, and what to do instead."""
+
+
+def _check_refused(definition: CustomNode) -> list[ConfigFault]:
+    """Always one error."""
+    return [ConfigFault(("custom_node_id",), *REFUSED_KINDS[definition.kind])]
+
+
+def _make_refused(definition: CustomNode, resources: NodeResources) -> NoReturn:
+    """Raises WorkflowError."""
+    refuse_faults(definition, _check_refused(definition))
+    raise AssertionError(definition.kind)
 
 
 def _nothing_wrong(definition: CustomNode) -> list[ConfigFault]:
@@ -29,7 +53,7 @@ _STANDARD: Final[dict[str, tuple[NodeFactory, NodeCheck]]] = {
     "generate_documents_tree": (documents_tree.make, documents_tree.check),
     "summarize_conversation_node": (summarize.make, summarize.check),
     "result_finalizer_node": (finalize.make, finalize.check),
-    **dict.fromkeys(refused.REASONS, (refused.make, refused.check)),
+    **dict.fromkeys(REFUSED_KINDS, (_make_refused, _check_refused)),
 }
 
 
@@ -42,7 +66,7 @@ class NodeKinds:
     @property
     def names(self) -> tuple[str, ...]:
         """All kinds that can be run, in the order of the alphabet."""
-        return tuple(sorted(name for name, (factory, _) in self._kinds.items() if factory is not refused.make))
+        return tuple(sorted(name for name, (factory, _) in self._kinds.items() if factory is not _make_refused))
 
     def register(self, name: str, factory: NodeFactory, *, check: NodeCheck | None = None) -> None:
         """Add a kind, or take the place of one that is there.

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from statewright.agents import ask
 from statewright.errors import InvalidConfig, ModelError, suggestion
-from statewright.models import ChatModel
+from statewright.messages import Message
+from statewright.models import ChatModel, ModelRequest
+from statewright.workflow.states.handlers import Call
+from statewright.workflow.states.language.model import CustomNode
 
 
 class DataSource(Protocol):
@@ -75,3 +79,29 @@ class NodeResources:
                 f'statewright.toml: [datasources.{datasource_id}] with folder = "documents" and glob = "**/*.md".'
             )
         return found
+
+
+# -- Models asked by custom nodes.
+
+
+async def ask_model(
+    model: ChatModel,
+    definition: CustomNode,
+    call: Call,
+    messages: Sequence[Message],
+    *,
+    usual: str,
+    position: int = 0,
+) -> str:
+    """The answer of a model to messages; `usual` are the instructions of a node that has none of its own.
+
+    `position` tells the questions of one execution from each other. What was used up counts against the budget of the
+    run. Raises ModelError.
+    """
+    request = ModelRequest(
+        messages=tuple(messages),
+        system=definition.system_prompt or usual,
+        model=definition.model,
+        metadata={"state": call.state.id, "call": call},
+    )
+    return (await ask(model, request, call.runtime, name=call.state.id, position=position)).text

@@ -12,15 +12,14 @@ from typing import Any, Final, cast
 from statewright.agents import as_text
 from statewright.errors import ExpressionError, InvalidConfig
 from statewright.messages import Message
-from statewright.workflow.states.context import result_of
-from statewright.workflow.states.model import CustomNode
-from statewright.workflow.states.nodes.ask import ask
+from statewright.workflow.states.engine.context import result_of
+from statewright.workflow.states.engine.visit import ANSWER, Visit
+from statewright.workflow.states.handlers import Call, Outcome
+from statewright.workflow.states.handlers.call import unresolved_reporter
+from statewright.workflow.states.language.model import CustomNode
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
-from statewright.workflow.states.nodes.resources import NodeResources
-from statewright.workflow.states.performers import Call, Outcome
+from statewright.workflow.states.nodes.resources import NodeResources, ask_model
 from statewright.workflow.states.templates import Template, parse_template, rendered_off_loop
-from statewright.workflow.states.unresolved import unresolved_reporter
-from statewright.workflow.states.visit import ANSWER, Visit
 
 STATUSES: Final = ("NOT_STARTED", "IN_PROGRESS", "INTERRUPTED", "FAILED", "SUCCEEDED", "ABORTED")
 """Those that states have in the language."""
@@ -89,7 +88,7 @@ class StateProcessor:
     async def _item(self, visit: Visit, call: Call, position: int) -> dict[str, Any]:
         model = self._resources.model(self._definition.model)
         told = [_told(visit, call)]
-        answer = result_of(await ask(model, self._definition, call, told, usual=_USUAL, position=position))
+        answer = result_of(await ask_model(model, self._definition, call, told, usual=_USUAL, position=position))
         return cast("dict[str, Any]", answer) if isinstance(answer, dict) else {"result": answer}
 
 

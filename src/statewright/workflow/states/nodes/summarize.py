@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from statewright.messages import Message
-from statewright.workflow.states.model import CustomNode
-from statewright.workflow.states.nodes.ask import ask
+from statewright.workflow.states.handlers import Call, Outcome
+from statewright.workflow.states.handlers.summaries import batches
+from statewright.workflow.states.language.model import CustomNode
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
-from statewright.workflow.states.nodes.resources import NodeResources
-from statewright.workflow.states.performers import Call, Outcome
-from statewright.workflow.states.performers.memory import batches
+from statewright.workflow.states.nodes.resources import NodeResources, ask_model
 
 _USUAL: Final = (
     "You are given a conversation. Sum it up for whoever goes on with the work: what was wanted, what was done, what "
@@ -35,7 +34,7 @@ class ConversationSummary:
         parts: list[str] = []
         for position, batch in enumerate(batches(call.history)):
             told = [_told(batch, call.prompt)]
-            parts.append(await ask(model, self._definition, call, told, usual=_USUAL, position=position))
+            parts.append(await ask_model(model, self._definition, call, told, usual=_USUAL, position=position))
         return Outcome("\n\n".join(parts), calls=len(parts))
 
 

@@ -14,8 +14,8 @@ from jinja2 import Environment, TemplateSyntaxError, nodes
 from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.functions import items_of
 from statewright.workflow.states.expressions.operators import describe_kind
-from statewright.workflow.states.templates.compile import ExpressionCompiler, Step, TemplateProblem, existing
-from statewright.workflow.states.templates.rendering import Rendering
+from statewright.workflow.states.templates.compile import ExpressionCompiler, existing
+from statewright.workflow.states.templates.rendering import Rendering, Step, TemplateProblem
 from statewright.workflow.states.templates.values import Loop, Missing, Namespace, UnresolvedName
 
 Block = Callable[[Rendering], None]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from jinja2 import nodes
 
@@ -20,11 +20,10 @@ from statewright.workflow.states.expressions.evaluation import OPERAND_BITS
 from statewright.workflow.states.expressions.functions import FUNCTIONS
 from statewright.workflow.states.expressions.methods import KNOWN_METHODS, METHODS
 from statewright.workflow.states.expressions.operators import BINARY, describe_kind, get_slice, negate, unary_plus
-from statewright.workflow.states.templates.changes import CHANGE_NAMES, CHANGES
 from statewright.workflow.states.templates.conditions import TESTS, compare
 from statewright.workflow.states.templates.filters import FILTER_NAMES, apply_filter
-from statewright.workflow.states.templates.placeholder import PROBLEMS_LIMIT
-from statewright.workflow.states.templates.rendering import Rendering
+from statewright.workflow.states.templates.mutations import CHANGE_NAMES, CHANGES
+from statewright.workflow.states.templates.rendering import PROBLEMS_LIMIT, Rendering, Step, TemplateProblem
 from statewright.workflow.states.templates.values import (
     NOTHING,
     Loop,
@@ -35,7 +34,6 @@ from statewright.workflow.states.templates.values import (
     get_subscript,
 )
 
-Step = Callable[[Rendering], Any]
 DEPTH_LIMIT: Final = 50
 """Operations inside each other."""
 RANGE_LIMIT: Final = 100_000
@@ -52,15 +50,6 @@ _COMPARE: Final = {
     "notin": "NotIn",
 }
 _LOOP_METHODS: Final = ("cycle", "changed")
-
-
-class TemplateProblem(NamedTuple):
-    """Something in a template that cannot be rendered."""
-
-    line: int
-    """From 1, in the template."""
-    message: str
-    suggestion: str
 
 
 def _range(rendering: Rendering, *bounds: int) -> list[int]:

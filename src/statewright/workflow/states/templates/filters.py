@@ -28,13 +28,13 @@ from statewright.workflow.states.templates.list_filters import (
     join,
     last,
     map_items,
+    part_reader,
     reverse,
     slice_items,
     sort,
     sort_map,
     unique,
 )
-from statewright.workflow.states.templates.paths import part_reader
 from statewright.workflow.states.templates.rendering import Rendering
 from statewright.workflow.states.templates.text_filters import (
     center,

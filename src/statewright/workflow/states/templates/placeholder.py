@@ -10,17 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from statewright.workflow.states.expressions.literal import NoLiteral, read_literal
 from statewright.workflow.states.expressions.operators import get_slice
-from statewright.workflow.states.items import MISSING, follow, read_path
+from statewright.workflow.states.expressions.paths import MISSING, follow, read_path
 from statewright.workflow.states.templates.filters import DEFAULT_NAMES, FILTER_NAMES, apply_filter
-from statewright.workflow.states.templates.rendering import Rendering
+from statewright.workflow.states.templates.rendering import PROBLEMS_LIMIT, Rendering, Step, TemplateProblem
 from statewright.workflow.states.templates.values import Missing, UnresolvedName
-
-if TYPE_CHECKING:
-    from statewright.workflow.states.templates.compile import Step, TemplateProblem
 
 CONSTANTS: Final = frozenset(("true", "false", "none", "True", "False", "None"))
 """Names that are values in Jinja, unless the scope has a key of that name."""
@@ -30,8 +27,6 @@ LENGTH_LIMIT: Final = 1000
 """Characters between the braces; more of them are not a placeholder."""
 EXPRESSIONS_LIMIT: Final = 100_000
 """Characters of all expressions of one text that has no blocks."""
-PROBLEMS_LIMIT: Final = 20
-"""Placeholders of one text whose problems are described; looking for a similar name takes a while."""
 _TEXT: Final = r'"[^"]*+"|' + r"'[^']*+'"
 _PATH: Final = re.compile(rf"(?:{_TEXT}|[^|\"'])++")
 _TEXTS: Final = re.compile(_TEXT)
@@ -157,8 +152,6 @@ class Reading:
 
 
 def _too_much() -> TemplateProblem:
-    from statewright.workflow.states.templates.compile import TemplateProblem
-
     message = f"The expressions of this text have more than {EXPRESSIONS_LIMIT} characters together."
     return TemplateProblem(1, message, "Split the text.")
 

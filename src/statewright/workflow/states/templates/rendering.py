@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.evaluation import (
@@ -20,6 +20,19 @@ OUTPUT_LIMIT: Final = 10_000_000
 """Characters of a rendered text."""
 VALUE_LIMIT: Final = 1_000_000
 """Characters, or items, of one value that a template makes."""
+
+
+PROBLEMS_LIMIT: Final = 20
+"""Placeholders of one text whose problems are described; looking for a similar name takes a while."""
+
+
+class TemplateProblem(NamedTuple):
+    """Something in a template that cannot be rendered."""
+
+    line: int
+    """From 1, in the template."""
+    message: str
+    suggestion: str
 
 
 class Rendering(Evaluation):
@@ -132,6 +145,10 @@ class Rendering(Evaluation):
     def finish(self) -> str:
         """Return the whole output."""
         return "".join(self._output)
+
+
+Step = Callable[[Rendering], Any]
+"""A compiled expression: computes a value from one rendering."""
 
 
 def _copied(value: Any) -> Any:

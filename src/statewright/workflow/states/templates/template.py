@@ -17,17 +17,15 @@ from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.evaluation import WORK_LIMIT, Evaluation, WorkLimitExceeded
 from statewright.workflow.states.templates.placeholder import (
     COMPILE_COST,
-    PROBLEMS_LIMIT,
     Placeholder,
     Reading,
     read_placeholder,
 )
-from statewright.workflow.states.templates.rendering import Rendering
+from statewright.workflow.states.templates.rendering import PROBLEMS_LIMIT, Rendering, TemplateProblem
 from statewright.workflow.states.templates.values import NOTHING, Missing, UnresolvedName
 
 if TYPE_CHECKING:
     from statewright.workflow.states.templates.blocks import CompiledBlocks
-    from statewright.workflow.states.templates.compile import TemplateProblem
 
 T = TypeVar("T")
 Report = Callable[[str], object]

@@ -5,13 +5,12 @@ Models and the texts of services are not to be trusted here: a tool reaches no f
 
 from statewright.redaction import is_secret_name
 from statewright.workflow.states.tools.guard import Guard, Url, check_host, read_url
-from statewright.workflow.states.tools.imports import check_reference
 from statewright.workflow.states.tools.integrations import (
     FROM_ENVIRONMENT,
     Integrations,
     integration_stanza,
 )
-from statewright.workflow.states.tools.registry import ToolRegistry, tool_stanza
+from statewright.workflow.states.tools.registry import ToolRegistry, check_reference, tool_stanza
 from statewright.workflow.states.tools.settings import ToolSettings
 
 __all__ = [

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from statewright.errors import ToolError
+from statewright.workflow.states.language.model import McpServer
 from statewright.workflow.states.mcp import McpServers
-from statewright.workflow.states.mcp.described import Descriptions
-from statewright.workflow.states.model import McpServer
+from statewright.workflow.states.mcp.resolve import Descriptions
 from statewright.workflow.states.tools import Integrations, ToolSettings
 
 

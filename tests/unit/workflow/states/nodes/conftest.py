@@ -11,11 +11,11 @@ import pytest
 
 from statewright.messages import Message
 from statewright.testing import FakeClock
-from statewright.workflow.states.lineage import Lineage
-from statewright.workflow.states.model import CustomNode, Next, State
+from statewright.workflow.states.engine.lineage import Lineage
+from statewright.workflow.states.engine.visit import Visit
+from statewright.workflow.states.handlers import Call
+from statewright.workflow.states.language.model import CustomNode, Next, State
 from statewright.workflow.states.nodes import NodeKinds, NodeResources
-from statewright.workflow.states.performers import Call
-from statewright.workflow.states.visit import Visit
 
 
 class Spending:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from statewright.errors import InvalidConfig
-from statewright.workflow.states.nodes.documents import DocumentReader
+from statewright.workflow.states.nodes.documents_tree import DocumentReader
 from statewright.workflow.states.nodes.resources import NodeLimits
 
 

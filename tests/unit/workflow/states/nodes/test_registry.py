@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from statewright.errors import WorkflowError
-from statewright.workflow.states.model import CustomNode
+from statewright.workflow.states.handlers import Call, Outcome
+from statewright.workflow.states.language.model import CustomNode
 from statewright.workflow.states.nodes import ConfigFault, NodeKinds, NodeResources
-from statewright.workflow.states.performers import Call, Outcome
 
 RESOURCES = NodeResources(state_id="own")
 

@@ -9,9 +9,9 @@ import pytest
 
 from statewright.errors import InvalidConfig, ModelError
 from statewright.models import ScriptedModel
+from statewright.workflow.states.engine.visit import ANSWER, ItemRef, Visit
+from statewright.workflow.states.handlers import Call
 from statewright.workflow.states.nodes import NodeLimits, NodeResources
-from statewright.workflow.states.performers import Call
-from statewright.workflow.states.visit import ANSWER, ItemRef, Visit
 
 KIND = "state_processor_node"
 VISITS = (

@@ -8,7 +8,7 @@ import pytest
 
 from statewright.errors import ToolError
 from statewright.workflow.states.tools import ToolRegistry, ToolSettings
-from statewright.workflow.states.tools.imports import check_reference, import_function
+from statewright.workflow.states.tools.registry import check_reference, import_function
 
 
 def module(folder: Path, kind: str = "") -> str:

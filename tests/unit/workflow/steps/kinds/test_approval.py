@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.workflow.steps.kinds.approval import decision_key, unfit_decision
+from statewright.workflow.steps.kinds import decision_key, unfit_decision
 
 
 @pytest.mark.parametrize(

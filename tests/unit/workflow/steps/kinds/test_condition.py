@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from statewright.workflow.steps.kinds.condition import ConditionPerformer, result_key
+from statewright.workflow.steps.kinds import ConditionPerformer, result_key
 from statewright.workflow.steps.model import ConditionStep
 
 STEP = ConditionStep(type="condition", name="good", expression="lead.score", true_step="a", false_step="b")

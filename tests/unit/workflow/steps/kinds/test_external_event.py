@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from statewright.workflow.steps import StepFailed, StepResult
-from statewright.workflow.steps.kinds.external_event import ExternalEventPerformer
+from statewright.workflow.steps.kinds import ExternalEventPerformer
 from statewright.workflow.steps.model import ExternalEventStep
 
 STEP = ExternalEventStep(type="external_event", name="e", signal_type="paid", timeout_ms=250)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from statewright.workflow.steps import StepResult
-from statewright.workflow.steps.kinds.wait import WaitPerformer
+from statewright.workflow.steps.kinds import WaitPerformer
 from statewright.workflow.steps.model import WaitStep
 
 

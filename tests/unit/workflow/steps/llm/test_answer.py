@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.work import spend_at_most
 
-from statewright.workflow.steps.llm.answer import json_in
+from statewright.workflow.steps.llm.checks import json_in
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from statewright.errors import InvalidConfig
 from statewright.messages import Message
 from statewright.models import ModelResponse
 from statewright.workflow.steps import CheckedAnswer, StepFailed
-from statewright.workflow.steps.llm.guard import FEEDBACK_ROUNDS, Failed, Guard
+from statewright.workflow.steps.llm.checks import FEEDBACK_ROUNDS, Failed, Guard
 from statewright.workflow.steps.model import Guardrails, LlmStep, PromptMessage
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from statewright import END, START, InMemorySaver, StateGraph
 from statewright.errors import InternalError
-from statewright.workflow.steps.llm.transcript import Transcript
+from statewright.workflow.steps.llm.conversation import Transcript
 
 
 class Crash(BaseException):

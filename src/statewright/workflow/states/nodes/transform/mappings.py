@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.document import shortened
 from statewright.workflow.states.expressions import Expression
-from statewright.workflow.states.items import MISSING, follow, read_path
+from statewright.workflow.states.expressions.paths import MISSING, follow, read_path
+from statewright.workflow.states.language.yaml.nodes import shortened
 from statewright.workflow.states.nodes.config import ConfigReader
 from statewright.workflow.states.nodes.transform.source import Data
 from statewright.workflow.states.templates import Template

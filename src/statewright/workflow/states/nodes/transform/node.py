@@ -8,17 +8,17 @@ from typing import Any, Final, NamedTuple, cast
 
 from statewright.errors import ExpressionError, InvalidUpdateError, StatewrightError
 from statewright.runtime.thread_calls import call_in_thread
-from statewright.workflow.states.document import shortened
-from statewright.workflow.states.items import read_path
-from statewright.workflow.states.model import CustomNode
+from statewright.workflow.states.expressions.paths import read_path
+from statewright.workflow.states.handlers import Call, Outcome
+from statewright.workflow.states.handlers.call import unresolved_reporter
+from statewright.workflow.states.language.model import CustomNode
+from statewright.workflow.states.language.yaml.nodes import shortened
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
 from statewright.workflow.states.nodes.resources import NodeResources
-from statewright.workflow.states.nodes.transform.form import OutputShape, read_shape
 from statewright.workflow.states.nodes.transform.mappings import READERS, Mapped, TemplateMapping
+from statewright.workflow.states.nodes.transform.output_schema import OutputShape, read_shape
 from statewright.workflow.states.nodes.transform.source import SOURCES, Data, Source
-from statewright.workflow.states.performers import Call, Outcome
 from statewright.workflow.states.templates.template import Report
-from statewright.workflow.states.unresolved import unresolved_reporter
 
 ON_ERROR: Final = ("fail", "skip", "default", "partial")
 _CONTEXT: Final = Source()

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from statewright.errors import RoutingError, suggestion
-from statewright.workflow.states.context import result_of
-from statewright.workflow.states.document import shortened
-from statewright.workflow.states.items import MISSING, follow, read_path
-from statewright.workflow.states.performers import Call
+from statewright.workflow.states.engine.context import result_of
+from statewright.workflow.states.expressions.paths import MISSING, follow, read_path
+from statewright.workflow.states.handlers import Call
+from statewright.workflow.states.language.yaml.nodes import shortened
 
 Data = dict[str, Any]
 """What mappings read: names and values of JSON. Nobody changes it."""

@@ -11,7 +11,7 @@ import pytest
 
 from statewright.errors import ExpressionError, InvalidUpdateError, WorkflowError
 from statewright.messages import Message
-from statewright.workflow.states.performers import Call
+from statewright.workflow.states.handlers import Call
 
 KIND = "transform_node"
 TEMPLATES = Path(__file__).parents[7] / "shared/templates/states"

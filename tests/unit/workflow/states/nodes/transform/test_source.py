@@ -9,8 +9,8 @@ import pytest
 
 from statewright.errors import RoutingError
 from statewright.messages import Message
+from statewright.workflow.states.handlers import Call
 from statewright.workflow.states.nodes.transform.source import Source, part_of
-from statewright.workflow.states.performers import Call
 
 DATA = {"user": {"name": "Ada"}, "rows": [{"n": 1}, {"n": 2}, {"n": 3}], "count": 3, "a.b": {"odd": 1}}
 
