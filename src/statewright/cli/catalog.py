@@ -21,7 +21,7 @@ from statewright.project.lines import Keys, written_path
 from statewright.service import Catalog
 from statewright.workflow.states.resources.chat_models import ModelNames
 from statewright.workflow.steps import read_definition, registered
-from statewright.workflow.steps.llm.models import whole_name
+from statewright.workflow.steps.llm.models import qualify_model_name
 
 _KINDS: Final = (".py", ".yaml", ".yml", ".json")
 
@@ -171,7 +171,7 @@ def is_of_steps(file: Path) -> bool:
 
 def _step_model(name: str, names: ModelNames) -> Any:
     """The model that an llm step names, connected when it is asked first; None if nobody knows it."""
-    return names.find(name if names.is_whole(name) else whole_name(name) or name)
+    return names.find(name if names.is_whole(name) else qualify_model_name(name) or name)
 
 
 def _sentences(error: Exception) -> Sequence[str]:

@@ -167,9 +167,9 @@ root = 1
         "In 'tools.root' (line 23, column 1): It must be a text, and is a number: 1.",
     ]
     assert "none.md' cannot be read" in found[5]
-    assert "Tool 'g' is 'module', which names no function." in found[14]
+    assert "Tool 'g' is 'module', which is not a reference to a function." in found[14]
     assert "'i j' cannot name a tool" in found[15]
-    assert "'https://x' allows no host" in found[16]
+    assert "'https://x' is not a host" in found[16]
     assert "hunter2" not in "".join(found)
 
 

@@ -1,4 +1,4 @@
-"""Workflows as steps in JSON: read, checked, and compiled to graphs."""
+"""Workflows written as JSON steps: parsing, validation and compilation to graphs."""
 
 from statewright.workflow.steps.compile import StepsGraph, compile_steps
 from statewright.workflow.steps.execution import StepContext

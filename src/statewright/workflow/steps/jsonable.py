@@ -1,7 +1,7 @@
-"""Values as plain JSON: what enters the state of a workflow of steps, and what handlers get of it.
+"""Conversion of values to plain JSON, at the boundary between handlers and the state of a workflow.
 
-The state is shown, stored and sent as JSON, so it holds nothing else. Each side has a copy of its own: what a handler
-does to what it was given, or to what it has answered, changes nothing.
+The state is stored and sent as JSON, so it holds nothing else. Both sides work on copies: a handler that modifies its
+arguments or its result later does not change the state.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, cast
 from statewright.errors import InvalidUpdateError
 
 
-def plain(value: Any, what: str) -> Any:
-    """A copy of the value as JSON: dataclasses and models become maps, instants text, numbers that are none null.
+def to_jsonable(value: Any, what: str) -> Any:
+    """Convert a value to JSON, as a copy: dataclasses and models become maps, instants text, NaN and infinity null.
 
-    Raises InvalidUpdateError, which calls the value `what`, for what JSON cannot say.
+    Raises InvalidUpdateError for a value that JSON cannot represent; `what` names the value in the message.
     """
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -23,22 +23,22 @@ def plain(value: Any, what: str) -> Any:
         return to_jsonable_python(value, inf_nan_mode="null")
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         raise InvalidUpdateError(
-            f"{what} cannot be written as JSON: {error}. Use text, numbers, truth values, lists and maps."
+            f"{what} cannot be written as JSON: {error}. Use text, numbers, booleans, lists and maps."
         ) from error
 
 
-def plain_map(value: Any, what: str) -> dict[str, Any]:
-    """`plain` of a map. Raises InvalidUpdateError for anything else."""
+def to_jsonable_map(value: Any, what: str) -> dict[str, Any]:
+    """Convert a map to JSON, as a copy. Raises InvalidUpdateError for anything else."""
     if not isinstance(value, Mapping):
-        raise InvalidUpdateError(f"{what} is {_short(value)} of type {type(value).__name__}. Give a map.")
-    return plain(cast("Mapping[str, Any]", value), what)
+        raise InvalidUpdateError(f"{what} is {_short(value)} of type {type(value).__name__}. Use a map.")
+    return to_jsonable(cast("Mapping[str, Any]", value), what)
 
 
-def copied(value: Any) -> Any:
-    """A copy of plain JSON that shares nothing with it that can be changed."""
+def copy_json(value: Any) -> Any:
+    """Return a deep copy of a JSON value."""
     if isinstance(value, dict):
-        return {key: copied(one) for key, one in cast("dict[str, Any]", value).items()}
-    return [copied(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
+        return {key: copy_json(one) for key, one in cast("dict[str, Any]", value).items()}
+    return [copy_json(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def _short(value: Any) -> str:

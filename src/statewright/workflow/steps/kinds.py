@@ -1,4 +1,4 @@
-"""Which of two ways a condition takes: a path into the state, and whether its value is true in JavaScript."""
+"""Handlers of the step kinds that need no model: conditions, waits, external events, approvals and tasks."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, Final, cast
 
 from statewright.checkpoint import Interrupt
 from statewright.errors import suggestion
-from statewright.workflow.steps.execution import Execution, Question
+from statewright.workflow.steps.execution import StepExecution, WaitRequest
 from statewright.workflow.steps.handlers import Handler, takes_step
-from statewright.workflow.steps.jsonable import plain
+from statewright.workflow.steps.jsonable import to_jsonable
 from statewright.workflow.steps.model import ApprovalStep, ConditionStep, ExternalEventStep, TaskStep, WaitStep
 from statewright.workflow.steps.result import NEXT_STEP, StepFailed, StepResult, read_result
 from statewright.workflow.steps.template import render
@@ -17,17 +17,17 @@ from statewright.workflow.steps.template import render
 _MISSING: Any = object()
 
 
-def holds(expression: str, state: Mapping[str, Any]) -> bool:
-    """Whether what a path leads to counts as true. What is not there does not."""
+def is_expression_true(expression: str, state: Mapping[str, Any]) -> bool:
+    """Return whether the value at a path of the state is true. A missing value is false."""
     value: Any = state
     for part in expression.strip().split("."):
-        value = _under(value, part)
+        value = _get_part(value, part)
         if value is _MISSING:
             return False
     return is_true(value)
 
 
-def _under(value: Any, part: str) -> Any:
+def _get_part(value: Any, part: str) -> Any:
     if isinstance(value, Mapping):
         return cast("Mapping[str, Any]", value).get(part, _MISSING)
     if isinstance(value, list) and part.isascii() and part.isdigit():
@@ -37,20 +37,20 @@ def _under(value: Any, part: str) -> Any:
 
 
 def is_true(value: Any) -> bool:
-    """Truth as JavaScript has it: null, false, 0, NaN and empty text are false; an empty list or map is true."""
+    """Return whether a value is truthy in JavaScript: null, false, 0, NaN and "" are not, empty lists and maps are."""
     if isinstance(value, float) and value != value:
         return False
     return value not in (None, False, 0, "") if not isinstance(value, list | Mapping) else True
 
 
-# -- What a signal may carry: a map that becomes part of the state, without the names that the engine keeps for itself.
+# -- signals
 
 RESERVED: Final = "__"
-"""What keys of the engine begin with."""
+"""Prefix of the keys that the engine reserves."""
 
 
-def unfit_payload(payload: Any) -> str | None:
-    """Why something is no payload of a signal; None if it is one."""
+def check_payload(payload: Any) -> str | None:
+    """Return why a value is not a valid payload of a signal; None if it is valid."""
     if not isinstance(payload, Mapping):
         return f"The payload is a {type(payload).__name__}. Send a map."
     keys = cast("Mapping[Any, Any]", payload)
@@ -60,55 +60,53 @@ def unfit_payload(payload: Any) -> str | None:
     return f"The payload has the key {reserved!r}. Keys are text that does not begin with {RESERVED!r}."
 
 
-# -- Approvals: somebody agrees to what stands in a field of the state, refuses it, or changes it.
-#
-# What was decided is kept in the state, so that a condition can go by it.
+# -- approvals: a person approves, rejects or edits a field of the state; the decision is stored for later conditions
 
 DECISIONS: Final = ("approved", "rejected", "edited")
 
 
 def decision_key(step: str) -> str:
-    """The field of the state that keeps what was decided in a step."""
+    """Return the field of the state that stores the decision of a step."""
     return f"{step}_decision"
 
 
-class ApprovalPerformer:
-    """Asks for a decision, for a limited time if there is a limit."""
+class ApprovalStepHandler:
+    """Requests a decision, with an optional timeout."""
 
     def __init__(self, step: ApprovalStep) -> None:
         self._step = step
 
-    def perform(self, execution: Execution) -> StepResult:
-        answer = execution.wait_for(self._question(execution), unfit_decision)
+    def perform(self, execution: StepExecution) -> StepResult:
+        answer = execution.wait_for(self._request(execution), check_decision)
         if answer is None:
             raise StepFailed(
-                f"Nobody decided on {self._step.content_key!r} in step {self._step.name!r} within "
+                f"No decision on {self._step.content_key!r} was made in step {self._step.name!r} within "
                 f"{self._step.timeout_ms} ms.",
                 code="APPROVAL_EXPIRED",
                 details={"contentKey": self._step.content_key, "timeoutMs": self._step.timeout_ms},
             )
-        return self._decided(answer)
+        return self._make_result(answer)
 
-    def _question(self, execution: Execution) -> Question:
-        """What is asked. Raises StepFailed if there is nothing to decide on."""
+    def _request(self, execution: StepExecution) -> WaitRequest:
+        """Return the request for the decision. Raises StepFailed if the field is not in the state."""
         step, state = self._step, execution.state
         if step.content_key not in state:
             hint = suggestion(step.content_key, state, noun="Fields")
             raise StepFailed(
-                f"Step {step.name!r} wants approval of {step.content_key!r}, which is not in the state. {hint}",
+                f"Step {step.name!r} asks for approval of {step.content_key!r}, which is not in the state. {hint}",
                 code="APPROVAL_CONTENT_MISSING",
                 details={"contentKey": step.content_key},
             )
-        asked = {
+        value = {
             "type": "approval",
             "contentKey": step.content_key,
             "content": state[step.content_key],
             "prompt": render(step.prompt, execution.input, state),
         }
-        return Question(asked, delay=step.timeout_ms / 1000 if step.timeout_ms is not None else None)
+        return WaitRequest(value, delay=step.timeout_ms / 1000 if step.timeout_ms is not None else None)
 
-    def _decided(self, answer: Mapping[str, Any]) -> StepResult:
-        """The result of a decision. Raises StepFailed for one that ends the run."""
+    def _make_result(self, answer: Mapping[str, Any]) -> StepResult:
+        """Return the result of a decision. Raises StepFailed for a rejection that ends the run."""
         step, decision, decided_by = self._step, answer["decision"], answer.get("decidedBy")
         if decision == "rejected" and step.on_reject == "fail":
             raise StepFailed(
@@ -117,142 +115,144 @@ class ApprovalPerformer:
                 details={"contentKey": step.content_key, "decidedBy": decided_by},
                 is_final=True,
             )
-        told = {"decision": decision, "approved": decision != "rejected", "decidedBy": decided_by}
+        outcome = {"decision": decision, "approved": decision != "rejected", "decidedBy": decided_by}
         edited = {step.content_key: answer["content"]} if decision == "edited" else {}
-        return StepResult(output=told, state_updates={decision_key(step.name): told, **edited})
+        return StepResult(output=outcome, state_updates={decision_key(step.name): outcome, **edited})
 
 
-def unfit_decision(answer: Any) -> str | None:
-    """Why something is no decision; None if it is one."""
-    told: Mapping[str, Any] = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {}
-    if told.get("decision") not in DECISIONS:
-        return f"The decision is {told.get('decision')!r}. Choices: {', '.join(DECISIONS)}."
-    if told["decision"] == "edited" and "content" not in told:
-        return "The decision is 'edited', and there is no content. Give the edited content."
+def check_decision(answer: Any) -> str | None:
+    """Return why a value is not a valid decision; None if it is valid."""
+    decision: Mapping[str, Any] = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {}
+    if decision.get("decision") not in DECISIONS:
+        return f"The decision is {decision.get('decision')!r}. Choices: {', '.join(DECISIONS)}."
+    if decision["decision"] == "edited" and "content" not in decision:
+        return "The decision is 'edited', and the content is missing. Send the edited content."
     return None
 
 
-# -- Conditions: a value of the state decides which of two steps follows.
+# -- conditions: a value of the state selects one of two steps
 
 
 def result_key(step: str) -> str:
-    """The field of the state that keeps which way a condition took."""
+    """Return the field of the state that stores the outcome of a condition."""
     return f"__condition_{step}"
 
 
-class ConditionPerformer:
-    """Takes one of two ways, and keeps in the state which."""
+class ConditionStepHandler:
+    """Selects one of two steps, and stores the outcome in the state."""
 
     def __init__(self, step: ConditionStep) -> None:
         self._step = step
 
-    def perform(self, execution: Execution) -> StepResult:
-        step, is_so = self._step, holds(self._step.expression, execution.state)
+    def perform(self, execution: StepExecution) -> StepResult:
+        step, is_so = self._step, is_expression_true(self._step.expression, execution.state)
         target = step.true_step if is_so else step.false_step
         updates = {result_key(step.name): is_so, NEXT_STEP: target}
         return StepResult(output={"result": is_so, "nextStep": target}, state_updates=updates)
 
 
-# -- External events: the run waits for a signal, whose payload becomes part of the state.
+# -- external events: the run waits for a signal, whose payload is merged into the state
 
 
-class ExternalEventPerformer:
-    """Waits for a type of signal, for a limited time if there is a limit."""
+class ExternalEventStepHandler:
+    """Waits for a type of signal, with an optional timeout."""
 
     def __init__(self, step: ExternalEventStep) -> None:
         self._step = step
         delay = step.timeout_ms / 1000 if step.timeout_ms is not None else None
         value = {"type": "external_event", "signalType": step.signal_type}
-        self._question = Question(value, signal=step.signal_type, delay=delay)
+        self._request = WaitRequest(value, signal=step.signal_type, delay=delay)
 
-    def perform(self, execution: Execution) -> StepResult:
-        payload = execution.wait_for(self._question, unfit_payload)
+    def perform(self, execution: StepExecution) -> StepResult:
+        payload = execution.wait_for(self._request, check_payload)
         if payload is None:
             step = self._step
             raise StepFailed(
-                f"Step {step.name!r} waited {step.timeout_ms} ms for a signal {step.signal_type!r}, and none came.",
+                f"Step {step.name!r} waited {step.timeout_ms} ms for a signal {step.signal_type!r}, and none arrived.",
                 code="SIGNAL_TIMEOUT",
                 details={"signalType": step.signal_type, "timeoutMs": step.timeout_ms},
             )
         return StepResult(output=payload, state_updates=payload)
 
 
-# -- Tasks: a function of the user's is called.
+# -- tasks: a user-defined function is called
 #
-# A handler that answers `waiting` has done its part. What it answered is kept in the question, and when the timer or
-# the signal comes the step is completed with that, without calling the handler again.
+# A handler that returns `waiting` is not called again: its result is stored in the interrupt, and the timer or signal
+# completes the step with it.
 
 
-class TaskPerformer:
-    """Calls a plain function."""
+class TaskStepHandler:
+    """Calls a sync function."""
 
     def __init__(self, step: TaskStep, handler: Handler) -> None:
         self._step = step
         self._handler = handler
         self._takes_step = takes_step(handler)
 
-    def perform(self, execution: Execution) -> StepResult:
-        asked = execution.asked_before()
-        if asked is not None:
-            return _completed(execution, asked)
-        return _ended_or_waiting(execution, self._called(execution))
+    def perform(self, execution: StepExecution) -> StepResult:
+        interrupt = execution.find_open_interrupt()
+        if interrupt is not None:
+            return _resume(execution, interrupt)
+        return _finish_or_wait(execution, self._call_handler(execution))
 
-    def _called(self, execution: Execution) -> Any:
+    def _call_handler(self, execution: StepExecution) -> Any:
         context = execution.context(self._step.config)
         return self._handler(context, self._step) if self._takes_step else self._handler(context)
 
 
-class AwaitedTaskPerformer(TaskPerformer):
-    """Calls a coroutine function."""
+class AsyncTaskStepHandler(TaskStepHandler):
+    """Calls an async function."""
 
-    async def perform(self, execution: Execution) -> StepResult:  # pyright: ignore[reportIncompatibleMethodOverride]
-        asked = execution.asked_before()
-        if asked is not None:
-            return _completed(execution, asked)
-        return _ended_or_waiting(execution, await self._called(execution))
+    async def perform(self, execution: StepExecution) -> StepResult:  # pyright: ignore[reportIncompatibleMethodOverride]
+        interrupt = execution.find_open_interrupt()
+        if interrupt is not None:
+            return _resume(execution, interrupt)
+        return _finish_or_wait(execution, await self._call_handler(execution))
 
 
-def _ended_or_waiting(execution: Execution, answer: Any) -> StepResult:
-    """The result of a handler; leaves the node if it wants to wait."""
+def _finish_or_wait(execution: StepExecution, answer: Any) -> StepResult:
+    """Return the result of a handler. Suspends the node if the handler asks to wait."""
     result = read_result(answer, execution.step.name)
     if result.status != "waiting":
         return result
-    kept = {"type": "task", "output": result.output, "stateUpdates": result.state_updates}
-    question = Question(
-        plain(kept, f"The result of step {execution.step.name!r}"),
+    stored = {"type": "task", "output": result.output, "stateUpdates": result.state_updates}
+    request = WaitRequest(
+        to_jsonable(stored, f"The result of step {execution.step.name!r}"),
         signal=result.signal_type,
         is_timer=result.signal_type is None,
         until=result.wait_until,
     )
-    return _merged(question.value, execution.wait_for(question, unfit_payload))
+    return _merge_payload(request.value, execution.wait_for(request, check_payload))
 
 
-def _completed(execution: Execution, asked: Interrupt) -> StepResult:
-    """The result of a step that has waited; leaves the node if it still waits, or was given what is no payload."""
-    question = Question(asked.value, signal=asked.event, is_timer=asked.kind == "timer", until=asked.due_at)
-    return _merged(asked.value, execution.wait_for(question, unfit_payload))
+def _resume(execution: StepExecution, interrupt: Interrupt) -> StepResult:
+    """Return the result of a step that was waiting. Suspends the node again if there is no valid payload yet."""
+    request = WaitRequest(
+        interrupt.value, signal=interrupt.event, is_timer=interrupt.kind == "timer", until=interrupt.due_at
+    )
+    return _merge_payload(interrupt.value, execution.wait_for(request, check_payload))
 
 
-def _merged(kept: Any, payload: Any) -> StepResult:
-    """What the handler had answered before it waited, with what came."""
-    updates: dict[str, Any] = {**(kept["stateUpdates"] or {}), **(payload or {})}
-    return StepResult("completed", output=kept["output"] or payload or None, state_updates=updates)
+def _merge_payload(stored: Any, payload: Any) -> StepResult:
+    """Merge the payload into the result that the handler returned before the wait."""
+    updates: dict[str, Any] = {**(stored["stateUpdates"] or {}), **(payload or {})}
+    return StepResult("completed", output=stored["output"] or payload or None, state_updates=updates)
 
 
-# -- Waits: time goes by, and nothing is held meanwhile.
+# -- waits: no thread or connection is held meanwhile
 
 
-class WaitPerformer:
-    """Lets a time go by, or an instant come. One that has gone by already does not stop the run for long."""
+class WaitStepHandler:
+    """Waits for a duration or until an instant. An instant in the past resumes the run at once."""
 
     def __init__(self, step: WaitStep) -> None:
         delay = step.duration_ms / 1000 if step.duration_ms is not None else None
-        self._question = Question({"type": "wait"}, is_timer=True, delay=delay, until=step.until_timestamp)
+        self._request = WaitRequest({"type": "wait"}, is_timer=True, delay=delay, until=step.until_timestamp)
 
-    def perform(self, execution: Execution) -> StepResult:
-        execution.wait_for(self._question, _anything)
+    def perform(self, execution: StepExecution) -> StepResult:
+        execution.wait_for(self._request, _accept_any)
         return StepResult()
 
 
-def _anything(_: Any) -> None:
+def _accept_any(_: Any) -> None:
     return None

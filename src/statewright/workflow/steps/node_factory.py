@@ -1,4 +1,4 @@
-"""Nodes made of steps: each with the functions, models and tools that it names, or a problem for what is nowhere."""
+"""Creation of nodes: resolves the functions, models and tools that a step names, and reports the missing ones."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from statewright.errors import InvalidConfig, Problem, ToolError, suggestion
 from statewright.graph import is_coroutine_function
 from statewright.workflow.steps.handlers import Handler, Handlers, UnknownHandler, as_handlers
 from statewright.workflow.steps.kinds import (
-    ApprovalPerformer,
-    AwaitedTaskPerformer,
-    ConditionPerformer,
-    ExternalEventPerformer,
-    TaskPerformer,
-    WaitPerformer,
+    ApprovalStepHandler,
+    AsyncTaskStepHandler,
+    ConditionStepHandler,
+    ExternalEventStepHandler,
+    TaskStepHandler,
+    WaitStepHandler,
 )
-from statewright.workflow.steps.llm.checks import CHECKS, Check, Guard
-from statewright.workflow.steps.llm.handler import LlmPerformer
+from statewright.workflow.steps.llm.checks import CHECKS, Check, OutputGuard
+from statewright.workflow.steps.llm.handler import LlmStepHandler
 from statewright.workflow.steps.llm.models import ModelsGiven, StepModels
-from statewright.workflow.steps.llm.tools import GivenTool, HandlerSource, ToolsGiven, ToolSource, read_tools
+from statewright.workflow.steps.llm.tools import DeclaredTool, HandlerToolSource, ToolsGiven, ToolSource, read_tools
 from statewright.workflow.steps.model import (
     ApprovalStep,
     ConditionStep,
@@ -30,13 +30,13 @@ from statewright.workflow.steps.model import (
     TaskStep,
     WaitStep,
 )
-from statewright.workflow.steps.node import AwaitedStepNode, Order, StepNode
+from statewright.workflow.steps.node import AsyncStepNode, StepNode, StepOrder
 
 Node = Callable[..., Any]
 
 
 class StepNodeFactory:
-    """What the steps of one workflow are made with. Collects what is wrong, so that all of it can be told at once."""
+    """Creates the nodes of one workflow. Collects problems, so that all of them are reported together."""
 
     def __init__(
         self,
@@ -52,76 +52,78 @@ class StepNodeFactory:
         self._tools = read_tools(tools)
         self._checks: Mapping[str, Check] = {**CHECKS, **(checks or {})}
 
-    def node(self, step: Step, place: int, order: Order) -> Node:
-        """The node of a step, which is the one at `place` of the definition."""
-        where = f"steps[{place}]"
+    def make_node(self, step: Step, index: int, order: StepOrder) -> Node:
+        """Return the node of the step at index `place` of the definition."""
+        where = f"steps[{index}]"
         match step:
             case TaskStep():
-                return self._task(step, where, order)
+                return self._make_task_node(step, where, order)
             case LlmStep():
-                return self._llm(step, where, order)
+                return self._make_llm_node(step, where, order)
             case WaitStep():
-                return StepNode(step, order, WaitPerformer(step).perform)
+                return StepNode(step, order, WaitStepHandler(step).perform)
             case ConditionStep():
-                return StepNode(step, order, ConditionPerformer(step).perform)
+                return StepNode(step, order, ConditionStepHandler(step).perform)
             case ExternalEventStep():
-                return StepNode(step, order, ExternalEventPerformer(step).perform)
+                return StepNode(step, order, ExternalEventStepHandler(step).perform)
             case ApprovalStep():
-                return StepNode(step, order, ApprovalPerformer(step).perform)
+                return StepNode(step, order, ApprovalStepHandler(step).perform)
 
     # -- tasks
 
-    def _task(self, step: TaskStep, where: str, order: Order) -> Node:
+    def _make_task_node(self, step: TaskStep, where: str, order: StepOrder) -> Node:
         try:
             handler = self._handlers.find(step.handler)
         except UnknownHandler as error:
             self.problems.append(Problem(f"{where}.handler", 0, 0, str(error), error.hint))
-            return _nothing
+            return _placeholder_node
         if is_coroutine_function(handler):
-            return AwaitedStepNode(step, order, AwaitedTaskPerformer(step, handler).perform)
-        return StepNode(step, order, TaskPerformer(step, handler).perform)
+            return AsyncStepNode(step, order, AsyncTaskStepHandler(step, handler).perform)
+        return StepNode(step, order, TaskStepHandler(step, handler).perform)
 
     # -- models
 
-    def _llm(self, step: LlmStep, where: str, order: Order) -> Node:
+    def _make_llm_node(self, step: LlmStep, where: str, order: StepOrder) -> Node:
         problems = [*self._unknown_models(step, where), *self._unknown_checks(step, where)]
-        sources = [self._source(one, step, f"{where}.tools[{place}]") for place, one in enumerate(step.tools)]
+        sources = [
+            self._find_tool_source(tool, step, f"{where}.tools[{index}]") for index, tool in enumerate(step.tools)
+        ]
         self.problems.extend(problems)
-        known = [source for source in sources if source is not None]
-        if problems or len(known) < len(sources):
-            return _nothing
-        performer = LlmPerformer(step, order, self._models, known, Guard(step, self._checks))
-        return AwaitedStepNode(step, order, performer.perform)
+        resolved = [source for source in sources if source is not None]
+        if problems or len(resolved) < len(sources):
+            return _placeholder_node
+        handler = LlmStepHandler(step, order, self._models, resolved, OutputGuard(step, self._checks))
+        return AsyncStepNode(step, order, handler.perform)
 
     def _unknown_models(self, step: LlmStep, where: str) -> Iterator[Problem]:
-        """That nobody could ever answer. Those of a list that are not here are skipped when it comes to that."""
-        if not any(self._models.knows(name) for name in (step.model, *step.fallback_models)):
+        """Report a step none of whose models is known. Unknown ones in a list of fallbacks are skipped at run time."""
+        if not any(self._models.has(name) for name in (step.model, *step.fallback_models)):
             hint = "Register it, or name its provider: provider:model."
-            yield Problem(f"{where}.model", 0, 0, f"Nobody knows the model {step.model!r}.", hint)
+            yield Problem(f"{where}.model", 0, 0, f"The model {step.model!r} is unknown.", hint)
 
     def _unknown_checks(self, step: LlmStep, where: str) -> Iterator[Problem]:
-        for place, name in enumerate(step.guardrails.post_checks):
+        for index, name in enumerate(step.guardrails.post_checks):
             if name not in self._checks:
                 hint = suggestion(name, self._checks, noun="Checks")
-                yield Problem(f"{where}.guardrails.postChecks[{place}]", 0, 0, f"There is no check {name!r}.", hint)
+                yield Problem(f"{where}.guardrails.postChecks[{index}]", 0, 0, f"There is no check {name!r}.", hint)
 
-    def _source(self, tool: LlmTool, step: LlmStep, where: str) -> ToolSource | None:
-        """What does the work of a tool; notes a problem and gives None if nothing does."""
+    def _find_tool_source(self, tool: LlmTool, step: LlmStep, where: str) -> ToolSource | None:
+        """Return the implementation of a tool; report a problem and return None if there is none."""
         if tool.name in self._tools:
-            return self._given(tool, where)
+            return self._declare_tool(tool, where)
         if self._handlers.has(tool.name):
-            return HandlerSource(tool, self._handlers.find(tool.name), step)
+            return HandlerToolSource(tool, self._handlers.find(tool.name), step)
         hint = suggestion(tool.name, [*self._tools, *self._handlers.names], noun="Tools and handlers")
-        self.problems.append(Problem(f"{where}.name", 0, 0, f"Nobody registered a tool {tool.name!r}.", hint))
+        self.problems.append(Problem(f"{where}.name", 0, 0, f"There is no tool {tool.name!r}.", hint))
         return None
 
-    def _given(self, tool: LlmTool, where: str) -> ToolSource | None:
+    def _declare_tool(self, tool: LlmTool, where: str) -> ToolSource | None:
         try:
-            return GivenTool(tool, self._tools[tool.name])
+            return DeclaredTool(tool, self._tools[tool.name])
         except (ToolError, InvalidConfig) as error:
             self.problems.append(Problem(f"{where}.name", 0, 0, str(error)))
             return None
 
 
-def _nothing(values: Any) -> None:
-    """Stands for a node that cannot be made; the definition is refused."""
+def _placeholder_node(values: Any) -> None:
+    """Stand in for a node that cannot be created; the definition is rejected."""

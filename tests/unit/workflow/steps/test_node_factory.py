@@ -8,7 +8,7 @@ import pytest
 
 from statewright.graph import is_coroutine_function
 from statewright.workflow.steps import read_definition
-from statewright.workflow.steps.node import Order
+from statewright.workflow.steps.node import StepOrder
 from statewright.workflow.steps.node_factory import StepNodeFactory
 
 
@@ -30,12 +30,12 @@ FLOW = read_definition({"name": "n", "version": "1", "steps": STEPS})
 @pytest.mark.parametrize("name", [step["name"] for step in STEPS])
 def test_every_type_of_step_has_its_node(name: str) -> None:
     workshop = StepNodeFactory(handlers={"plain": lambda ctx: None, "awaited": awaited})
-    node = workshop.node(FLOW.step(name), 0, Order(FLOW))
+    node = workshop.make_node(FLOW.step(name), 0, StepOrder(FLOW))
     assert workshop.problems == []
     assert is_coroutine_function(node) is (name in ("awaited", "llm"))
 
 
 def test_what_is_nowhere_is_a_problem() -> None:
     workshop = StepNodeFactory(handlers={})
-    workshop.node(FLOW.step("plain"), 3, Order(FLOW))
+    workshop.make_node(FLOW.step("plain"), 3, StepOrder(FLOW))
     assert [problem.path for problem in workshop.problems] == ["steps[3].handler"]

@@ -1,4 +1,4 @@
-"""The context store: what a visit makes of it. Pure functions; no context is ever changed in place."""
+"""Updates of the context store by a visit, as pure functions: no context is modified in place."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ Context = Mapping[str, Any]
 
 
 def add_or_replace_context_store(left: Context | None, right: Context | None) -> dict[str, Any]:
-    """Both, `right` over `left`, key by key."""
+    """Merge two contexts; keys of `right` win."""
     return {**(left or {}), **(right or {})}
 
 
-def after_visit(context: Context, visit: Visit, item: Any, seen: Container[str] | None = None) -> Context:
-    """The context after a visit; `item` is that of its branch, which has filled the context first if it is a map.
+def apply_visit(context: Context, visit: Visit, item: Any, seen: Container[str] | None = None) -> Context:
+    """Return the context after a visit. An `item` that is a map was merged into the context first.
 
-    Where branches are merged, a visit that takes keys away takes those that its own branch has `seen`, and leaves what
-    others have put there; None if the context is its own.
+    When branches are merged, a visit that removes keys removes those that its own branch has `seen`, and keeps what
+    other branches have added. `seen` is None if the context belongs to one branch.
     """
     if visit.fills and isinstance(item, dict):
         context = add_or_replace_context_store(context, cast("dict[str, Any]", item))
     effects = visit.effects
-    new = news_of(visit.result, splits=effects.splits) if effects.store else {}
+    new = context_updates(visit.result, splits=effects.splits) if effects.store else {}
     if effects.clear is True:
         context = _without(context, seen, new)
     elif effects.clear == "keep_current":
         context = {**_without(context, seen, new), **new}
     elif effects.append:
-        context = appended(context, {**new, **_under_key(effects, visit.output)})
+        context = append_values(context, {**new, **_under_key(effects, visit.output)})
     elif new:
         context = add_or_replace_context_store(context, new)
     if effects.output_key is not None and (effects.clear or not effects.append):
@@ -41,7 +41,7 @@ def after_visit(context: Context, visit: Visit, item: Any, seen: Container[str] 
 
 
 def _without(context: Context, seen: Container[str] | None, new: Context) -> dict[str, Any]:
-    """The context without what a branch has seen, or has now found itself."""
+    """Return the context without the keys that a branch has seen or now writes itself."""
     if seen is None:
         return {}
     return {name: value for name, value in context.items() if name not in seen and name not in new}
@@ -59,28 +59,28 @@ def _under_key(effects: Effects, output: Any) -> dict[str, Any]:
     return {effects.output_key: output} if effects.output_key is not None else {}
 
 
-def news_of(result: Any, *, splits: bool = False) -> dict[str, Any]:
-    """What a result puts into the context: the keys of a map, of a list those of its maps, else nothing.
+def context_updates(result: Any, *, splits: bool = False) -> dict[str, Any]:
+    """Return the keys that a result adds to the context: those of a map, or of the maps in a list.
 
-    Of a list that is split into items each branch gets its own.
+    A list that is split into items adds nothing: each branch receives its own item.
     """
     if isinstance(result, dict):
         return cast("dict[str, Any]", result)
     news: dict[str, Any] = {}
     if isinstance(result, list) and not splits:
-        for one in cast("list[Any]", result):
-            if isinstance(one, dict):
-                news.update(cast("dict[str, Any]", one))
+        for item in cast("list[Any]", result):
+            if isinstance(item, dict):
+                news.update(cast("dict[str, Any]", item))
     return news
 
 
-def result_of(output: Any) -> Any:
-    """The value that an output means."""
+def parse_output(output: Any) -> Any:
+    """Return the value of an output; text is parsed."""
     return parse_result(output) if isinstance(output, str) else output
 
 
-def appended(context: Context, news: Context) -> Context:
-    """The context with values collected in lists. What stood there alone becomes the first, unless it says nothing."""
+def append_values(context: Context, news: Context) -> Context:
+    """Return the context with values appended to lists. An existing single value becomes the first item if truthy."""
     new = dict(context)
     for name, value in news.items():
         before = context.get(name)
@@ -88,13 +88,13 @@ def appended(context: Context, news: Context) -> Context:
     return new
 
 
-def seeds(given: Any, files: Any = ()) -> dict[str, Any]:
-    """The context with which a run begins: the parsed input, where it is a map, and the names of its files."""
-    context = dict(cast("dict[str, Any]", given)) if isinstance(given, dict) else {}
-    names = [str(one) for one in files or ()]
+def make_initial_context(value: Any, files: Any = ()) -> dict[str, Any]:
+    """Return the initial context of a run: the parsed input if it is a map, and the names of its files."""
+    context = dict(cast("dict[str, Any]", value)) if isinstance(value, dict) else {}
+    names = [str(file) for file in files or ()]
     return {**context, "file_names": names} if names else context
 
 
-def text_of(given: Any) -> str:
-    """The input as the first message of the history."""
-    return "" if given is None else as_text(given)
+def format_input(value: Any) -> str:
+    """Return the input as text, for the first message of the history."""
+    return "" if value is None else as_text(value)

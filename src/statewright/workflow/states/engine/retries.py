@@ -1,4 +1,4 @@
-"""How often and after how long a state is tried again, as a workflow says it. What is tried again, agents decide."""
+"""Retry policies of states. `agents` decides which errors are retried."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from statewright.agents import is_worth_another_attempt
 from statewright.graph import RetryPolicy
 from statewright.workflow.states.language.model import RetryRule
 
-USUAL: Final = RetryRule(initial_interval=0.5, backoff_factor=2.0, max_interval=128.0, max_attempts=10)
-"""What the language says where nobody else does."""
+DEFAULT_RULE: Final = RetryRule(initial_interval=0.5, backoff_factor=2.0, max_interval=128.0, max_attempts=10)
+"""The defaults of the language."""
 
 
 def retry_policy(own: RetryRule, of_workflow: RetryRule) -> RetryPolicy | None:
-    """The policy of a state, field by field its own, that of the workflow, or the usual; None for a single attempt."""
-    rules = (own, of_workflow, USUAL)
+    """Return the policy of a state: each field from the state, the workflow or the defaults. None for a single
+    attempt."""
+    rules = (own, of_workflow, DEFAULT_RULE)
 
     def found(name: str) -> float:
         return next(value for rule in rules if (value := getattr(rule, name)) is not None)

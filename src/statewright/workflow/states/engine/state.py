@@ -1,4 +1,4 @@
-"""The state of a workflow's graph, what a run is given, and what it gives."""
+"""The channels of a workflow's graph, the input of a run, and its derived output."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from typing import Annotated, Any, TypedDict, cast
 
 from statewright.messages import Message
 from statewright.state import Derived
-from statewright.workflow.states.engine.lineage import Lineage, lineage_of
+from statewright.workflow.states.engine.lineage import Lineage, make_lineage
 from statewright.workflow.states.engine.visit import ANSWER, Visit, VisitLog
 from statewright.workflow.states.language.model import END_STATE
 
 
 class WorkflowInput(TypedDict, total=False):
-    """What a run begins with."""
+    """The input of a run."""
 
     input: Any
-    """Text, or a map that becomes the context; text that means a map does too."""
+    """Text or a map. A map, or text that parses to one, becomes the context."""
     files: list[str]
 
 
 class WorkflowState(TypedDict, total=False):
-    """The channels: what was given, and everything that was done."""
+    """The channels: the input, and the visits."""
 
     input: Any
     files: list[str]
     visits: Annotated[list[Visit], VisitLog()]
     summary: str
-    """What the run was summed up to at its end."""
+    """The summary written at the end of the run."""
 
 
 def shown_visits(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Each execution of a state, in the order of supersteps."""
-    lineage = lineage_of(values)
+    """Return each execution of a state as a map, in the order of supersteps."""
+    lineage = make_lineage(values)
     return [_shown(visit, lineage) for visit in lineage if visit.state != ANSWER]
 
 
@@ -46,17 +46,17 @@ def _shown(visit: Visit, lineage: Lineage) -> dict[str, Any]:
 
 
 def context_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The context store, with what all branches have written so far."""
-    return dict(lineage_of(values).whole().context)
+    """Return the context store with the writes of all branches."""
+    return dict(make_lineage(values).merged_view().context)
 
 
 def messages_of(values: Mapping[str, Any]) -> list[Message]:
-    """The history, with the messages of all branches."""
-    return list(lineage_of(values).whole().history)
+    """Return the history with the messages of all branches."""
+    return list(make_lineage(values).merged_view().history)
 
 
 def result_of_run(values: Mapping[str, Any]) -> Any:
-    """The summary of the run, or the output with which it ended."""
+    """Return the summary of the run; without one its last output."""
     summary = values.get("summary")
     visits = [visit for visit in cast("list[Visit]", values.get("visits") or ()) if visit.state != ANSWER]
     ends = [visit for visit in visits if END_STATE in visit.into] or visits
@@ -64,7 +64,7 @@ def result_of_run(values: Mapping[str, Any]) -> Any:
 
 
 class WorkflowResult(TypedDict, total=False):
-    """What a run gives, worked out of what was done."""
+    """The output of a run, derived from its visits."""
 
     result: Annotated[Any, Derived(result_of_run)]
     context: Annotated[dict[str, Any], Derived(context_of)]

@@ -1,8 +1,8 @@
-"""What a state did, once: the record from which contexts, histories and results are made.
+"""Visits: records of one execution of a state, from which contexts, histories and results are derived.
 
-Nothing of it is ever changed. A visit names the visits that it follows, so the visits of a run form a graph: what a
-branch may see are its ancestors, and no branch needs a copy of anything. A thousand items over a large context cost a
-thousand small records.
+Visits are immutable. Each names the visits that it follows, so the visits of a run form a graph: a branch sees its
+ancestors, and no branch needs a copy of the context. A thousand items over a large context cost a thousand small
+records.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from statewright.workflow.states.expressions.output import ParsedOutput
 from statewright.workflow.states.expressions.paths import resolve_items
 
 ANSWER: Final = ""
-"""As the state of a visit: somebody has answered at a breakpoint."""
+"""The `state` of a visit that records an answer at a breakpoint."""
 
 
 @dataclass(slots=True)
 class ItemRef:
-    """Where the item of a branch is found: in the result that was split, or in the output that took its place."""
+    """Reference to the item of a branch: a part of the split result, or the output that replaced it."""
 
     visit: str
     key: str | None = None
-    """How that result was split; None for an output that is the item itself."""
+    """The iter_key that split the result; None for an output that is the item itself."""
     index: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What a visit does to the context and the history, where that is not the usual."""
+    """Effects of a visit on the context and the history."""
 
     store: bool = True
     output_key: str | None = None
@@ -40,19 +40,19 @@ class Effects:
     reset: tuple[str, ...] = ()
     append: bool = False
     remember: bool = True
-    """Whether its output becomes a message of the history."""
+    """True if its output becomes a message of the history."""
     forget: bool = False
-    """Whether the messages before it go."""
+    """True if earlier messages are removed."""
     as_human: bool = False
     splits: bool = False
-    """Whether its result was split into items: then the maps of a list are items, and no news for all branches."""
+    """True if its result was split: the maps of the list are items, and do not update the context of all branches."""
 
 
-USUAL: Final = Effects()
+DEFAULT_EFFECTS: Final = Effects()
 
 
-class _Derived:
-    """What is worked out of a visit when somebody needs it first, and is neither stored nor compared."""
+class _VisitCache:
+    """Values computed from a visit on first use, which are neither stored nor compared."""
 
     __slots__ = ("_items", "_parsed", "_run_input")
     _items: tuple[str, list[Any]]
@@ -61,41 +61,41 @@ class _Derived:
 
 
 @dataclass(slots=True)
-class Visit(_Derived):
-    """One execution of a state."""
+class Visit(_VisitCache):
+    """Record of one execution of a state."""
 
     id: str
     state: str
     output: Any
-    """Text; of a tool, a value of JSON."""
+    """Text; a JSON value for a tool."""
     after: tuple[str, ...] = ()
-    """The visits whose branches it continues, in their order; none for the first one of a run."""
+    """The visits whose branches it continues, in order; empty for the first visit of a run."""
     path: str = ""
-    """Its place among branches: see `path.py`."""
+    """The position of its branch; see `token`."""
     prompt: str | None = None
     item: ItemRef | None = None
     fills: bool = False
-    """Whether its item, a map, has filled the context before."""
-    effects: Effects = USUAL
+    """True if its item, a map, was merged into the context first."""
+    effects: Effects = DEFAULT_EFFECTS
     into: tuple[str, ...] = ()
-    """Where its branch went on, `end` included; none within an iteration that goes on."""
+    """The next states of its branch, including `end`; empty within an iteration that continues."""
     iteration: str | None = None
-    """The visit that began the iteration which its branch is in."""
+    """The visit that started the iteration of its branch."""
     summary: str | None = None
-    """What the history before it was summarised to."""
+    """The summary that replaced the history before it."""
     calls: int = 1
-    """How often a model was asked."""
+    """The number of model calls."""
     is_entry: bool = False
-    """Whether a run began with it."""
+    """True for the first visit of a run."""
 
     @property
     def result(self) -> Any:
-        """The value that the output means. Nobody may change it."""
+        """The parsed value of the output. Shared, so it must not be modified."""
         return self.parsed.result
 
     @property
     def parsed(self) -> ParsedOutput:
-        """The output with its value, which is parsed once however many ask for it."""
+        """The output with its value, which is parsed once."""
         try:
             return self._parsed
         except AttributeError:
@@ -107,61 +107,62 @@ class Visit(_Derived):
         self._parsed = parsed
 
     def items(self, key: str) -> list[Any]:
-        """What the result is split into. Raises RoutingError."""
-        known = getattr(self, "_items", None)
-        if known is None or known[0] != key:  # a state has one iter_key, so there is no second one to remember
-            self._items = known = key, resolve_items(self.result, key)
-        return known[1]
+        """Return the items into which the result is split. Raises RoutingError."""
+        cached = getattr(self, "_items", None)
+        if cached is None or cached[0] != key:  # a state has one iter_key, so one entry is enough
+            self._items = cached = key, resolve_items(self.result, key)
+        return cached[1]
 
-    def run_input(self, given: Any) -> ParsedOutput:
-        """The input with which its run began: remembered here, as the lineages of a run come and go."""
-        known = getattr(self, "_run_input", None)
-        if known is None:
-            self._run_input = known = ParsedOutput(given)
-        # The next run of a thread begins with visits of the one before it, and with an input of its own.
-        return known if known.output is given or known.output == given else ParsedOutput(given)
+    def run_input(self, raw_input: Any) -> ParsedOutput:
+        """Return the parsed input of its run. Cached here, because the lineages of a run are evicted from their
+        cache."""
+        cached = getattr(self, "_run_input", None)
+        if cached is None:
+            self._run_input = cached = ParsedOutput(raw_input)
+        # The next run of a thread sees the visits of the previous one, and has another input.
+        return cached if cached.output is raw_input or cached.output == raw_input else ParsedOutput(raw_input)
 
     def begin_with(self, run_input: ParsedOutput) -> None:
-        """Remember the input with which its run began."""
+        """Cache the input of its run."""
         self._run_input = run_input
 
 
 class VisitLog(Append):
-    """The channel of visits. What is no visit is an answer from outside, as at a breakpoint."""
+    """The channel of visits. An update that is not a visit is an external answer, as at a breakpoint."""
 
     prepares = True
 
     def prepare(self, update: Any, task_id: str) -> Any:
-        """The update as a list of visits."""
-        if isinstance(update, list) and all(isinstance(one, Visit) for one in update):  # pyright: ignore
+        """Return the update as a list of visits."""
+        if isinstance(update, list) and all(isinstance(item, Visit) for item in update):  # pyright: ignore
             return update  # pyright: ignore[reportUnknownVariableType]
         return [Visit(f"answer-{task_id[:12]}", ANSWER, update)]
 
 
-def _plainly(kind: type[Any]) -> Callable[[Any], list[Any]]:
-    """What writes a record as its fields in their order, without those at the end that have their defaults."""
-    names, defaults = zip(*((one.name, one.default) for one in fields(kind)), strict=True)
+def _make_encoder(kind: type[Any]) -> Callable[[Any], list[Any]]:
+    """Return an encoder that writes a record as a list of its fields, without trailing defaults."""
+    names, defaults = zip(*((value.name, value.default) for value in fields(kind)), strict=True)
 
     def plain(record: Any) -> list[Any]:
-        known = [getattr(record, name) for name in names]
-        count = len(known)
-        while count and known[count - 1] == defaults[count - 1]:
+        values = [getattr(record, name) for name in names]
+        count = len(values)
+        while count and values[count - 1] == defaults[count - 1]:
             count -= 1
-        return [list(one) if type(one) is tuple else one for one in known[:count]]  # pyright: ignore
+        return [list(value) if type(value) is tuple else value for value in values[:count]]  # pyright: ignore
 
     return plain
 
 
-def _made_visit(parts: Sequence[Any]) -> Visit:
+def _decode_visit(parts: Sequence[Any]) -> Visit:
     visit = Visit(*parts)
     visit.after, visit.into = tuple(visit.after), tuple(visit.into)
     return visit
 
 
-def _made_effects(parts: Sequence[Any]) -> Effects:
+def _decode_effects(parts: Sequence[Any]) -> Effects:
     return Effects(*(tuple(part) if isinstance(part, list) else part for part in parts))  # pyright: ignore
 
 
-stored_as(53, Visit, _plainly(Visit), _made_visit)
-stored_as(54, ItemRef, _plainly(ItemRef), lambda parts: ItemRef(*parts))
-stored_as(55, Effects, _plainly(Effects), _made_effects)
+stored_as(53, Visit, _make_encoder(Visit), _decode_visit)
+stored_as(54, ItemRef, _make_encoder(ItemRef), lambda parts: ItemRef(*parts))
+stored_as(55, Effects, _make_encoder(Effects), _decode_effects)

@@ -1,14 +1,15 @@
-"""What the output of a state means: text as models write it, read as a value of JSON.
+"""Parsing of the output of a state: text as models write it, read as a JSON value.
 
-Tried in this order: the whole text as JSON, then as Python writes values; the first block fenced as json that holds a
-value; the first map or list of maps that stands in prose, then the first list of texts. Else the text is the value.
+Candidates are tried in this order: the whole text as JSON, then as a Python literal; the first block fenced as json
+that holds a value; the first map or list of maps within prose, then the first list of texts. Otherwise the text is the
+value.
 
-Prose is full of brackets that mean nothing: `[1]`, `[a link](url)`, `items["key"]`, `f()` and `{}`. So in prose an
-empty map or list is no value, a list counts only if all its items are maps, texts or such lists, and not where it reads
-as an index or a link. From a map that is broken no piece is taken: the text of an answer that was cut off is the value.
+Prose contains brackets that mean nothing: `[1]`, `[a link](url)`, `items["key"]`, `f()` and `{}`. So within prose an
+empty map or list is ignored, and a list counts only if all its items are maps, texts or such lists, and if it does not
+read as an index or a link. No piece is taken from a broken map: the value of a truncated answer is its text.
 
-Whatever comes of it can be stored and written as JSON. JSON has no NaN and no infinity; they become None, as in
-JavaScript. Nothing here raises, and hostile text costs as much time as long text.
+The result can always be stored and written as JSON. NaN and infinity become None, as in JavaScript. Nothing here
+raises, and hostile text takes no longer than other text of its length.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from itertools import islice
 from math import isfinite
 from typing import Any, Final, cast
 
-from statewright.workflow.states.expressions.literal import DEPTH_LIMIT, DIGIT_LIMIT, NoLiteral, read_literal_at
+from statewright.workflow.states.expressions.literal import DEPTH_LIMIT, DIGIT_LIMIT, InvalidLiteral, read_literal_at
 
 SIZE_LIMIT: Final = 2_000_000
-"""Characters; a longer text is its own value."""
+"""Maximum characters; a longer text is its own value."""
 LITERAL_LIMIT: Final = 200_000
-"""Characters of a value as Python writes it; JSON is read much faster."""
+"""Maximum characters of a Python literal; JSON is parsed much faster."""
 ATTEMPTS: Final = 64
-"""Blocks and brackets that are tried before the text is taken for prose."""
+"""Maximum blocks and brackets that are tried before the text is taken for prose."""
 
 _BEGINS_VALUE: Final = frozenset("{[(\"'0123456789-+.")
 _WORDS: Final = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
@@ -35,14 +36,14 @@ _FENCES: Final = (("```", re.compile(r"```[ \t]*json\b\s*", re.I)), ("~~~", re.c
 _OPENS_VALUE: Final = re.compile(r"""\{\s*["']|(?<![\w)\]])\[\s*(?:\{\s*["']|["'\[])""")
 _OPENS_MAP: Final = re.compile(r"""\[?\s*\{\s*(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')\s*:""", re.DOTALL)
 _IN_VALUE: Final = re.compile(r"""\\.|"(?:[^"\\]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'(?=\s*[:,\]}])|[\[\]{}]""", re.DOTALL)
-"""What counts in the search for a closing bracket; escapes for themselves, so that no quote is looked at twice."""
+"""Tokens in the search for a closing bracket. Escapes are tokens of their own, so no quote is visited twice."""
 _LINKS: Final = ("(", "[", ":")
-"""After a bracket they make a link of it, or an index."""
+"""Characters after a bracket that make it a link or an index."""
 _NO_VALUE: Final = object()
 
 
 class ParsedOutput:
-    """An output and the value that it means, which is parsed when it is first needed, and once.
+    """An output with its value, which is parsed once, on first use.
 
     Conditions, the context, items and checks of the answer all need the value, and an output can be long.
     """
@@ -54,7 +55,7 @@ class ParsedOutput:
 
     @property
     def result(self) -> Any:
-        """The value. Shared by all who ask for it, so nobody may change it."""
+        """The value. Shared, so it must not be modified."""
         try:
             return self._result
         except AttributeError:
@@ -63,7 +64,7 @@ class ParsedOutput:
 
 
 def parse_result(text: str) -> Any:
-    """The value of a state's output: plain JSON, and in doubt the text itself."""
+    """Return the value of a state's output: a JSON value, and in doubt the text itself."""
     source = text.strip()
     if not source or len(text) > SIZE_LIMIT:
         return text
@@ -90,14 +91,14 @@ def _parsed(source: str) -> Any:
 def _whole(source: str) -> Any:
     for read in (_json_at, _literal_at):
         value, end = read(source, 0)
-        # A number that is too large, or the word Infinity: better a text than nothing.
+        # None stands for a number that is too large, or the word Infinity: text is better than nothing.
         if end == len(source) and value is not None:
             return value
     return _NO_VALUE
 
 
 def _value_at(source: str, start: int) -> tuple[Any, int]:
-    """The value that begins there, and where it ends; or no value, and how far it could be read."""
+    """Return the value at `start` and its end; or no value, and the position of the error."""
     value, end = _json_at(source, start)
     return (value, end) if value is not _NO_VALUE else _literal_at(source, start)
 
@@ -113,7 +114,7 @@ def _json_at(source: str, start: int) -> tuple[Any, int]:
 def _literal_at(source: str, start: int) -> tuple[Any, int]:
     try:
         value, length = read_literal_at(source[start : start + LITERAL_LIMIT], 0)
-    except NoLiteral as error:
+    except InvalidLiteral as error:
         return _NO_VALUE, start + error.at
     return value, start + length
 
@@ -123,12 +124,12 @@ def _is_shallow(value: Any, source: str) -> bool:
         return True
     level = [value]
     for _ in range(DEPTH_LIMIT):
-        level = [part for one in level for part in _parts(one)]
+        level = [part for container in level for part in _parts(container)]
     return not level
 
 
 def _parts(value: Any) -> list[Any]:
-    """The maps and lists that a value holds itself."""
+    """Return the maps and lists directly within a value."""
     if isinstance(value, dict):
         value = list(cast(dict[str, Any], value).values())
     inner = cast(list[Any], value) if isinstance(value, list) else []
@@ -139,15 +140,15 @@ def _fenced(source: str) -> Any:
     for fence, opening in _FENCES:
         if fence not in source:
             continue
-        for found in islice(opening.finditer(source), ATTEMPTS):
-            value, _ = _value_at(source, found.end())
+        for match in islice(opening.finditer(source), ATTEMPTS):
+            value, _ = _value_at(source, match.end())
             if value is not _NO_VALUE:
                 return value
     return _NO_VALUE
 
 
 def _in_prose(source: str) -> Any:
-    """The first map or list with maps, else the first list of texts."""
+    """Return the first map or list with maps, else the first list of texts."""
     list_of_texts: Any = _NO_VALUE
     for value in _values_in_prose(source):
         if isinstance(value, dict) or any(isinstance(item, dict) for item in value):
@@ -160,14 +161,14 @@ def _in_prose(source: str) -> Any:
 def _values_in_prose(source: str) -> Iterator[Any]:
     at = work = 0
     for _ in range(ATTEMPTS):
-        found = _OPENS_VALUE.search(source, at)
-        if found is None or work > 2 * len(source):
+        match = _OPENS_VALUE.search(source, at)
+        if match is None or work > 2 * len(source):
             return
-        value, end = _value_at(source, found.start())
+        value, end = _value_at(source, match.start())
         if value is _NO_VALUE:
-            after = _after_brackets(source, found.start())
-            work += max(after, end) - found.start()
-            at = after if _OPENS_MAP.match(source, found.start()) else found.start() + 1
+            after = _after_brackets(source, match.start())
+            work += max(after, end) - match.start()
+            at = after if _OPENS_MAP.match(source, match.start()) else match.start() + 1
         else:
             at = end
             if _counts(value) and not (isinstance(value, list) and source[end : end + 1] in _LINKS):
@@ -175,26 +176,28 @@ def _values_in_prose(source: str) -> Iterator[Any]:
 
 
 def _counts(value: Any) -> bool:
-    """Whether it is a map or a list of which nobody would think that it is part of a sentence."""
+    """Return whether a map or list is unlikely to be part of a sentence."""
     if not isinstance(value, list):
         return bool(value)
     items = cast(list[Any], value)
-    return bool(items) and all(isinstance(one, str) or (isinstance(one, list | dict) and _counts(one)) for one in items)
+    return bool(items) and all(
+        isinstance(item, str) or (isinstance(item, list | dict) and _counts(item)) for item in items
+    )
 
 
 def _after_brackets(source: str, start: int) -> int:
-    """Where the bracket that opens at `start` is closed, or the end of the text."""
+    """Return the position after the bracket that closes the one at `start`, or the end of the text."""
     depth = 0
-    for found in _IN_VALUE.finditer(source, start):
-        sign = found[0]
-        depth += (sign in "{[") - (sign in "}]")
+    for match in _IN_VALUE.finditer(source, start):
+        token = match[0]
+        depth += (token in "{[") - (token in "}]")
         if depth == 0:
-            return found.end()
+            return match.end()
     return len(source)
 
 
 def _storable(value: Any, source: str) -> Any:
-    """Halves of surrogate pairs, which JSON can spell and no text can hold, are replaced."""
+    """Replace halves of surrogate pairs, which JSON can spell and UTF-8 cannot encode."""
     if "\\" not in source or not isinstance(value, str | list | dict):
         return value
     spelled = json.dumps(value, ensure_ascii=False)

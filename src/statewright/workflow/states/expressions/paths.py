@@ -1,7 +1,7 @@
-"""Taking parts out of values: the items of an iteration, JSON pointers and dotted paths.
+"""Access to parts of values: the items of an iteration, JSON pointers and dotted paths.
 
-A pointer may lead into a text that is JSON itself: tools answer with JSON inside JSON, and the reference unwraps it.
-What cannot be found is a RoutingError that says how far the way led.
+A pointer may continue inside a text that is JSON itself, as tools return JSON within JSON. A failed lookup is a
+RoutingError that says how far the path was valid.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from statewright.errors import RoutingError, suggestion
 from statewright.workflow.states.expressions.output import parse_result
 
 WHOLE: Final = "."
-"""The iter_key that stands for the result itself."""
+"""The iter_key for the result itself."""
 _SHOWN: Final = 100
-"""Characters of a value that a message quotes."""
+"""Maximum characters of a value in a message."""
 _NAMES_SHOWN: Final = 50
 _INDEX: Final = re.compile(r"0|[1-9]\d{0,9}", re.ASCII)
 _STEP: Final = re.compile(
@@ -24,82 +24,82 @@ _STEP: Final = re.compile(
     re.ASCII,
 )
 MISSING: Final[Any] = object()
-"""What `follow` answers when there is nothing."""
+"""Returned by `follow_path` for a path without a value."""
 
 
 def resolve_items(result: Any, iter_key: str) -> list[Any]:
-    """The items over which a state iterates, taken from its parsed result.
+    """Return the items over which a state iterates, from its parsed result.
 
-    A list is its own items, whatever word is the key. What is found and is no list is the only item. Raises
-    RoutingError when a map lacks the key, or a pointer leads nowhere.
+    A result that is a list is used whatever the key is. A value that is not a list is the only item. Raises
+    RoutingError if a map lacks the key, or a pointer has no value.
     """
     if iter_key.startswith("/"):
-        return _as_items(at_pointer(result, iter_key))
+        return _as_items(get_at_pointer(result, iter_key))
     if not isinstance(result, dict) or iter_key == WHOLE:
         return _as_items(result)
-    found = cast(dict[str, Any], result)
-    if iter_key not in found:
+    fields = cast(dict[str, Any], result)
+    if iter_key not in fields:
         raise RoutingError(
-            f"The result has no key {iter_key!r} to iterate over. {_near(iter_key, found)}"
+            f"The result has no key {iter_key!r} to iterate over. {_suggest_key(iter_key, fields)}"
             f" Name one of them as iter_key, or let the state answer with {iter_key!r}."
         )
-    return _as_items(found[iter_key])
+    return _as_items(fields[iter_key])
 
 
-def at_pointer(value: Any, pointer: str) -> Any:
-    """What a JSON pointer (RFC 6901) leads to, in its own type. An empty pointer leads to the value itself.
+def get_at_pointer(value: Any, pointer: str) -> Any:
+    """Return the value at a JSON pointer (RFC 6901). The empty pointer is the value itself.
 
-    A text on the way that holds a map or list as JSON is read; after a slash at the end, the text that was found is
-    too. Raises RoutingError.
+    A text on the path that holds a JSON map or list is parsed; with a trailing slash the final text is parsed too.
+    Raises RoutingError.
     """
     parts = _pointer_parts(pointer)
     if isinstance(value, str) and parts:
-        value = _unwrapped(value)
-    for place, part in enumerate(parts):
-        found = follow(value, (part,))
-        is_last = place == len(parts) - 1
-        if found is MISSING and part == "" and is_last:
+        value = _parse_json_text(value)
+    for index, part in enumerate(parts):
+        child = follow_path(value, (part,))
+        is_last = index == len(parts) - 1
+        if child is MISSING and part == "" and is_last:
             return value
-        if found is MISSING:
-            raise RoutingError(_lost(pointer, parts[:place], part, value))
-        value = found if is_last else _unwrapped(found)
+        if child is MISSING:
+            raise RoutingError(_describe_failure(pointer, parts[:index], part, value))
+        value = child if is_last else _parse_json_text(child)
     return value
 
 
-def at_path(value: Any, path: str) -> Any:
-    """What a path of names and indexes leads to: `name.field[0]`, `rows[1:3]`, `rows[-1]["key with spaces"]`.
+def get_at_path(value: Any, path: str) -> Any:
+    """Return the value at a path of names and indexes: `name.field[0]`, `rows[1:3]`, `rows[-1]["key with spaces"]`.
 
-    Raises RoutingError if it is no path, or leads nowhere.
+    Raises RoutingError for an invalid path, or one without a value.
     """
-    steps = read_path(path)
+    steps = parse_path(path)
     if steps is None:
-        raise RoutingError(f"{path[:_SHOWN]!r} is no path. Paths look like name.field[0] or rows[1:3].")
-    for place, step in enumerate(steps):
-        found = follow(value, (step,))
-        if found is MISSING:
-            where = f"after step {place}" if place else "at the beginning"
+        raise RoutingError(f"{path[:_SHOWN]!r} is not a path. Write name.field[0] or rows[1:3].")
+    for index, step in enumerate(steps):
+        child = follow_path(value, (step,))
+        if child is MISSING:
+            where = f"after step {index}" if index else "at the beginning"
             raise RoutingError(
-                f"The path {path[:_SHOWN]!r} leads nowhere: {where} there is no {step!r} in {_described(value)}."
+                f"The path {path[:_SHOWN]!r} does not exist: {where} there is no {step!r} in {_described(value)}."
             )
-        value = found
+        value = child
     return value
 
 
-def read_path(path: str) -> tuple[str | int | slice, ...] | None:
-    """The steps of a path: keys, indexes and slices. None if it is no path."""
+def parse_path(path: str) -> tuple[str | int | slice, ...] | None:
+    """Parse a path to keys, indexes and slices; return None if it is not a path."""
     steps: list[str | int | slice] = []
     at = 0
     while at < len(path):
-        found = _STEP.match(path, at)
-        if found is None or (at == 0 and (found["name"] is None or path[0] == ".")):
+        match = _STEP.match(path, at)
+        if match is None or (at == 0 and (match["name"] is None or path[0] == ".")):
             return None
-        steps.append(_step_of(found))
-        at = found.end()
+        steps.append(_step_of(match))
+        at = match.end()
     return tuple(steps) or None
 
 
-def follow(value: Any, steps: tuple[str | int | slice, ...]) -> Any:
-    """What the steps of a path lead to; `MISSING` if they lead nowhere."""
+def follow_path(value: Any, steps: tuple[str | int | slice, ...]) -> Any:
+    """Return the value at the steps of a path; `MISSING` if there is none."""
     for step in steps:
         if isinstance(value, dict):
             value = cast(dict[Any, Any], value).get(step, MISSING) if isinstance(step, str) else MISSING
@@ -112,16 +112,16 @@ def follow(value: Any, steps: tuple[str | int | slice, ...]) -> Any:
     return value
 
 
-def _step_of(found: re.Match[str]) -> str | int | slice:
-    if found["index"] is not None:
-        return int(found["index"])
-    if found["stop"] is not None:
-        return slice(_bound(found["start"]), _bound(found["stop"]))
-    return found["name"] or found["double"] or found["single"] or ""
+def _step_of(match: re.Match[str]) -> str | int | slice:
+    if match["index"] is not None:
+        return int(match["index"])
+    if match["stop"] is not None:
+        return slice(_bound(match["start"]), _bound(match["stop"]))
+    return match["name"] or match["double"] or match["single"] or ""
 
 
 def _in_list(items: list[Any], step: str | int | slice) -> Any:
-    """A number after a dot counts as an index too."""
+    """Return an item or slice of a list. Digits after a dot are an index too."""
     if isinstance(step, slice):
         return items[step]
     if isinstance(step, str):
@@ -140,33 +140,35 @@ def _as_items(value: Any) -> list[Any]:
 
 
 def _pointer_parts(pointer: str) -> list[str]:
-    from jsonpointer import JsonPointer, JsonPointerException  # not above: projects without YAML get this far
+    # Imported here, because projects without the extra `states` use this module too.
+    from jsonpointer import JsonPointer, JsonPointerException
 
     try:
         return JsonPointer(pointer).parts
     except JsonPointerException as error:
         raise RoutingError(
-            f"{pointer[:_SHOWN]!r} is no JSON pointer: {error}."
+            f"{pointer[:_SHOWN]!r} is not a JSON pointer: {error}."
             f" Write /data/items, with ~1 for a slash in a key and ~0 for ~."
         ) from None
 
 
-def _unwrapped(value: Any) -> Any:
-    """What a text that is JSON holds, if that is a map or a list; other values as they are."""
+def _parse_json_text(value: Any) -> Any:
+    """Parse a text that holds a JSON map or list; return other values unchanged."""
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
-    held = parse_result(value)
-    return cast(Any, held) if isinstance(held, dict | list) else value
+    parsed = parse_result(value)
+    return cast(Any, parsed) if isinstance(parsed, dict | list) else value
 
 
-def _lost(pointer: str, done: list[str], part: str, value: Any) -> str:
-    way = "/" + "/".join(done) if done else "the beginning"
-    hint = _near(part, cast(dict[str, Any], value)) if isinstance(value, dict) else f"There is {_described(value)}."
-    return f"The pointer {pointer[:_SHOWN]!r} leads nowhere: at {way} there is no {part!r}. {hint}"
+def _describe_failure(pointer: str, done: list[str], part: str, value: Any) -> str:
+    prefix = "/" + "/".join(done) if done else "the beginning"
+    is_map = isinstance(value, dict)
+    hint = _suggest_key(part, cast(dict[str, Any], value)) if is_map else f"There is {_described(value)}."
+    return f"The pointer {pointer[:_SHOWN]!r} does not exist: at {prefix} there is no {part!r}. {hint}"
 
 
-def _near(name: str, found: dict[str, Any]) -> str:
-    return suggestion(name, list(found)[:_NAMES_SHOWN], noun="Keys")
+def _suggest_key(name: str, fields: dict[str, Any]) -> str:
+    return suggestion(name, list(fields)[:_NAMES_SHOWN], noun="Keys")
 
 
 def _described(value: Any) -> str:

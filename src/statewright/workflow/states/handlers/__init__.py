@@ -1,4 +1,4 @@
-"""What does the work of a state: a script, an assistant, a tool, or a node of a kind of its own."""
+"""Handlers, which run states: assistants, tools and scripts. Custom nodes implement the same protocol."""
 
 from statewright.workflow.states.handlers.call import Call, Outcome, StateHandler
 

@@ -1,7 +1,7 @@
-"""Assistants: states whose work is done by a chat model.
+"""Assistants: states that call a chat model.
 
-Without tools the model is asked here. With tools a conversation follows, which is a graph of its own: see
-`conversation.py`.
+Without tools the model is called here. With tools the state runs a conversation, which is a graph of its own: see
+`conversation`.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from statewright.graph import RetryPolicy
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest, ModelResponse, ToolSpec
 from statewright.workflow.states.expressions.output import ParsedOutput
-from statewright.workflow.states.handlers.assistant_tools import OfferedOnce, OfferedTools
-from statewright.workflow.states.handlers.call import Call, Outcome, told_to_do
-from statewright.workflow.states.handlers.conversation import Conversation, converse
+from statewright.workflow.states.handlers.assistant_tools import AssistantTools, LazyToolSet
+from statewright.workflow.states.handlers.call import Call, Outcome, format_task
+from statewright.workflow.states.handlers.conversation import AssistantConversation, run_conversation
 from statewright.workflow.states.handlers.scripted import ScriptModel
-from statewright.workflow.states.handlers.summaries import Memory
+from statewright.workflow.states.handlers.summaries import HistorySummarizer
 from statewright.workflow.states.language.model import Assistant
-from statewright.workflow.states.language.output_schema import AnswerForm
+from statewright.workflow.states.language.output_schema import OutputSchema
 
 REPEATS = 2
-"""How often a model is asked again for an answer in the form that was asked for."""
+"""The maximum number of corrections of an answer that does not match the output schema."""
 
 
-class AssistantState:
-    """Asks the model of an assistant."""
+class AssistantStateHandler:
+    """Calls the model of an assistant."""
 
     def __init__(
         self,
         assistant: Assistant,
         model: ChatModel,
-        memory: Memory,
-        form: AnswerForm | None,
-        tools: OfferedTools | None = None,
+        memory: HistorySummarizer,
+        form: OutputSchema | None,
+        tools: AssistantTools | None = None,
         retries: RetryPolicy | None = None,
     ) -> None:
         self._assistant = assistant
@@ -43,32 +43,32 @@ class AssistantState:
         self._memory = memory
         self._form = form
         self._tools = tools
-        """None for an assistant that has none, and for one that answers from a script."""
+        """None for an assistant without tools, and for a scripted one."""
         self._retries = retries
-        self.tries_again_itself = tools is not None
-        """Whether the steps of its conversation are tried again one by one, and the state is not as a whole."""
+        self.retries_internally = tools is not None
+        """True if the steps of its conversation are retried one by one, instead of the whole state."""
 
     async def perform(self, call: Call) -> Outcome:
         if self._tools is not None:
             return await self._in_conversation(self._tools, call)
         system = await self._system(call)
-        history, summary = await self._memory.fitting(call)
-        said: list[Message] = []
-        asked = 0
+        history, summary = await self._memory.fit_history(call)
+        exchange: list[Message] = []
+        answers = 0
         while True:
-            asked += 1
-            request = self._request(call, system, [*history, Message(told_to_do(call)), *said])
-            if isinstance(self._model, ScriptModel):  # nobody is asked, so nothing is noted or counted
+            answers += 1
+            request = self._request(call, system, [*history, Message(format_task(call)), *exchange])
+            if isinstance(self._model, ScriptModel):  # a script is neither traced nor charged to the budget
                 response = await self._model.complete(request)
             else:
-                response = await ask(self._model, request, call.runtime, name=call.state.id, position=asked)
+                response = await ask(self._model, request, call.runtime, name=call.state.id, position=answers)
             answer = ParsedOutput(response.text)
-            told = self._correction(call, answer, asked)
-            if told is None:
-                return Outcome(response.text, summary, asked, answer)
-            said += [response.message, told]
+            correction = self._correction(call, answer, answers)
+            if correction is None:
+                return Outcome(response.text, summary, answers, answer)
+            exchange += [response.message, correction]
 
-    async def _in_conversation(self, tools: OfferedTools, call: Call) -> Outcome:
+    async def _in_conversation(self, tools: AssistantTools, call: Call) -> Outcome:
         system = await self._system(call)
         answers: list[ParsedOutput] = []
 
@@ -76,38 +76,38 @@ class AssistantState:
             answers.append(ParsedOutput(response.text))
             return self._correction(call, answers[-1], asked)
 
-        conversation = Conversation(
+        conversation = AssistantConversation(
             call=call,
             model=self._model,
             memory=self._memory,
-            tools=OfferedOnce(tools, call.scope),
+            tools=LazyToolSet(tools, call.scope),
             request=lambda messages, specs: self._request(call, system, messages, specs),
             correction=correct,
         )
-        outcome = await converse(conversation, self._retries)
-        # After a crash the last answer comes from a checkpoint, and was checked by another process.
+        outcome = await run_conversation(conversation, self._retries)
+        # After a crash the last answer comes from a checkpoint: another process checked it.
         outcome.parsed = next((answer for answer in reversed(answers) if answer.output == outcome.output), None)
         return outcome
 
-    def _correction(self, call: Call, answer: ParsedOutput, asked: int) -> Message | None:
-        """What the model is told about an answer in the wrong form; None if there is nothing to tell.
+    def _correction(self, call: Call, answer: ParsedOutput, attempts: int) -> Message | None:
+        """Return a correction for an answer that does not match the output schema; None if it does.
 
-        Raises ModelAnswerInvalid once it was told so often enough.
+        Raises ModelAnswerInvalid after the maximum number of corrections.
         """
-        wrong = self._form.fault(answer) if self._form is not None else None
-        if wrong is None:
+        fault = self._form.find_fault(answer) if self._form is not None else None
+        if fault is None:
             return None
-        if asked > REPEATS:
+        if attempts > REPEATS:
             raise ModelAnswerInvalid(
-                f"State {call.state.id!r} asks for an answer in the form of its output_schema. After {asked} attempts "
-                f"the model's answer does not have it: {wrong}."
+                f"State {call.state.id!r} requires answers that match its output_schema. After {attempts} attempts "
+                f"the model's answer does not: {fault}. Simplify the schema, or use another model."
             )
         return Message(
-            f"Your answer does not have the form that was asked for: {wrong}. Answer again, with nothing but the JSON."
+            f"Your answer does not have the required form: {fault}. Answer again, with nothing but the JSON."
         )
 
     async def _system(self, call: Call) -> str:
-        """Return the system prompt, with the instruction about the output schema."""
+        """Return the system prompt with the instruction about the output schema."""
         system = self._assistant.system_prompt or ""
         if self._form is None:
             return system

@@ -1,4 +1,4 @@
-"""The tools of an assistant as its model is offered them: with credentials, and answers that are not too long."""
+"""The tools of an assistant, with credentials, and with results truncated to a maximum length."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from statewright.workflow.states.tools import Integrations, ToolRegistry
 CHARACTERS_A_TOKEN: Final = 4
 
 
-class WithCredentials:
-    """A tool that is given the values of an integration, as they are when it is called."""
+class CredentialedTool:
+    """A tool that receives the current credentials of an integration with each call."""
 
     def __init__(self, tool: Tool, alias: str | None, integrations: Integrations) -> None:
         self.name = tool.name
@@ -32,12 +32,12 @@ class WithCredentials:
         self._integrations = integrations
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
-        given = replace(context, credentials=self._integrations.credentials(self._alias))
-        return await call_tool(self._tool, arguments, context=given)
+        tool_context = replace(context, credentials=self._integrations.credentials(self._alias))
+        return await call_tool(self._tool, arguments, context=tool_context)
 
 
-class Offered:
-    """The tools for one execution of a state. Raises ToolError for two of one name."""
+class ToolSet:
+    """The tools for one execution of a state. Raises ToolError for a duplicate name."""
 
     def __init__(self, tools: Sequence[Tool], longest: int, longest_by_name: Mapping[str, int | None]) -> None:
         self.by_name: dict[str, Tool] = {}
@@ -49,21 +49,21 @@ class Offered:
 
     @cached_property
     def specs(self) -> list[ToolSpec]:
-        """What the model is told of them."""
+        """The descriptions for the model."""
         return [_spec(tool) for tool in self.by_name.values()]
 
-    def shortened(self, answer: Message) -> Message:
-        """The answer of a tool with no more tokens than it may have, and a last line that says so."""
+    def truncate_result(self, answer: Message) -> Message:
+        """Truncate the answer of a tool to its token limit, and mark the cut in a last line."""
         own = self._longest_by_name.get(answer.name or "")
-        most = min(self._longest, own or self._longest) * CHARACTERS_A_TOKEN
+        limit = min(self._longest, own or self._longest) * CHARACTERS_A_TOKEN
         text = answer.text
-        if len(text) <= most:
+        if len(text) <= limit:
             return answer
-        return replace(answer, content=f"{text[:most]}\n[Cut off after {most} of {len(text)} characters.]")
+        return replace(answer, content=f"{text[:limit]}\n[Cut off after {limit} of {len(text)} characters.]")
 
 
-class OfferedTools:
-    """All that one assistant may call. What is nowhere is not offered; `check` warns of it."""
+class AssistantTools:
+    """All tools of an assistant. Unknown tools are left out; `check` warns about them."""
 
     def __init__(
         self, assistant: Assistant, registry: ToolRegistry, integrations: Integrations, servers: McpServers
@@ -78,37 +78,39 @@ class OfferedTools:
     def __bool__(self) -> bool:
         return bool(self._aliases or self._described)
 
-    async def offered(self, scope: Mapping[str, Any]) -> Offered:
-        """The tools as they are now, for a state that sees `scope`.
+    async def load(self, scope: Mapping[str, Any]) -> ToolSet:
+        """Return the current tools for a state with the given `scope`.
 
         Raises ToolError for a server or a module that cannot be used.
         """
         tools: list[Tool] = [
-            WithCredentials(self._registry.get(name), alias, self._integrations)
+            CredentialedTool(self._registry.get(name), alias, self._integrations)
             for name, alias in self._aliases.items()
         ]
         longest: dict[str, int | None] = {}
         for server in self._described:
-            found = await self._servers.tools(server, scope)
-            tools += found
-            longest |= dict.fromkeys((tool.name for tool in found), server.settings.get("tools_tokens_size_limit"))
-        return Offered(tools, self._longest, longest)
+            server_tools = await self._servers.tools(server, scope)
+            tools += server_tools
+            longest |= dict.fromkeys(
+                (tool.name for tool in server_tools), server.settings.get("tools_tokens_size_limit")
+            )
+        return ToolSet(tools, self._longest, longest)
 
 
-class OfferedOnce:
-    """The tools of one execution of a state, found out when they are first wanted."""
+class LazyToolSet:
+    """The tools of one execution of a state, loaded on first use."""
 
-    def __init__(self, tools: OfferedTools, scope: Mapping[str, Any]) -> None:
+    def __init__(self, tools: AssistantTools, scope: Mapping[str, Any]) -> None:
         self._tools = tools
         self._scope = scope
-        self._found: Offered | None = None
+        self._found: ToolSet | None = None
         self._lock = asyncio.Lock()
 
-    async def found(self) -> Offered:
-        """The tools. Raises what `OfferedTools.offered` raises, and tries anew the next time."""
+    async def load(self) -> ToolSet:
+        """Return the tools. Raises what `AssistantTools.load` raises, and tries again on the next call."""
         async with self._lock:
             if self._found is None:
-                self._found = await self._tools.offered(self._scope)
+                self._found = await self._tools.load(self._scope)
             return self._found
 
 

@@ -1,4 +1,4 @@
-"""One execution of a state, as whoever does its work sees it."""
+"""The protocol of handlers: one execution of a state, and its outcome."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from statewright.workflow.states.templates.template import Report
 
 @dataclass(slots=True)
 class Call:
-    """What is given to a performer. Nothing of it may be changed."""
+    """One execution of a state, as its handler sees it. It must not be modified."""
 
     state: State
     prompt: str
-    """The task, with its templates filled in."""
+    """The rendered task."""
     context: Mapping[str, Any]
-    """The context store of the branch, with the fields of its item."""
+    """The context store of the branch, including the fields of its item."""
     scope: Mapping[str, Any]
-    """What templates see: the context, and `task`."""
+    """The names that templates see: the context and `task`."""
     history: Sequence[Message]
     item: Any
-    """That of the branch; None outside iterations, where `has_item` is false."""
+    """The item of the branch; None outside iterations, where `has_item` is false."""
     has_item: bool
     number: int
-    """How often the state was called in this run before; items of one iteration count on."""
+    """The number of earlier calls of the state in this run; the items of one iteration are numbered consecutively."""
     lineage: Lineage
     """All visits of the run so far, and its input."""
     runtime: Runtime[Any]
@@ -40,42 +40,42 @@ class Call:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of it."""
+    """The outcome of a call."""
 
     output: Any
-    """Text, or a value of JSON."""
+    """Text, or a JSON value."""
     summary: str | None = None
-    """What the history was summarised to before."""
+    """The summary that replaced the history before the call."""
     calls: int = 1
-    """How often a model was asked."""
+    """The number of model calls."""
     parsed: ParsedOutput | None = None
-    """The output with its value, if that was parsed to check the answer."""
+    """The output with its value, if it was parsed to check the answer."""
 
 
 class StateHandler(Protocol):
-    """Does the work of a state."""
+    """Runs a state."""
 
     async def perform(self, call: Call) -> Outcome:
-        """Do it. Raises what makes the state fail; the retry policy of the state decides what is tried again."""
+        """Run the state. Any exception makes it fail; the retry policy of the state decides about another attempt."""
         ...
 
 
 NO_TASK: Final = "-"
-"""What a model is told where there is no task: providers refuse empty messages."""
+"""Sent to a model if there is no task: providers reject empty messages."""
 
 
-def told_to_do(call: Call) -> str:
-    """What a model is told to do: the task, and the item of its branch."""
+def format_task(call: Call) -> str:
+    """Return the user message for a model: the task, and the item of its branch."""
     task = call.prompt or NO_TASK
     return f"{task}\n\nCurrent task: {as_text(call.item)}" if call.has_item else task
 
 
-# -- Events for placeholders that are left unchanged because a name in them is undefined.
+# -- undefined placeholders
 
 logger = logging.getLogger("statewright")
 
 
-def unresolved_reporter(runtime: Runtime[Any], state_id: str) -> Report:
+def make_unresolved_reporter(runtime: Runtime[Any], state_id: str) -> Report:
     """Return a callback that emits a custom stream event and logs a warning."""
 
     def report(placeholder: str) -> None:

@@ -1,10 +1,10 @@
-"""An assistant with tools at work: its model is asked, tools are called, and the model is asked again.
+"""The conversation of an assistant with tools: its model calls tools until it answers.
 
     remember -> model -> tools (each call a task of its own) -> model ... until it answers
 
-It is a graph that the node of the state calls, so each arrow is a superstep that is saved: after a crash, tools that
-have answered are not called again. What the state knows anyway, as the history of its branch, comes with the call and
-is not saved here once more.
+It is a graph that the node of the state calls, so each arrow is a saved superstep: after a crash, finished tool calls
+are not repeated. Data that the state has anyway, such as the history of its branch, is passed along and not saved
+again.
 """
 
 from __future__ import annotations
@@ -22,44 +22,44 @@ from statewright.graph import END, START, Command, RetryPolicy, Runtime, Send
 from statewright.messages import Message, ToolCall
 from statewright.models import ChatModel, ModelRequest, ModelResponse, ToolSpec
 from statewright.runtime import CompiledGraph, StateGraph
-from statewright.workflow.states.handlers.assistant_tools import OfferedOnce
-from statewright.workflow.states.handlers.call import Call, Outcome, told_to_do
-from statewright.workflow.states.handlers.summaries import Memory
+from statewright.workflow.states.handlers.assistant_tools import LazyToolSet
+from statewright.workflow.states.handlers.call import Call, Outcome, format_task
+from statewright.workflow.states.handlers.summaries import HistorySummarizer
 
 MOST_ROUNDS: Final = 25
-"""How often a model may ask for tools before it has to answer."""
+"""The maximum number of rounds of tool calls before the model has to answer."""
 KEY: Final = "conversation"
-"""Tells the call of the graph from others that a tool may make."""
+"""Distinguishes this subgraph call from those that a tool may make."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
-    """What one conversation is about. It comes with the call; the graph keeps only what is said."""
+class AssistantConversation:
+    """Inputs of one conversation. They are passed with the call; the graph stores the messages only."""
 
     call: Call
     model: ChatModel
-    memory: Memory
-    tools: OfferedOnce
+    memory: HistorySummarizer
+    tools: LazyToolSet
     request: Callable[[Sequence[Message], Sequence[ToolSpec]], ModelRequest]
-    """What the model is asked, from what was said before and with which tools."""
+    """Builds the request to the model from the messages so far and the tools."""
     correction: Callable[[ModelResponse, int], Message | None]
-    """What the model is told about an answer that will not do, by how often it has answered; None if it will."""
+    """Returns a correction for an invalid answer, given the number of answers so far; None for a valid one."""
 
 
-class Said(TypedDict, total=False):
+class ConversationState(TypedDict, total=False):
     """The state of the graph."""
 
     messages: Annotated[list[Message], add_messages]
     summary: str
-    """What the history was summed up to, if it had to be."""
+    """The summary of the history, if it was too long."""
     rounds: int
-    """How often the model has asked for tools."""
+    """The number of rounds of tool calls."""
     answers: int
-    """How often it has answered."""
+    """The number of answers."""
 
 
-async def converse(conversation: Conversation, retries: RetryPolicy | None) -> Outcome:
-    """What comes of a conversation. Steps that fail are tried again as `retries` says, and nothing else is."""
+async def run_conversation(conversation: AssistantConversation, retries: RetryPolicy | None) -> Outcome:
+    """Run a conversation and return its outcome. Failed steps are retried one by one according to `retries`."""
     token = _current.set(conversation)
     try:
         end: Any = await conversation_graph(retries).ainvoke({"rounds": 0}, call_key=KEY)
@@ -70,8 +70,8 @@ async def converse(conversation: Conversation, retries: RetryPolicy | None) -> O
 
 @lru_cache(maxsize=64)
 def conversation_graph(retries: RetryPolicy | None) -> CompiledGraph:
-    """The graph, compiled once for all that are tried again alike."""
-    graph = StateGraph(Said)
+    """Return the graph, which is compiled once per retry policy."""
+    graph = StateGraph(ConversationState)
     graph.add_node("remember", _remember, retry_policy=retries)
     graph.add_node("model", _model, retry_policy=retries, destinations=["model", "tools", END])
     graph.add_node("tools", _tools)
@@ -88,46 +88,46 @@ def _first(state: Mapping[str, Any]) -> str:
 
 async def _remember(state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any]:
     conversation = _current.get()
-    return {"summary": await conversation.memory.summary(conversation.call, runtime)}
+    return {"summary": await conversation.memory.summarize(conversation.call, runtime)}
 
 
 async def _model(state: Mapping[str, Any], runtime: Runtime[Any]) -> Command[Any]:
-    """Ask the model, and go on to the tools that it wants, to another try, or to the end."""
+    """Call the model, and continue with its tool calls, a correction, or the end."""
     conversation = _current.get()
-    call, tools = conversation.call, await conversation.tools.found()
-    history = conversation.memory.shortened(call.history, state.get("summary"))
-    said = [*history, Message(told_to_do(call)), *state.get("messages", ())]
-    response = await ask(conversation.model, conversation.request(said, tools.specs), runtime, name=call.state.id)
-    asked = response.message.tool_calls
-    if asked:
-        update = {"messages": [response.message], "rounds": _counted(state["rounds"], call)}
-        return Command(update=update, goto=[Send("tools", one) for one in asked])
+    call, tools = conversation.call, await conversation.tools.load()
+    history = conversation.memory.replace_history(call.history, state.get("summary"))
+    messages = [*history, Message(format_task(call)), *state.get("messages", ())]
+    response = await ask(conversation.model, conversation.request(messages, tools.specs), runtime, name=call.state.id)
+    tool_calls = response.message.tool_calls
+    if tool_calls:
+        update = {"messages": [response.message], "rounds": _count_round(state["rounds"], call)}
+        return Command(update=update, goto=[Send("tools", tool_call) for tool_call in tool_calls])
     answers = state.get("answers", 0) + 1
-    told = conversation.correction(response, answers)
-    if told is None:
+    correction = conversation.correction(response, answers)
+    if correction is None:
         return Command(update={"messages": [response.message], "answers": answers}, goto=END)
-    return Command(update={"messages": [response.message, told], "answers": answers}, goto="model")
+    return Command(update={"messages": [response.message, correction], "answers": answers}, goto="model")
 
 
-def _counted(rounds: int, call: Call) -> int:
+def _count_round(rounds: int, call: Call) -> int:
     if rounds + 1 >= MOST_ROUNDS:
         raise ModelAnswerInvalid(
-            f"The model of state {call.state.id!r} has asked for tools {MOST_ROUNDS} times and has given no answer. "
-            f"Tell it when to stop, or split the task."
+            f"The model of state {call.state.id!r} has called tools {MOST_ROUNDS} times without an answer. "
+            f"Tell it in the system prompt when to stop, or split the task."
         )
     return rounds + 1
 
 
-async def _tools(asked: ToolCall, runtime: Runtime[Any]) -> dict[str, Any]:
-    """Make one call. Whatever comes of it becomes a message for the model."""
-    tools = await _current.get().tools.found()
+async def _tools(tool_call: ToolCall, runtime: Runtime[Any]) -> dict[str, Any]:
+    """Make one tool call. Its result or error becomes a message for the model."""
+    tools = await _current.get().tools.load()
     context = ToolContext(
         stream_writer=runtime.stream_writer,
         idempotency_key=runtime.idempotency_key,
-        tool_call_id=asked.id,
+        tool_call_id=tool_call.id,
         runtime=runtime,
     )
-    return {"messages": [tools.shortened(await answer_call(asked, tools.by_name, context))]}
+    return {"messages": [tools.truncate_result(await answer_call(tool_call, tools.by_name, context))]}
 
 
-_current: Final[ContextVar[Conversation]] = ContextVar("statewright_conversation")
+_current: Final[ContextVar[AssistantConversation]] = ContextVar("statewright_conversation")

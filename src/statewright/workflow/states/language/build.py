@@ -1,4 +1,4 @@
-"""The model of a workflow, made from parts in which nothing is wrong."""
+"""Construction of the model of a workflow from the parsed maps of a valid file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from statewright.workflow.states.expressions import Expression
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
 from statewright.workflow.states.language.grammar import WORKFLOW, WRAPPER
-from statewright.workflow.states.language.map_schema import Part
+from statewright.workflow.states.language.map_schema import ParsedMap
 from statewright.workflow.states.language.model import (
     Assistant,
     AssistantTool,
@@ -25,7 +25,7 @@ from statewright.workflow.states.language.model import (
     Tool,
 )
 from statewright.workflow.states.language.transitions import parts_in
-from statewright.workflow.states.language.yaml.nodes import Document, Path, YamlNode, shortened
+from statewright.workflow.states.language.yaml.nodes import Document, Path, YamlNode, shorten
 
 _NO_SUPERVISOR: Final = (
     "Write 'mode: Sequential', and the way as 'states': each names an assistant in assistant_id and what follows in "
@@ -36,47 +36,47 @@ _NO_SUPERVISOR: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """The parts of a file."""
+class WorkflowParts:
+    """The workflow of a file, and its metadata."""
 
-    workflow: Part
+    workflow: ParsedMap
     about: dict[str, Any]
-    """What is said about the workflow: name, slug and so on; what is said outside wins."""
+    """Metadata of the workflow: name, slug and so on; the wrapper takes precedence."""
 
 
-def read_shape(document: Document, findings: Diagnostics) -> Shape | None:
-    """The form phase of a whole file. None if there is no workflow in it to be looked at any further."""
+def read_workflow_parts(document: Document, diagnostics: Diagnostics) -> WorkflowParts | None:
+    """Check the structure of a file. Return None if there is no workflow to check further."""
     root = document.root
     if root is None or root.broken or root.content is None:
         return None
     if not isinstance(root.content, dict):
-        what = "a list" if isinstance(root.content, list) else f"the text {shortened(root.source)!r}"
-        message = f"The file holds {what}. A workflow is a map with the key 'states'."
-        findings.error(Phase.FORM, (), root.at, message, "Write 'states:' with a list of states.")
+        what = "a list" if isinstance(root.content, list) else f"the text {shorten(root.source)!r}"
+        message = f"The file contains {what}. A workflow is a map with the key 'states'."
+        diagnostics.error(Phase.FORM, (), root.at, message, "Write 'states:' with a list of states.")
         return None
-    return None if _is_autonomous(root.content, findings) else _read_map(root, root.content, findings)
+    return None if _is_autonomous(root.content, diagnostics) else _read_map(root, root.content, diagnostics)
 
 
-def _is_autonomous(content: dict[str, YamlNode], findings: Diagnostics, path: Path = ()) -> bool:
-    """Whether a supervisor chooses the way, which is reported."""
+def _is_autonomous(content: dict[str, YamlNode], diagnostics: Diagnostics, path: Path = ()) -> bool:
+    """Report a workflow in the mode Autonomous, and return whether it is one."""
     mode, inner = content.get("mode"), content.get("execution_config")
     if mode is not None and isinstance(mode.content, str) and mode.content.lower() == "autonomous":
-        message = "In the mode Autonomous a supervisor chooses what follows. It is deprecated and not supported."
-        findings.error(Phase.FORM, (*path, "mode"), mode.at, message, _NO_SUPERVISOR)
+        message = "In the mode Autonomous a supervisor chooses the next assistant. It is deprecated and not supported."
+        diagnostics.error(Phase.FORM, (*path, "mode"), mode.at, message, _NO_SUPERVISOR)
         return True
     if path or inner is None or not isinstance(inner.content, dict):
         return False
-    return _is_autonomous(inner.content, findings, ("execution_config",))
+    return _is_autonomous(inner.content, diagnostics, ("execution_config",))
 
 
-def _read_map(root: YamlNode, content: dict[str, YamlNode], findings: Diagnostics) -> Shape | None:
+def _read_map(root: YamlNode, content: dict[str, YamlNode], diagnostics: Diagnostics) -> WorkflowParts | None:
     inner = content.get("execution_config")
     if inner is None or (inner.content is None and not inner.broken):
-        part: Part = WORKFLOW.read(root, (), findings)
-        return Shape(part, part.values)
-    outside: Part = WRAPPER.read(root, (), findings)
+        part: ParsedMap = WORKFLOW.read(root, (), diagnostics)
+        return WorkflowParts(part, part.values)
+    outside: ParsedMap = WRAPPER.read(root, (), diagnostics)
     workflow = outside.values.get("execution_config")
-    return Shape(workflow, {**workflow.values, **outside.values}) if workflow is not None else None
+    return WorkflowParts(workflow, {**workflow.values, **outside.values}) if workflow is not None else None
 
 
 # -- the definition
@@ -103,8 +103,8 @@ _LIMITS: Final = (
 Expressions = Mapping[Path, Expression]
 
 
-def build_definition(shape: Shape, expressions: Expressions) -> Definition:
-    """The whole workflow."""
+def build_definition(shape: WorkflowParts, expressions: Expressions) -> Definition:
+    """Build the model of a valid workflow."""
     workflow = shape.workflow
     return Definition(
         states=tuple(_state(part, expressions) for part in parts_in(workflow, "states")),
@@ -127,12 +127,12 @@ def _others(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in names}
 
 
-def _retry_rule(above: Part) -> RetryRule:
-    part: Part | None = above.values.get("retry_policy")
+def _retry_rule(above: ParsedMap) -> RetryRule:
+    part: ParsedMap | None = above.values.get("retry_policy")
     return RetryRule(**part.values) if part is not None else RetryRule()
 
 
-def _state(part: Part, expressions: Expressions) -> State:
+def _state(part: ParsedMap, expressions: Expressions) -> State:
     return State(
         next=_next(part.values["next"], expressions),
         retry_policy=_retry_rule(part),
@@ -141,10 +141,10 @@ def _state(part: Part, expressions: Expressions) -> State:
     )
 
 
-def _next(part: Part, expressions: Expressions) -> Next:
+def _next(part: ParsedMap, expressions: Expressions) -> Next:
     values = _others(part.values, "condition", "switch")
-    condition: Part | None = part.values.get("condition")
-    switch: Part | None = part.values.get("switch")
+    condition: ParsedMap | None = part.values.get("condition")
+    switch: ParsedMap | None = part.values.get("switch")
     if condition is not None or switch is not None:
         values.pop("state_id", None)
     return Next(
@@ -155,7 +155,7 @@ def _next(part: Part, expressions: Expressions) -> Next:
     )
 
 
-def _condition(part: Part, expressions: Expressions) -> Condition:
+def _condition(part: ParsedMap, expressions: Expressions) -> Condition:
     return Condition(
         expression=expressions[part.path_to("expression")],
         at=part.written.at,
@@ -163,7 +163,7 @@ def _condition(part: Part, expressions: Expressions) -> Condition:
     )
 
 
-def _switch(part: Part, expressions: Expressions) -> Switch:
+def _switch(part: ParsedMap, expressions: Expressions) -> Switch:
     cases = tuple(
         Case(expressions[case.path_to("condition")], case.values["state_id"], case.written.at)
         for case in parts_in(part, "cases")
@@ -171,7 +171,7 @@ def _switch(part: Part, expressions: Expressions) -> Switch:
     return Switch(cases, part.values["default"], part.written.at)
 
 
-def _assistant(part: Part) -> Assistant:
+def _assistant(part: ParsedMap) -> Assistant:
     return Assistant(
         tools=tuple(AssistantTool(at=tool.written.at, **tool.values) for tool in parts_in(part, "tools")),
         mcp_servers=tuple(map(_server, parts_in(part, "mcp_servers"))),
@@ -180,8 +180,8 @@ def _assistant(part: Part) -> Assistant:
     )
 
 
-def _tool(part: Part) -> Tool:
-    server: Part | None = part.values.get("mcp_server")
+def _tool(part: ParsedMap) -> Tool:
+    server: ParsedMap | None = part.values.get("mcp_server")
     pointer = part.values.get("tool_result_json_pointer") or None
     return Tool(
         mcp_server=_server(server) if server is not None else None,
@@ -191,8 +191,8 @@ def _tool(part: Part) -> Tool:
     )
 
 
-def _server(part: Part) -> McpServer:
-    config: Part | None = part.values.get("config")
+def _server(part: ParsedMap) -> McpServer:
+    config: ParsedMap | None = part.values.get("config")
     return McpServer(
         name=part.values["name"],
         enabled=part.values.get("enabled", True),
@@ -202,7 +202,7 @@ def _server(part: Part) -> McpServer:
     )
 
 
-def _custom_node(part: Part) -> CustomNode:
+def _custom_node(part: ParsedMap) -> CustomNode:
     return CustomNode(
         kind=part.values.get("custom_node_id", part.values["id"]),
         at=part.written.at,

@@ -1,6 +1,6 @@
-"""What is found while a workflow is read, sorted into the phases in which the language checks it.
+"""Problems and warnings found while a workflow file is checked.
 
-The order in which checks run is free: problems come out by phase, and within a phase in the order of the file.
+Checks may run in any order: the results are sorted by phase, and within a phase by position in the file.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from typing import Final, NamedTuple
 
 from statewright.errors import Problem, nearest
 from statewright.workflow.states.language.model import Mark
-from statewright.workflow.states.language.yaml.nodes import Path, path_text, shortened
+from statewright.workflow.states.language.yaml.nodes import Path, path_text, shorten
 
 LONGEST_NAME: Final = 60
-"""Characters; a longer name was not meant to be another one."""
+"""Maximum characters of a name for which a similar one is suggested."""
 MOST_COMPARISONS: Final = 5_000
-"""Of names in one file, to find what was meant. A file that is full of wrong names gets no more guesses."""
+"""Maximum comparisons of names per file. A file full of wrong names gets no further suggestions."""
 _LISTED: Final = 20
 
 
 class Phase(IntEnum):
-    """What is checked, in this order."""
+    """The phases of the checks, in order."""
 
     SYNTAX = 1
     FORM = 2
-    """Types, required keys, limits, keys that exclude each other."""
+    """Types, required keys, limits, mutually exclusive keys."""
     REFERENCES = 3
     """Ids of assistants, tools, nodes and states."""
     RULES = 4
     """Expressions, temperatures, MCP servers, chains of iteration."""
     GRAPH = 5
-    """How the states hang together."""
+    """Reachability of states."""
 
 
 class _Finding(NamedTuple):
@@ -43,8 +43,8 @@ class _Finding(NamedTuple):
     suggestion: str
 
 
-def _order(found: _Finding) -> tuple[Phase, Mark]:
-    return found.phase, found.at
+def _order(finding: _Finding) -> tuple[Phase, Mark]:
+    return finding.phase, finding.at
 
 
 def _folded(name: str) -> str:
@@ -61,36 +61,37 @@ class Diagnostics:
         self._comparisons_left = MOST_COMPARISONS
 
     def error(self, phase: Phase, path: Path, at: Mark, message: str, suggestion: str) -> None:
-        """Note what keeps the workflow from running."""
+        """Report a problem that prevents the workflow from running."""
         self._problems.append(_Finding(phase, at, path, message, suggestion))
 
     def warn(self, phase: Phase, path: Path, at: Mark, message: str, suggestion: str) -> None:
-        """Note what is accepted, and probably not what was meant."""
+        """Report something that is accepted, but probably a mistake."""
         self._warnings.append(_Finding(phase, at, path, message, suggestion))
 
     def add_syntax(self, problems: Sequence[Problem]) -> None:
-        """Note what was found when the text was read."""
-        for found in problems:
+        """Add the problems of the YAML parser."""
+        for problem in problems:
             self._problems.append(
-                _Finding(Phase.SYNTAX, Mark(found.line, found.column), (), found.message, found.suggestion)
+                _Finding(Phase.SYNTAX, Mark(problem.line, problem.column), (), problem.message, problem.suggestion)
             )
 
-    def name(self, path: Path, label: str) -> None:
-        """Call a part of the file by a label, such as `State 'draft'`, in all that is said about it."""
+    def set_label(self, path: Path, label: str) -> None:
+        """Label a part of the file, such as `State 'draft'`, in all messages about it."""
         self._labels[path] = label
 
     def near_miss(self, name: str, known: Collection[str]) -> str | None:
-        """The known name that was probably meant, if it can be told in a moment."""
+        """Return the known name that was probably meant; None if there is none, or if the search would take too
+        long."""
         if len(name) > LONGEST_NAME or len(known) > self._comparisons_left:
             return None
         self._comparisons_left -= len(known)
-        same = next((one for one in known if _folded(one) == _folded(name)), None)
-        return same or nearest(name, (one for one in known if len(one) <= LONGEST_NAME))
+        same = next((candidate for candidate in known if _folded(candidate) == _folded(name)), None)
+        return same or nearest(name, (candidate for candidate in known if len(candidate) <= LONGEST_NAME))
 
     def hint(self, name: str, known: Collection[str], *, noun: str) -> str:
-        """A sentence or two that help to find what `name` should have been."""
+        """Return a hint for an unknown name: a similar name, and the known ones."""
         guess = self.near_miss(name, known)
-        listed = ", ".join(shortened(one) for one in itertools.islice(known, _LISTED)) or "none"
+        listed = ", ".join(shorten(candidate) for candidate in itertools.islice(known, _LISTED)) or "none"
         more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
         return (f"Did you mean {guess!r}? " if guess else "") + f"{noun}: {listed}{more}."
 
@@ -106,8 +107,8 @@ class Diagnostics:
     def warnings(self) -> tuple[Problem, ...]:
         return tuple(map(self._problem, sorted(self._warnings, key=_order)))
 
-    def _problem(self, found: _Finding) -> Problem:
-        above = (found.path[:length] for length in range(len(found.path), 0, -1))
+    def _problem(self, finding: _Finding) -> Problem:
+        above = (finding.path[:length] for length in range(len(finding.path), 0, -1))
         label = next((self._labels[path] for path in above if path in self._labels), "")
-        said = found.message if label in found.message else f"{label}: {found.message}"
-        return Problem(path_text(found.path), found.at.line, found.at.column, said, found.suggestion)
+        message = finding.message if label in finding.message else f"{label}: {finding.message}"
+        return Problem(path_text(finding.path), finding.at.line, finding.at.column, message, finding.suggestion)

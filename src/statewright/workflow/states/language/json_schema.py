@@ -1,8 +1,8 @@
-"""The language as JSON Schema, for editors that check and complete workflow files.
+"""The JSON Schema of the language, for editors that validate and complete workflow files.
 
-Made from the tables by which files are read, so that both say the same, and from the rules about values that a schema
-can say too. Left to `check` is what a schema cannot say (ids that refer to each other, the grammar of expressions and
-templates, how states hang together) and what would need a guess, as the key that a misspelt one was meant to be.
+It is generated from the tables of the grammar, so that both agree, and from those rules about values that a schema can
+express. `check` covers the rest: references between ids, the grammar of expressions and templates, reachability, and
+suggestions for misspelt keys.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from statewright.workflow.states.language.grammar import (
     CASE,
     CONDITION,
     CUSTOM_NODE,
-    FORMS,
     MCP_CONFIG,
     MCP_SERVER,
     NEXT,
+    SCHEMAS,
     STATE,
     SWITCH,
     WORKFLOW,
@@ -34,9 +34,9 @@ _TEXT: Final = r"'(?:[^'\\]|\\[\s\S])*'" + "|" + r'"(?:[^"\\]|\\[\s\S])*"'
 _OPERATORS: Final = r"&(?!&)|\|(?!\|)|={1,2}(?!=)|!=(?!=)"
 _EXPRESSION: Final = {
     "maxLength": LENGTH_LIMIT,
-    # Quotes that are closed, and none of the operators of other languages outside of them: && || ! ===
+    # Closed quotes, and outside of them none of the operators of other languages: && || ! ===
     "pattern": rf"""^(?:{_TEXT}|{_OPERATORS}|[^'"&|=!#])*(?:#[\s\S]*)?$""",
-    # A comparison with one sign of equality: score = 5
+    # A comparison with a single equals sign: score = 5
     "not": {"pattern": r"^\s*[A-Za-z_][\w.]*\s*=(?!=)"},
 }
 _TARGET: Final = {"not": {"enum": list(RESERVED)}}
@@ -52,14 +52,14 @@ _LIMITS: Final[dict[tuple[str, str], dict[str, Any]]] = {
     (CASE.name, "state_id"): _TARGET,
     (SWITCH.name, "default"): _TARGET,
 }
-"""What is checked about values of keys after the form of a file was read."""
+"""Rules about values that are checked after the structure of a file."""
 
 
 def language_schema(node_kinds: Collection[str] = NODE_KINDS) -> dict[str, Any]:
-    """A JSON Schema (2020-12) of workflow files, with or without their wrapper.
+    """Return the JSON Schema (2020-12) of workflow files, with or without their wrapper.
 
-    `node_kinds` are the kinds of custom nodes that can be run. A key that the language does not have is not allowed,
-    though such a file runs and `check` only warns: it is a misspelt one more often than not.
+    `node_kinds` are the supported kinds of custom nodes. Unknown keys are not allowed, though `check` only warns about
+    them: most of them are misspelt.
     """
     extra = {CUSTOM_NODE.name: [_kind_rule(node_kinds)], MCP_SERVER.name: [_server_rule()]}
     return {
@@ -69,7 +69,7 @@ def language_schema(node_kinds: Collection[str] = NODE_KINDS) -> dict[str, Any]:
         "if": _given("execution_config"),
         "then": WRAPPER.schema(),
         "else": WORKFLOW.schema(),
-        "$defs": {form.name: _form_schema(form, extra.get(form.name, [])) for form in FORMS},
+        "$defs": {form.name: _form_schema(form, extra.get(form.name, [])) for form in SCHEMAS},
     }
 
 
@@ -89,7 +89,7 @@ def _form_schema(form: MapSchema, extra: list[dict[str, Any]]) -> dict[str, Any]
 
 
 def _kind_rule(node_kinds: Collection[str]) -> dict[str, Any]:
-    """A custom node is of a kind that can be run: that of its custom_node_id, or else of its id."""
+    """Return the rule that the kind of a custom node is supported: its custom_node_id, or else its id."""
     kinds = {"enum": list(node_kinds)}
     return {
         "if": _given("custom_node_id"),
@@ -99,11 +99,11 @@ def _kind_rule(node_kinds: Collection[str]) -> dict[str, Any]:
 
 
 def _server_rule() -> dict[str, Any]:
-    """An MCP server that is on says how it is started or reached."""
+    """Return the rule that an enabled MCP server has a command, a URL or a config id."""
     config = {"anyOf": [_given(name) for name in MCP_CONFIG.current]}
     word = {"type": "string", "minLength": 1}
-    ways: dict[str, Any] = {"enabled": {"const": False}, "config": config, "command": word, "mcp_config_id": word}
-    return {"anyOf": [{"required": [name], "properties": {name: value}} for name, value in ways.items()]}
+    options: dict[str, Any] = {"enabled": {"const": False}, "config": config, "command": word, "mcp_config_id": word}
+    return {"anyOf": [{"required": [name], "properties": {name: value}} for name, value in options.items()]}
 
 
 def _key_schema(form: MapSchema, key: Key) -> dict[str, Any]:
@@ -117,14 +117,14 @@ def _key_schema(form: MapSchema, key: Key) -> dict[str, Any]:
 
 
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same, or null, which is as good as not given."""
+    """Return a schema that also allows null, which counts as absent."""
     if isinstance(schema.get("type"), str):
         return {**schema, "type": [schema["type"], "null"]}
     return {"anyOf": [schema, {"type": "null"}]} if schema else {}
 
 
 def _described(form: MapSchema, key: Key) -> dict[str, Any]:
-    """What is said about a key; for a required one, its kind too."""
+    """Return the description of a key; for a required one, its type too."""
     if key.ignored:
         return {"description": f"Does nothing: {key.ignored}", "deprecated": True}
     if key.stands_for:
@@ -136,11 +136,11 @@ def _described(form: MapSchema, key: Key) -> dict[str, Any]:
 
 
 def _rules(form: MapSchema) -> list[dict[str, Any]]:
-    """What holds between the keys of a map."""
+    """Return the rules between the keys of a map."""
     rules: list[dict[str, Any]] = []
     if form.one_of:
         rules.append({"anyOf": [_given(name) for name in form.one_of]})
-    rules.extend({"not": _given(clash.first, clash.second)} for clash in form.clashes)
+    rules.extend({"not": _given(clash.first, clash.second)} for clash in form.exclusive)
     rules.extend({"if": _given(name), "then": _given(company)} for name, company in form.needs)
     rules.extend(
         {"not": _given(key.name, key.stands_for)} for key in form.keys if key.stands_for and not key.both_allowed
@@ -149,5 +149,5 @@ def _rules(form: MapSchema) -> list[dict[str, Any]]:
 
 
 def _given(*names: str) -> dict[str, Any]:
-    """A map in which all these keys are given: null counts as not given."""
+    """Return the schema of maps with all these keys. Null counts as absent."""
     return {"required": list(names), "properties": {name: {"not": {"type": "null"}} for name in names}}

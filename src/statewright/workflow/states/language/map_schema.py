@@ -1,7 +1,7 @@
-"""A form describes a map of the language as data: its keys, and which of them need or exclude each other.
+"""Schemas of the maps of the language: their keys, and which of them require or exclude each other.
 
-Reading by a form gives a `Part`: the values that are right, and the places of all. The same description becomes JSON
-Schema in `language`.
+Reading a map by its schema returns a `ParsedMap`: the valid values, and the positions of all of them. `json_schema`
+converts the same tables to JSON Schema.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, Final, cast
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
 from statewright.workflow.states.language.model import Mark
 from statewright.workflow.states.language.value_kinds import INVALID, Kind, Schema, refuse
-from statewright.workflow.states.language.yaml.nodes import Path, YamlNode, shortened
+from statewright.workflow.states.language.yaml.nodes import Path, YamlNode, shorten
 
 PRIVATE_PREFIX: Final = "meta_"
-"""Keys that begin so belong to a user interface."""
+"""Prefix of keys that belong to a user interface."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,48 +29,48 @@ class Key:
     doc: str
     required: bool = False
     default: Any = None
-    """What holds where the key is not given. For the reader: the model knows it too."""
+    """The default, for documentation; the model defines it too."""
     stands_for: str = ""
-    """The name of the key that is used today, for one that is deprecated."""
+    """For a deprecated key: its current name."""
     both_allowed: bool = False
-    """Of a deprecated key: whether it may stand beside its successor, which then wins."""
+    """For a deprecated key: True if it may be combined with its successor, which then wins."""
     ignored: str = ""
-    """Why the key does nothing, for one that is accepted all the same."""
+    """For a key that is accepted without effect: the reason."""
     also: tuple[str, ...] = ()
-    """What people write when they mean this key, though it does not look like it."""
+    """Other names that people write for this key."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExclusiveKeys:
-    """Two keys that cannot stand in one map."""
+    """Two keys that exclude each other."""
 
     first: str
     second: str
-    repair: str | Callable[[Part], str]
-    """What to do, or a function that says it for the part where it was found."""
+    repair: str | Callable[[ParsedMap], str]
+    """The advice, or a function that returns it for the map with both keys."""
 
 
 @dataclass(frozen=True)
 class MapSchema:
-    """The keys of a map, and what holds between them."""
+    """The keys of a map, and the rules between them."""
 
     name: str
-    """In JSON Schema."""
+    """Name of the definition in JSON Schema."""
     words: str
     """As in "must be ...": `a map with the keys ...`."""
     doc: str
     keys: tuple[Key, ...]
     one_of: tuple[str, ...] = ()
-    """At least one of these must be given."""
-    clashes: tuple[ExclusiveKeys, ...] = ()
+    """At least one of these keys is required."""
+    exclusive: tuple[ExclusiveKeys, ...] = ()
     needs: tuple[tuple[str, str], ...] = ()
-    """Pairs: the first key makes no sense without the second."""
+    """Pairs of keys: the first one requires the second."""
     noun: str = "This"
-    """What a message calls such a map."""
+    """How messages refer to such a map."""
     advice: str = ""
-    """What to write instead of something that is no map."""
-    misspelt: Callable[[Part, Diagnostics], Collection[str]] = field(default=lambda part, findings: ())
-    """Notes a spelling that is known to be wrong; the answer is the keys that need no other look."""
+    """Advice for a value that is not a map."""
+    misspelt: Callable[[ParsedMap, Diagnostics], Collection[str]] = field(default=lambda part, diagnostics: ())
+    """Reports known misspellings, and returns the keys that need no further checks."""
 
     @cached_property
     def by_name(self) -> Mapping[str, Key]:
@@ -78,29 +78,29 @@ class MapSchema:
 
     @cached_property
     def current(self) -> tuple[str, ...]:
-        """The names that an author should use."""
+        """The names of the keys that are neither deprecated nor ignored."""
         return tuple(key.name for key in self.keys if not key.stands_for and not key.ignored)
 
     @cached_property
     def by_habit(self) -> Mapping[str, str]:
-        """What people write, to the key that they mean."""
+        """Keys by the other names that people write for them."""
         return {habit: key.name for key in self.keys for habit in key.also}
 
-    def read(self, written: YamlNode, path: Path, findings: Diagnostics) -> Part | Any:
-        """The part that is written there, or INVALID if it is no map at all."""
-        if not isinstance(written.content, dict) or written.broken:
-            name = written.content if isinstance(written.content, str) and written.content else "the_state"
-            return refuse(self, written, path, findings, self.advice.replace("the_state", shortened(name)))
-        part = Part(self, path, written)
-        seen = self.misspelt(part, findings)
+    def read(self, node: YamlNode, path: Path, diagnostics: Diagnostics) -> ParsedMap | Any:
+        """Read a map; return INVALID if the value is not a map."""
+        if not isinstance(node.content, dict) or node.broken:
+            name = node.content if isinstance(node.content, str) and node.content else "the_state"
+            return refuse(self, node, path, diagnostics, self.advice.replace("the_state", shorten(name)))
+        part = ParsedMap(self, path, node)
+        seen = self.misspelt(part, diagnostics)
         part.names.update((name, name) for name in seen)
-        for name, child in written.content.items():
+        for name, child in node.content.items():
             if name not in seen and not name.startswith(PRIVATE_PREFIX):
-                _read_key(part, name, child, findings)
+                _read_key(part, name, child, diagnostics)
         if part.label != self.noun:
-            findings.name(path, part.label)
-        _check_presence(part, findings)
-        _check_company(part, findings)
+            diagnostics.set_label(path, part.label)
+        _check_presence(part, diagnostics)
+        _check_company(part, diagnostics)
         return part
 
     def schema(self) -> Schema:
@@ -108,32 +108,32 @@ class MapSchema:
 
 
 @dataclass(slots=True, eq=False)
-class Part:
-    """A map of a file, read by its form."""
+class ParsedMap:
+    """A map of a file, read by its schema."""
 
-    form: MapSchema
+    schema: MapSchema
     path: Path
     written: YamlNode
     values: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Of the keys that are given and right, by the names that are used today."""
+    """Valid values, by the current names of their keys."""
     names: dict[str, str] = field(default_factory=dict[str, str])
-    """Of every key that is given, right or wrong: the name under which it is written."""
+    """The written names of all present keys, valid or not, by their current names."""
 
     @property
     def content(self) -> dict[str, YamlNode]:
-        """What is written there, key by key."""
+        """The YAML nodes of the values, by written key."""
         return cast("dict[str, YamlNode]", self.written.content)
 
-    def given(self, name: str) -> bool:
+    def has_key(self, name: str) -> bool:
         return name in self.names
 
     def at(self, name: str) -> Mark:
-        """Where the value of a key stands; the map itself for one that is not given."""
+        """Return the position of the value of a key; of the map itself if the key is absent."""
         child = self.content.get(self.names.get(name, name))
         return child.at if child is not None else self.written.at
 
     def key_at(self, name: str) -> Mark:
-        """Where a key stands; the map itself for one that is not given."""
+        """Return the position of a key; of the map itself if the key is absent."""
         return self.written.key_marks.get(self.names.get(name, name), self.written.at)
 
     def path_to(self, name: str) -> Path:
@@ -141,146 +141,150 @@ class Part:
 
     @property
     def label(self) -> str:
-        """What a message calls this map: with its id, if it has one."""
-        identity = self.values.get("id", self.values.get("name"))
-        return f"{self.form.noun} {shortened(identity)!r}" if isinstance(identity, str) else self.form.noun
+        """How messages refer to this map: with its id, if it has one."""
+        name = self.values.get("id", self.values.get("name"))
+        return f"{self.schema.noun} {shorten(name)!r}" if isinstance(name, str) else self.schema.noun
 
     @property
     def subject(self) -> str:
         """The label as the subject of a sentence: `State 'plan'`, `This state`, `The condition`."""
-        named = self.label != self.form.noun or self.form.noun.startswith(("The ", "This", "'"))
-        return self.label if named else f"This {self.form.noun[:1].lower()}{self.form.noun[1:]}"
+        named = self.label != self.schema.noun or self.schema.noun.startswith(("The ", "This", "'"))
+        return self.label if named else f"This {self.schema.noun[:1].lower()}{self.schema.noun[1:]}"
 
 
-def _read_key(part: Part, name: str, child: YamlNode, findings: Diagnostics) -> None:
-    key = part.form.by_name.get(name)
+def _read_key(part: ParsedMap, name: str, child: YamlNode, diagnostics: Diagnostics) -> None:
+    key = part.schema.by_name.get(name)
     if key is None:
-        _note_unknown(part, name, findings)
+        _note_unknown(part, name, diagnostics)
     elif key.ignored:
         message = f"The key {name!r} does nothing here: {key.ignored}"
-        findings.warn(Phase.FORM, part.path_to(name), part.key_at(name), message, "Remove it.")
+        diagnostics.warn(Phase.FORM, part.path_to(name), part.key_at(name), message, "Remove it.")
     elif child.content is None and not child.broken:
-        return  # null is the same as not given
+        return  # null counts as absent
     elif not key.stands_for:
-        _take(part, key, key.name, child, findings)
-    elif _may_stand_for(part, key, findings):
-        _take(part, key, key.stands_for, child, findings)
+        _take(part, key, key.name, child, diagnostics)
+    elif _may_stand_for(part, key, diagnostics):
+        _take(part, key, key.stands_for, child, diagnostics)
 
 
-def _take(part: Part, key: Key, name: str, child: YamlNode, findings: Diagnostics) -> None:
-    """Read the value of a key, and keep it under the name that is used today."""
+def _take(part: ParsedMap, key: Key, name: str, child: YamlNode, diagnostics: Diagnostics) -> None:
+    """Read the value of a key, and store it under its current name."""
     part.names[name] = key.name
-    value = key.kind.read(child, (*part.path, key.name), findings)
+    value = key.kind.read(child, (*part.path, key.name), diagnostics)
     if value is not INVALID:
         part.values[name] = value
 
 
-def _may_stand_for(part: Part, key: Key, findings: Diagnostics) -> bool:
-    """Whether a deprecated key counts. It is worth a warning in any case, or an error beside its successor."""
+def _may_stand_for(part: ParsedMap, key: Key, diagnostics: Diagnostics) -> bool:
+    """Return whether a deprecated key is used. Report a warning in any case, or an error next to its successor."""
     successor = part.content.get(key.stands_for)
     where = part.path_to(key.name), part.key_at(key.name)
     advice = f"Write {key.stands_for!r} alone."
     if successor is None or successor.content is None:
-        findings.warn(Phase.FORM, *where, f"The key {key.name!r} is deprecated.", f"Write {key.stands_for!r}.")
+        diagnostics.warn(Phase.FORM, *where, f"The key {key.name!r} is deprecated.", f"Write {key.stands_for!r}.")
         return True
     message = f"The keys {key.name!r} and {key.stands_for!r} mean the same, and both are given."
     if key.both_allowed:
-        findings.warn(Phase.FORM, *where, f"{message} The second one counts.", advice)
+        diagnostics.warn(Phase.FORM, *where, f"{message} The second one counts.", advice)
     else:
-        findings.error(Phase.FORM, *where, message, advice)
+        diagnostics.error(Phase.FORM, *where, message, advice)
     return False
 
 
-def _note_unknown(part: Part, name: str, findings: Diagnostics) -> None:
-    """Warn of an unknown key, unless it was meant to be one whose absence is reported anyway."""
-    meant = _meant(part, name, findings)
+def _note_unknown(part: ParsedMap, name: str, diagnostics: Diagnostics) -> None:
+    """Warn about an unknown key, unless it probably is one whose absence is reported anyway."""
+    meant = _guess_key(part, name, diagnostics)
     if meant is not None and _is_missing(part, meant):
         return
-    below = next((key.name for key in part.form.keys if _holds(key, name)), None)
-    advice = f"Move it into {below!r}." if below else f"Keys: {', '.join(part.form.current)}."
+    below = next((key.name for key in part.schema.keys if _holds(key, name)), None)
+    advice = f"Move it into {below!r}." if below else f"Keys: {', '.join(part.schema.current)}."
     advice = _no_space(part, name) or (f"Did you mean {meant!r}?" if meant else advice)
-    message = f"{part.subject} has no key {shortened(name)!r}; it is ignored."
-    findings.warn(Phase.FORM, part.path_to(name), part.key_at(name), message, advice)
+    message = f"{part.subject} has no key {shorten(name)!r}; it is ignored."
+    diagnostics.warn(Phase.FORM, part.path_to(name), part.key_at(name), message, advice)
 
 
-def _no_space(part: Part, name: str) -> str:
-    """Return advice for a key in braces whose colon is not followed by a space, so that the value belongs to it."""
+def _no_space(part: ParsedMap, name: str) -> str:
+    """Return advice for a key in a flow map whose colon lacks a space, so that the value became part of the key."""
     key, colon, text = name.partition(":")
-    return f"Put a space after the colon: '{key}: {shortened(text)}'." if colon and key in part.form.by_name else ""
+    return f"Put a space after the colon: '{key}: {shorten(text)}'." if colon and key in part.schema.by_name else ""
 
 
 def _holds(key: Key, name: str) -> bool:
-    """Whether a key holds a map to which `name` belongs."""
+    """Return whether the value of a key is a map with the key `name`."""
     return isinstance(key.kind, MapSchema) and name in key.kind.current
 
 
-def _meant(part: Part, name: str, findings: Diagnostics) -> str | None:
+def _guess_key(part: ParsedMap, name: str, diagnostics: Diagnostics) -> str | None:
     before_colon = name.partition(":")[0]
-    if before_colon in part.form.by_name:
+    if before_colon in part.schema.by_name:
         return before_colon
-    return part.form.by_habit.get(name) or findings.near_miss(name, part.form.current)
+    return part.schema.by_habit.get(name) or diagnostics.near_miss(name, part.schema.current)
 
 
-def _is_given(part: Part, name: str) -> bool:
+def _is_given(part: ParsedMap, name: str) -> bool:
     child = part.content.get(name)
     return child is not None and (child.content is not None or child.broken)
 
 
-def _is_missing(part: Part, name: str) -> bool:
-    """Whether a key must be there and is not, or none of its group is."""
-    if name in part.form.one_of:
-        return not any(part.given(one) or _is_given(part, one) for one in part.form.one_of)
-    return part.form.by_name[name].required and not _is_given(part, name)
+def _is_missing(part: ParsedMap, name: str) -> bool:
+    """Return whether a required key, or each key of its required group, is absent."""
+    if name in part.schema.one_of:
+        return not any(part.has_key(other) or _is_given(part, other) for other in part.schema.one_of)
+    return part.schema.by_name[name].required and not _is_given(part, name)
 
 
-def _check_presence(part: Part, findings: Diagnostics) -> None:
-    for key in part.form.keys:
-        if key.required and _is_missing(part, key.name) and not _note_empty(part, [key.name], findings):
-            _note_missing(part, [key.name], f"Add {key.name!r}. {key.doc}", f"has no {key.name!r}", findings)
-    group = part.form.one_of
-    lonely = any(part.given(name) for name, company in part.form.needs if company in group)
-    if group and _is_missing(part, group[0]) and not lonely and not _note_empty(part, group, findings):
+def _check_presence(part: ParsedMap, diagnostics: Diagnostics) -> None:
+    for key in part.schema.keys:
+        if key.required and _is_missing(part, key.name) and not _note_empty(part, [key.name], diagnostics):
+            _note_missing(part, [key.name], f"Add {key.name!r}. {key.doc}", f"has no {key.name!r}", diagnostics)
+    group = part.schema.one_of
+    lonely = any(part.has_key(name) for name, company in part.schema.needs if company in group)
+    if group and _is_missing(part, group[0]) and not lonely and not _note_empty(part, group, diagnostics):
         choices = ", ".join(f"{name!r}" for name in group)
-        _note_missing(part, group, "Write one of them.", f"has none of the keys {choices}", findings)
+        _note_missing(part, group, "Write one of them.", f"has none of the keys {choices}", diagnostics)
 
 
-def _note_empty(part: Part, names: Sequence[str], findings: Diagnostics) -> bool:
-    """Note a key without a value, which is often written in the right place with its content indented too little."""
+def _note_empty(part: ParsedMap, names: Sequence[str], diagnostics: Diagnostics) -> bool:
+    """Report a key without a value, whose content is often indented too little."""
     name = next((name for name in names if name in part.content), None)
     if name is None:
         return False
-    key = part.form.by_name[name]
-    beside = [other for other in part.content if other not in part.form.by_name and _holds(key, other)]
+    key = part.schema.by_name[name]
+    beside = [other for other in part.content if other not in part.schema.by_name and _holds(key, other)]
     message = f"{part.subject} has {name!r} without a value."
     advice = f"Write it after the colon. {key.doc}"
     if beside:
-        listed = ", ".join(f"{shortened(other)!r}" for other in beside)
+        listed = ", ".join(f"{shorten(other)!r}" for other in beside)
         message = f"{message} Beside it, and not in it: {listed}."
         advice = f"Indent {listed} deeper than {name!r}."
-    findings.error(Phase.FORM, (*part.path, name), part.written.key_marks.get(name, part.written.at), message, advice)
+    diagnostics.error(
+        Phase.FORM, (*part.path, name), part.written.key_marks.get(name, part.written.at), message, advice
+    )
     return True
 
 
-def _note_missing(part: Part, names: Sequence[str], advice: str, said: str, findings: Diagnostics) -> None:
-    """Note that a key is missing, with what was written instead, or where it is written."""
-    others = ((name, _meant(part, name, findings)) for name in part.content if name not in part.form.by_name)
+def _note_missing(part: ParsedMap, names: Sequence[str], advice: str, said: str, diagnostics: Diagnostics) -> None:
+    """Report a missing key, with the key written instead of it, or where it is indented too deep."""
+    others = ((name, _guess_key(part, name, diagnostics)) for name in part.content if name not in part.schema.by_name)
     instead, meant = next(((name, meant) for name, meant in others if meant in names), (None, None))
     if instead is not None:
-        message = f"{part.subject} {said}. It has {shortened(instead)!r} instead."
+        message = f"{part.subject} {said}. It has {shorten(instead)!r} instead."
         advice = _no_space(part, instead) or f"Write it as {meant!r}."
-        findings.error(Phase.FORM, part.path, part.written.key_marks[instead], message, advice)
+        diagnostics.error(Phase.FORM, part.path, part.written.key_marks[instead], message, advice)
         return
     at = _written_too_deep(part, names[0])
     if at is not None:
         message = f"{part.subject} {said}: it is written here, as a part of what comes before."
-        findings.error(Phase.FORM, part.path, at, message, f"Indent {names[0]!r} as {next(iter(part.content))!r} is.")
+        diagnostics.error(
+            Phase.FORM, part.path, at, message, f"Indent {names[0]!r} as {next(iter(part.content))!r} is."
+        )
         return
-    findings.error(Phase.FORM, part.path, part.written.at, f"{part.subject} {said}.", advice)
+    diagnostics.error(Phase.FORM, part.path, part.written.at, f"{part.subject} {said}.", advice)
 
 
-def _written_too_deep(part: Part, name: str) -> Mark | None:
-    """Return where a key stands that is indented too deep, and so belongs to an item of the list before it."""
-    for key in part.form.keys:
+def _written_too_deep(part: ParsedMap, name: str) -> Mark | None:
+    """Return the position of a key that is indented too deep, so that it belongs to an item of the list before it."""
+    for key in part.schema.keys:
         items = part.content[key.name].content if key.name in part.content else None
         if isinstance(items, list) and name not in getattr(getattr(key.kind, "item", None), "by_name", ()):
             marks = (item.key_marks[name] for item in items if name in item.key_marks)
@@ -289,17 +293,17 @@ def _written_too_deep(part: Part, name: str) -> Mark | None:
     return None
 
 
-def _check_company(part: Part, findings: Diagnostics) -> None:
-    """Note keys that cannot stand together, and those that stand alone and should not."""
+def _check_company(part: ParsedMap, diagnostics: Diagnostics) -> None:
+    """Report mutually exclusive keys, and keys without the key that they require."""
     refused: set[str] = set()
-    for clash in part.form.clashes:
-        if part.given(clash.first) and part.given(clash.second):
+    for clash in part.schema.exclusive:
+        if part.has_key(clash.first) and part.has_key(clash.second):
             refused |= {clash.first, clash.second}
             repair = clash.repair if isinstance(clash.repair, str) else clash.repair(part)
             message = f"{part.label} has both {clash.first!r} and {clash.second!r}, which cannot be combined."
             later = max(clash.first, clash.second, key=part.key_at)
-            findings.error(Phase.FORM, part.path_to(later), part.key_at(later), message, repair)
-    for name, company in part.form.needs:
-        if part.given(name) and not part.given(company) and name not in refused:
+            diagnostics.error(Phase.FORM, part.path_to(later), part.key_at(later), message, repair)
+    for name, company in part.schema.needs:
+        if part.has_key(name) and not part.has_key(company) and name not in refused:
             message = f"{part.label} has {name!r} without {company!r}."
-            findings.error(Phase.FORM, part.path_to(name), part.key_at(name), message, f"Add {company!r}.")
+            diagnostics.error(Phase.FORM, part.path_to(name), part.key_at(name), message, f"Add {company!r}.")

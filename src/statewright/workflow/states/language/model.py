@@ -1,7 +1,6 @@
-"""A workflow of states as data: what an author wrote, checked for its form, with defaults filled in.
+"""The model of a workflow of states: the file as data, validated, with defaults filled in.
 
-Names are those of the language. Every part knows where it stands in the file, so that whoever finds something wrong
-with it later can say where.
+Names are those of the language. Every part stores its position in the file, for later error messages.
 """
 
 from __future__ import annotations
@@ -13,23 +12,23 @@ from typing import Any, Final, Literal, NamedTuple
 from statewright.workflow.states.expressions import Expression
 
 END_STATE: Final = "end"
-"""Valid wherever the id of a state is: the run, or the branch, is over."""
+"""Target that ends the run or the branch, valid in place of the id of a state."""
 
 
 class Mark(NamedTuple):
-    """A place in a file; both count from 1."""
+    """A position in a file, counted from 1."""
 
     line: int
     column: int
 
 
 NOWHERE: Final = Mark(0, 0)
-"""The place of what nobody wrote."""
+"""The position of parts that are not written in a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
-    """How often a state is tried. A field that is None is taken from the workflow, then from the language."""
+    """Retry settings of a state. A field that is None is inherited from the workflow, then from the defaults."""
 
     initial_interval: float | None = None
     """Seconds before the second attempt."""
@@ -37,19 +36,19 @@ class RetryRule:
     max_interval: float | None = None
     """Seconds."""
     max_attempts: int | None = None
-    """Tries in all, the first one too."""
+    """Attempts in total, including the first one."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """A server of the Model Context Protocol from which tools may come."""
+    """A server of the Model Context Protocol that provides tools."""
 
     name: str
     enabled: bool = True
     config: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """`command` or `url`, `args`, `env`, `headers`, `type`, `auth_token`, `single_usage`."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Everything else that was written."""
+    """All other keys."""
     at: Mark = NOWHERE
 
 
@@ -64,7 +63,7 @@ class AssistantTool:
 
 @dataclass(frozen=True, slots=True)
 class Assistant:
-    """A model with instructions: written here, or kept in the project under `assistant_id`."""
+    """A model with instructions, defined in the file or in the project under `assistant_id`."""
 
     id: str
     assistant_id: str | None = None
@@ -91,7 +90,7 @@ class Tool:
     tool_args: Mapping[str, Any] | None = None
     integration_alias: str | None = None
     tool_result_json_pointer: str | None = None
-    """Takes one part of the result; None for the whole, which an empty text means too."""
+    """Selects a part of the result; None, as an empty text in the file, for all of it."""
     trace: bool = False
     resolve_dynamic_values_in_response: bool = False
     mcp_server: McpServer | None = None
@@ -102,11 +101,11 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class CustomNode:
-    """A state of a kind that is neither an assistant nor a tool."""
+    """A node that is neither an assistant nor a tool."""
 
     id: str
     kind: str
-    """`custom_node_id`, or the id where that is not given."""
+    """`custom_node_id`, or the id if that is absent."""
     name: str | None = None
     model: str | None = None
     system_prompt: str | None = None
@@ -125,7 +124,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Two ways to go on."""
+    """A choice between two targets."""
 
     expression: Expression
     then: str
@@ -135,7 +134,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Several ways to go on: that of the first case that holds."""
+    """A choice between several targets: the first case that holds wins."""
 
     cases: tuple[Case, ...]
     default: str
@@ -144,14 +143,14 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """How a state goes on, and what it does to the context and the history before. One way of the four is not None."""
+    """The transition of a state and its effects on context and history. Exactly one kind of transition is set."""
 
     state_id: str | None = None
     state_ids: tuple[str, ...] | None = None
     condition: Condition | None = None
     switch: Switch | None = None
     iter_key: str | None = None
-    """With `state_id`: split the result, and run the target for each item."""
+    """With `state_id`: splits the result, and runs the target for each item."""
     output_key: str | None = None
     store_in_context: bool = True
     include_in_llm_history: bool = True
@@ -165,7 +164,7 @@ class Next:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Every state that it may lead to, in the order in which they are written."""
+        """All possible targets, in the order of the file."""
         if self.condition is not None:
             return (self.condition.then, self.condition.otherwise)
         if self.switch is not None:
@@ -177,7 +176,7 @@ class Next:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One step of a workflow. One of the three ids of what does the work is not None."""
+    """A state of a workflow. Exactly one of its assistant, tool and custom node ids is set."""
 
     id: str
     next: Next
@@ -186,7 +185,7 @@ class State:
     custom_node_id: str | None = None
     task: str = ""
     tool_args: Mapping[str, Any] | None = None
-    """Takes the place of the tool's own."""
+    """Replaces the arguments of the tool."""
     output_schema: str | None = None
     retry_policy: RetryRule = RetryRule()
     interrupt_before: bool = False
@@ -198,7 +197,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A whole workflow; the first state is where it begins."""
+    """A complete workflow, which starts at its first state."""
 
     states: tuple[State, ...]
     assistants: tuple[Assistant, ...] = ()
@@ -213,26 +212,26 @@ class Definition:
     max_concurrency: int = 10
     retry_policy: RetryRule = RetryRule()
     leaves_open: frozenset[str] = field(default=frozenset(), compare=False)
-    """The limits that the document does not name: those of a project hold before the language's."""
+    """The limits that the file does not set: a project's defaults apply before the language's."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What else the document says about itself: mode, slug, icon_url, start_hint, type, verbose ..."""
+    """Other metadata of the file: mode, slug, icon_url, start_hint, type, verbose ..."""
     states_by_id: Mapping[str, State] = field(init=False, repr=False, compare=False)
     assistants_by_id: Mapping[str, Assistant] = field(init=False, repr=False, compare=False)
     tools_by_id: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
     custom_nodes_by_id: Mapping[str, CustomNode] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Compiling looks each of them up for each state: a search would make it quadratic.
+        # Compilation looks these up for each state: linear searches would make it quadratic.
         for name in ("states", "assistants", "tools", "custom_nodes"):
             object.__setattr__(self, f"{name}_by_id", {part.id: part for part in getattr(self, name)})
 
     def state(self, state_id: str) -> State:
-        """A state by its id. Raises KeyError."""
+        """Return a state by its id. Raises KeyError."""
         return self.states_by_id[state_id]
 
 
 def node_of(state_id: str) -> str:
-    """The node of a state: its id, with signs that look alike for the two that separate the parts of namespaces."""
+    """Return the node name of a state: its id, with look-alikes for the two characters that separate namespaces."""
     return state_id.translate(_ALIKE)
 
 

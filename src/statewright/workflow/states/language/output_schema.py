@@ -1,7 +1,7 @@
-"""The form in which a state wants its answer: what `output_schema` says.
+"""The `output_schema` of a state.
 
-Text that is a JSON Schema is one: answers are checked against it. Any other text is an example, which the model is
-shown and nothing is checked against; many that people write are not even JSON.
+Text that is a JSON Schema validates the answers. Any other text is an example, which is sent to the model and not used
+for validation; many of them are not even valid JSON.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from statewright.workflow.states.expressions.output import ParsedOutput
 from statewright.workflow.states.templates import parse_template, rendered_off_loop
 
 
-class AnswerForm:
-    """What one `output_schema` asks for."""
+class OutputSchema:
+    """A parsed `output_schema`."""
 
     def __init__(self, text: str) -> None:
-        """Raises UnusableSchema for a JSON Schema with a reference that leads out of it, which `check` reports."""
+        """Raises UnusableSchema for a JSON Schema with an external reference, which `check` reports."""
         self._template = parse_template(text)
         self._validator: Any = None
         self.output: OutputForm | None = None
-        schema = schema_in(text)
+        schema = read_json_schema(text)
         if schema is not None and (validator := _validator_of(schema)) is not None:
             self.output, self._validator = OutputForm(schema), validator
 
     async def instruction(self, scope: Mapping[str, Any]) -> str:
-        """Return the sentence that asks a model for it. Raises ExpressionError."""
+        """Return the instruction for the model. Raises ExpressionError."""
         kind = "that this JSON Schema describes" if self.output is not None else "of this form"
         text = await rendered_off_loop(lambda work: self._template.render(scope, work=work))
         return f"Answer with JSON {kind}, and with nothing else:\n{text}"
 
-    def fault(self, answer: ParsedOutput) -> str | None:
-        """What is wrong with an answer; None if nothing is."""
+    def find_fault(self, answer: ParsedOutput) -> str | None:
+        """Return what is wrong with an answer; None for a valid one."""
         if self._validator is None:
             return None
         error = next(iter(self._validator.iter_errors(answer.result)), None)
         return str(error.message) if error is not None else None
 
 
-def schema_in(text: str) -> dict[str, Any] | None:
+def read_json_schema(text: str) -> dict[str, Any] | None:
     """Return the text as a JSON Schema; None if it is an example, or is not valid JSON."""
     try:
         value = json.loads(text)

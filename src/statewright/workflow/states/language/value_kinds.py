@@ -1,6 +1,6 @@
-"""The kinds of values that a key can hold: how each is read from a file, and how JSON Schema says it.
+"""The types of values in workflow files: how each is read, and its JSON Schema.
 
-A kind answers INVALID for what it cannot take, after it has said why.
+Reading reports a problem for an invalid value, and returns INVALID.
 """
 
 from __future__ import annotations
@@ -10,49 +10,49 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
-from statewright.workflow.states.language.yaml.nodes import Path, YamlNode, json_word, shortened
+from statewright.workflow.states.language.yaml.nodes import Path, YamlNode, json_word, shorten
 
 INVALID: Final[Any] = object()
-"""Stands for a value that was refused."""
+"""Stands for an invalid value."""
 
 Schema = dict[str, Any]
 
 
 class Kind(Protocol):
-    """A kind of values."""
+    """A type of values."""
 
     @property
     def words(self) -> str:
-        """What it is, as in "must be ...": `a text`."""
+        """The description, as in "must be ...": `a text`."""
         ...
 
-    def read(self, written: YamlNode, path: Path, findings: Diagnostics) -> Any:
-        """The value, or INVALID after a problem was noted."""
+    def read(self, node: YamlNode, path: Path, diagnostics: Diagnostics) -> Any:
+        """Return the value; report a problem and return INVALID if it is not valid."""
         ...
 
     def schema(self) -> Schema: ...
 
 
-def describe(written: YamlNode) -> str:
-    """What was found instead of what should be there, for a message."""
-    if isinstance(written.content, dict):
+def describe(node: YamlNode) -> str:
+    """Describe a value for a message."""
+    if isinstance(node.content, dict):
         return "a map"
-    if isinstance(written.content, list):
+    if isinstance(node.content, list):
         return "a list"
-    if written.quoted:
-        return f"the text {shortened(written.source)!r}"
-    if isinstance(written.content, str):
-        return f"the text {shortened(written.content)!r}" if written.content else "empty"
-    return shortened(json_word(written.content))
+    if node.quoted:
+        return f"the text {shorten(node.source)!r}"
+    if isinstance(node.content, str):
+        return f"the text {shorten(node.content)!r}" if node.content else "empty"
+    return shorten(json_word(node.content))
 
 
-def refuse(kind: Kind, written: YamlNode, path: Path, findings: Diagnostics, advice: str = "") -> Any:
-    """Note that a value is not of its kind. The answer is INVALID."""
-    if not written.broken:
+def refuse(kind: Kind, node: YamlNode, path: Path, diagnostics: Diagnostics, advice: str = "") -> Any:
+    """Report a value of the wrong type, and return INVALID."""
+    if not node.broken:
         name = next((step for step in reversed(path) if isinstance(step, str)), "the document")
-        what = f"An item of '{shortened(name)}'" if path and isinstance(path[-1], int) else f"{shortened(name)!r}"
-        message = f"{what} must be {kind.words}, and is {describe(written)}."
-        findings.error(Phase.FORM, path, written.at, message, advice or f"Write {kind.words}.")
+        what = f"An item of '{shorten(name)}'" if path and isinstance(path[-1], int) else f"{shorten(name)!r}"
+        message = f"{what} must be {kind.words}, and is {describe(node)}."
+        diagnostics.error(Phase.FORM, path, node.at, message, advice or f"Write {kind.words}.")
     return INVALID
 
 
@@ -61,23 +61,23 @@ class Text:
     """A text."""
 
     empty: bool = True
-    """Whether it may be empty."""
+    """True if it may be empty."""
     advice: str = ""
-    """What to write instead of a list or a map."""
+    """Advice for a list or a map in its place."""
 
     @property
     def words(self) -> str:
         return "a text" if self.empty else "a text that is not empty"
 
-    def read(self, written: YamlNode, path: Path, findings: Diagnostics) -> Any:
-        if isinstance(written.content, str) and (written.content or self.empty) and not written.broken:
-            return written.content
-        return refuse(self, written, path, findings, self._help(written))
+    def read(self, node: YamlNode, path: Path, diagnostics: Diagnostics) -> Any:
+        if isinstance(node.content, str) and (node.content or self.empty) and not node.broken:
+            return node.content
+        return refuse(self, node, path, diagnostics, self._help(node))
 
-    def _help(self, written: YamlNode) -> str:
-        if isinstance(written.content, list | dict):
+    def _help(self, node: YamlNode) -> str:
+        if isinstance(node.content, list | dict):
             return self.advice
-        return f"Put it in quotes: '{shortened(written.source)}'." if written.source else ""
+        return f"Put it in quotes: '{shorten(node.source)}'." if node.source else ""
 
     def schema(self) -> Schema:
         return {"type": "string"} if self.empty else {"type": "string", "minLength": 1}
@@ -91,22 +91,22 @@ class Number:
     high: float | None = None
     whole: bool = False
     range_phase: Phase = Phase.FORM
-    """Where a number out of range is reported."""
+    """The phase in which a number out of range is reported."""
 
     @property
     def words(self) -> str:
         kind = "a whole number" if self.whole else "a number"
         return f"{kind} from {self.low} to {self.high}" if self.high is not None else f"{kind} of at least {self.low}"
 
-    def read(self, written: YamlNode, path: Path, findings: Diagnostics) -> Any:
-        value = written.content
+    def read(self, node: YamlNode, path: Path, diagnostics: Diagnostics) -> Any:
+        value = node.content
         if isinstance(value, bool) or not isinstance(value, int | float):
-            return refuse(self, written, path, findings, _number_help(written))
+            return refuse(self, node, path, diagnostics, _number_help(node))
         if self.whole and value != int(value):
-            return refuse(self, written, path, findings)
+            return refuse(self, node, path, diagnostics)
         if value < self.low or (self.high is not None and value > self.high):
-            message = f"{str(path[-1])!r} must be {self.words}, and is {describe(written)}."
-            findings.error(self.range_phase, path, written.at, message, f"Write {self.words}.")
+            message = f"{str(path[-1])!r} must be {self.words}, and is {describe(node)}."
+            diagnostics.error(self.range_phase, path, node.at, message, f"Write {self.words}.")
             return INVALID
         return int(value) if self.whole else float(value)
 
@@ -115,20 +115,20 @@ class Number:
         return {"type": "integer" if self.whole else "number", **limits}
 
 
-def _number_help(written: YamlNode) -> str:
-    """What to write instead of a text that looks like a number."""
+def _number_help(node: YamlNode) -> str:
+    """Return advice for a text that looks like a number."""
     try:
-        value = float(written.source[:30]) if isinstance(written.content, str) else None
+        value = float(node.source[:30]) if isinstance(node.content, str) else None
     except ValueError:
         return ""
     if value is None:
         return ""
-    return "Write it without quotes." if written.quoted else f"YAML reads this as a text; write {value!r}."
+    return "Write it without quotes." if node.quoted else f"YAML reads this as a text; write {value!r}."
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """True or false, or a word that stands for something else."""
+    """True or false, or one of some words."""
 
     words_too: tuple[str, ...] = ()
 
@@ -136,12 +136,12 @@ class Flag:
     def words(self) -> str:
         return " or ".join(["true or false", *(f"'{word}'" for word in self.words_too)])
 
-    def read(self, written: YamlNode, path: Path, findings: Diagnostics) -> Any:
-        value = written.content
+    def read(self, node: YamlNode, path: Path, diagnostics: Diagnostics) -> Any:
+        value = node.content
         if isinstance(value, bool) or value in self.words_too:
             return value
         is_word = isinstance(value, str) and value.lower() in ("true", "false", "yes", "no", "on", "off")
-        return refuse(self, written, path, findings, "Write it without quotes." if is_word else "")
+        return refuse(self, node, path, diagnostics, "Write it without quotes." if is_word else "")
 
     def schema(self) -> Schema:
         return {"enum": [True, False, *self.words_too]} if self.words_too else {"type": "boolean"}
@@ -149,7 +149,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of some words. What is wrong with a refused word is said by those who refuse it."""
+    """One of some words."""
 
     options: tuple[str, ...]
 
@@ -157,11 +157,11 @@ class Choice:
     def words(self) -> str:
         return " or ".join(f"'{option}'" for option in self.options)
 
-    def read(self, written: YamlNode, path: Path, findings: Diagnostics) -> Any:
-        if isinstance(written.content, str) and written.content in self.options:
-            return written.content
-        guess = findings.near_miss(written.content, self.options) if isinstance(written.content, str) else None
-        return refuse(self, written, path, findings, f"Did you mean {guess!r}?" if guess else "")
+    def read(self, node: YamlNode, path: Path, diagnostics: Diagnostics) -> Any:
+        if isinstance(node.content, str) and node.content in self.options:
+            return node.content
+        guess = diagnostics.near_miss(node.content, self.options) if isinstance(node.content, str) else None
+        return refuse(self, node, path, diagnostics, f"Did you mean {guess!r}?" if guess else "")
 
     def schema(self) -> Schema:
         return {"enum": list(self.options)}
@@ -169,14 +169,14 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Anything:
-    """Whatever JSON can say."""
+    """Any JSON value."""
 
     @property
     def words(self) -> str:
         return "a value"
 
-    def read(self, written: YamlNode, path: Path, findings: Diagnostics) -> Any:
-        return INVALID if written.broken else written.plain()
+    def read(self, node: YamlNode, path: Path, diagnostics: Diagnostics) -> Any:
+        return INVALID if node.broken else node.plain()
 
     def schema(self) -> Schema:
         return {}
@@ -184,16 +184,16 @@ class Anything:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """A map of whatever the author wants."""
+    """A map with any keys."""
 
     @property
     def words(self) -> str:
         return "a map"
 
-    def read(self, written: YamlNode, path: Path, findings: Diagnostics) -> Any:
-        if isinstance(written.content, dict) and not written.broken:
-            return written.plain()
-        return refuse(self, written, path, findings)
+    def read(self, node: YamlNode, path: Path, diagnostics: Diagnostics) -> Any:
+        if isinstance(node.content, dict) and not node.broken:
+            return node.plain()
+        return refuse(self, node, path, diagnostics)
 
     def schema(self) -> Schema:
         return {"type": "object"}
@@ -201,27 +201,27 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list. Its value is a tuple, without the items that were refused."""
+    """A list, read as a tuple without its invalid items."""
 
     item: Kind
     at_least: int = 0
     distinct: bool = False
     advice: str = ""
-    """What to write instead of an empty list."""
+    """Advice for an empty list."""
 
     @property
     def words(self) -> str:
         return "a list" if not self.at_least else "a list that is not empty"
 
-    def read(self, written: YamlNode, path: Path, findings: Diagnostics) -> Any:
-        if not isinstance(written.content, list) or written.broken:
-            return refuse(self, written, path, findings, _list_help(written, self.item))
-        if len(written.content) < self.at_least:
-            findings.error(Phase.FORM, path, written.at, f"{str(path[-1])!r} is an empty list.", self.advice)
+    def read(self, node: YamlNode, path: Path, diagnostics: Diagnostics) -> Any:
+        if not isinstance(node.content, list) or node.broken:
+            return refuse(self, node, path, diagnostics, _list_help(node, self.item))
+        if len(node.content) < self.at_least:
+            diagnostics.error(Phase.FORM, path, node.at, f"{str(path[-1])!r} is an empty list.", self.advice)
             return INVALID
-        read = [self.item.read(item, (*path, place), findings) for place, item in enumerate(written.content)]
+        read = [self.item.read(item, (*path, index), diagnostics) for index, item in enumerate(node.content)]
         if self.distinct:
-            _note_twins(read, written.content, path, findings)
+            _note_twins(read, node.content, path, diagnostics)
         return tuple(value for value in read if value is not INVALID)
 
     def schema(self) -> Schema:
@@ -231,24 +231,24 @@ class ListOf:
         return {**schema, "uniqueItems": True} if self.distinct else schema
 
 
-def _list_help(written: YamlNode, item: Kind) -> str:
-    """Return what to write in place of what is no list."""
+def _list_help(node: YamlNode, item: Kind) -> str:
+    """Return advice for a value that is not a list."""
     keys: Collection[str] = getattr(item, "current", ())
-    if not isinstance(written.content, dict):
-        form = f"Write it as a list: [{shortened(written.source)}]."
+    if not isinstance(node.content, dict):
+        form = f"Write it as a list: [{shorten(node.source)}]."
         return f"Write a list, and in it {item.words}." if keys else form
-    first = next(iter(written.content), None)
-    # A map of items by their ids, as other languages have it, or an item whose dash was forgotten.
+    first = next(iter(node.content), None)
+    # A map of items by their ids, as in other languages, or an item without its dash.
     if "id" in keys and first is not None and first not in keys:
-        return f"Write a list: '- id: {shortened(first)}' in place of '{shortened(first)}:'."
+        return f"Write a list: '- id: {shorten(first)}' in place of '{shorten(first)}:'."
     return f"Put '- ' before {first!r}." if first in keys else "Write a list, with '- ' before each item."
 
 
-def _note_twins(read: Sequence[Any], written: Sequence[YamlNode], path: Path, findings: Diagnostics) -> None:
+def _note_twins(read: Sequence[Any], node: Sequence[YamlNode], path: Path, diagnostics: Diagnostics) -> None:
     seen: set[str] = set()
-    for place, (value, item) in enumerate(zip(read, written, strict=True)):
+    for index, (value, item) in enumerate(zip(read, node, strict=True)):
         if isinstance(value, str) and value in seen:
-            message = f"{shortened(value)!r} stands twice in the list."
-            findings.error(Phase.FORM, (*path, place), item.at, message, "Remove one of them.")
+            message = f"{shorten(value)!r} occurs twice in the list."
+            diagnostics.error(Phase.FORM, (*path, index), item.at, message, "Remove one of them.")
         elif isinstance(value, str):
             seen.add(value)

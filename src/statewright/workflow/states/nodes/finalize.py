@@ -1,4 +1,4 @@
-"""`result_finalizer_node`: the result of a workflow, written by a model; without a model the last output as it is."""
+"""`result_finalizer_node`: lets a model write the result of a workflow; without a model, returns the last output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TASK: Final = "Write the final answer."
 
 
 class ResultFinalizer:
-    """Makes the final result."""
+    """Produces the final result."""
 
     def __init__(self, definition: CustomNode, resources: NodeResources) -> None:
         self._definition = definition
@@ -34,7 +34,7 @@ class ResultFinalizer:
 
 
 def check(definition: CustomNode) -> list[ConfigFault]:
-    """Nothing can be wrong: it has no settings."""
+    """Return warnings about keys: the node has no settings."""
     reader = ConfigReader(definition.config)
     reader.finish()
     return reader.faults
@@ -45,6 +45,6 @@ def make(definition: CustomNode, resources: NodeResources) -> ResultFinalizer:
 
 
 def _last_output(call: Call) -> Any:
-    """The output of the last state that has run; the user's input, if none has."""
+    """Return the output of the last state that ran; the input if there is none."""
     outputs = [visit.output for visit in call.lineage if visit.state != ANSWER]
     return outputs[-1] if outputs else call.scope.get("task", "")

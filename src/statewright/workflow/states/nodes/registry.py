@@ -1,4 +1,4 @@
-"""The kinds of custom nodes by name. Nothing is ever imported because a workflow names it."""
+"""Registry of the kinds of custom nodes. A name in a workflow never imports anything."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from statewright.workflow.states.nodes.resources import NodeResources
 from statewright.workflow.states.nodes.transform import node as transform
 
 NodeFactory = Callable[[CustomNode, NodeResources], StateHandler]
-"""Makes what does the work of one state."""
+"""Creates the handler of one state."""
 NodeCheck = Callable[[CustomNode], list[ConfigFault]]
-"""What is wrong or odd about a definition."""
+"""Returns the faults of a definition."""
 
 
 REFUSED_KINDS: Final = {
@@ -29,16 +29,16 @@ REFUSED_KINDS: Final = {
         "Let an assistant answer with the name of what comes next, and lead on with a switch.",
     ),
 }
-"""By kind: why not, and what to do instead."""
+"""Unsupported kinds of the language: the reason, and the alternative."""
 
 
 def _check_refused(definition: CustomNode) -> list[ConfigFault]:
-    """Always one error."""
+    """Return the error for an unsupported kind."""
     return [ConfigFault(("custom_node_id",), *REFUSED_KINDS[definition.kind])]
 
 
 def _make_refused(definition: CustomNode, resources: NodeResources) -> NoReturn:
-    """Raises WorkflowError."""
+    """Raise WorkflowError for an unsupported kind."""
     refuse_faults(definition, _check_refused(definition))
     raise AssertionError(definition.kind)
 
@@ -58,33 +58,33 @@ _STANDARD: Final[dict[str, tuple[NodeFactory, NodeCheck]]] = {
 
 
 class NodeKinds:
-    """The kinds that workflows may use: those of the language, and those that were registered."""
+    """The kinds of custom nodes that workflows may use: those of the language, and registered ones."""
 
     def __init__(self) -> None:
         self._kinds = dict(_STANDARD)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All kinds that can be run, in the order of the alphabet."""
+        """All supported kinds, sorted."""
         return tuple(sorted(name for name, (factory, _) in self._kinds.items() if factory is not _make_refused))
 
     def register(self, name: str, factory: NodeFactory, *, check: NodeCheck | None = None) -> None:
-        """Add a kind, or take the place of one that is there.
+        """Add or replace a kind.
 
-        `check` says what is wrong with a definition before it runs; the factory is only called for what it lets pass.
+        `check` returns the faults of a definition; the factory is only called for definitions without errors.
         """
         self._kinds[name] = (factory, check or _nothing_wrong)
 
     def check_config(self, definition: CustomNode) -> list[ConfigFault]:
-        """What is wrong or odd about a custom node: an unknown kind, or a config that its kind does not take."""
+        """Return the faults of a custom node: an unknown kind, or an invalid config."""
         kind = self._kinds.get(definition.kind)
         return kind[1](definition) if kind is not None else [self._unknown(definition)]
 
-    def performer(self, definition: CustomNode, resources: NodeResources) -> StateHandler:
-        """What does the work of a state. Raises WorkflowError with everything that is wrong about the definition."""
+    def make_handler(self, definition: CustomNode, resources: NodeResources) -> StateHandler:
+        """Return the handler of a state. Raises WorkflowError with all errors of the definition."""
         refuse_faults(definition, self.check_config(definition))
         return self._kinds[definition.kind][0](definition, resources)
 
     def _unknown(self, definition: CustomNode) -> ConfigFault:
         hint = suggestion(definition.kind, self.names, noun="Known kinds")
-        return ConfigFault(("custom_node_id",), f"There is no kind of node {definition.kind!r}.", hint)
+        return ConfigFault(("custom_node_id",), f"There is no node kind {definition.kind!r}.", hint)

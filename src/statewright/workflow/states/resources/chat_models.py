@@ -1,7 +1,7 @@
-"""The models of a workflow by their names: those that it is compiled with, those of its project, those of providers.
+"""Resolution of the models of a workflow by name: models passed to `compile`, then the project's, then providers'.
 
-What is given to `compile` counts before everything that files say. A name in a file is connected when its model is
-wanted, so a workflow can be drawn, checked and run from a script without any key.
+Models passed to `compile` take precedence over files. A name in a file is connected on first use, so a workflow can be
+drawn, checked and run from a script without any API key.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from statewright.models import ChatModel, ModelEvent, ModelRequest, ModelRespons
 from statewright.workflow.states.tools import FROM_ENVIRONMENT
 
 Models = ChatModel | str | Mapping[str, Any]
-"""One for all assistants, or one by the id of an assistant or the name of a model; `default` for the others. Each is a
-chat model, one of LangChain, or the name of one."""
+"""One model for all assistants, or models by assistant ids or model names, with `default` for the others. A model is a
+chat model, a LangChain model, or a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
-    """A model that a project knows under a name of its own."""
+    """A model that a project defines under a name of its own."""
 
     name: str
     """With its provider, as in `openai-chat:llama3.3`."""
     base_url: str | None = None
     api_key: str | None = None
-    """As it is written: `env:NAME`, most of the time."""
+    """As written in the file, usually `env:NAME`."""
     timeout: float | None = None
-    """Seconds for one call."""
+    """Seconds per call."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Settings of each request, such as `temperature`."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -39,9 +39,9 @@ class ModelSource:
 
 
 class NamedModel:
-    """A model that was found by a name, connected when it is first asked.
+    """A model resolved by name, connected on first use.
 
-    The name has done its work then: it is not sent, as the provider may know the model by another one.
+    The name is removed from requests, as the provider may know the model under another one.
     """
 
     def __init__(self, name: str, connect: Callable[[], ChatModel]) -> None:
@@ -50,7 +50,7 @@ class NamedModel:
 
     @cached_property
     def model(self) -> ChatModel:
-        """The model itself. Raises MissingKey, and ModelError for what cannot be connected."""
+        """The connected model. Raises MissingKey, and ModelError if it cannot be connected."""
         return self._connect()
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
@@ -64,34 +64,35 @@ class NamedModel:
 
 
 class ModelNames:
-    """What names of models mean in one project."""
+    """Resolves model names in one project."""
 
     def __init__(self, sources: Mapping[str, ModelSource] | None = None, provider: str | None = None) -> None:
         self._sources = sources or {}
         self._provider = provider
-        """Asked for models that are named without one."""
+        """The provider of model names without one."""
         self._found: dict[str, NamedModel] = {}
 
     def find(self, name: str | None) -> NamedModel | None:
-        """The model of a name; None for a bare name that nobody knows. The same name gives the same model."""
+        """Return the model of a name; None for an unknown name without a provider. Repeated calls return the same
+        model."""
         if not name:
             return None
-        whole = self._whole(name)
-        if whole is None:
+        qualified = self._whole(name)
+        if qualified is None:
             return None
-        if whole not in self._found:
-            self._found[whole] = NamedModel(whole, lambda: self._connected(whole))
-        return self._found[whole]
+        if qualified not in self._found:
+            self._found[qualified] = NamedModel(qualified, lambda: self._connected(qualified))
+        return self._found[qualified]
 
     def given(self, value: object) -> ChatModel:
-        """What was given to `compile` as a model: connected now. Raises InvalidConfig, ModelError and MissingKey."""
+        """Connect a model that was passed to `compile`. Raises InvalidConfig, ModelError and MissingKey."""
         if not isinstance(value, str):
             return as_chat_model(value)
-        found = self.find(value)
-        return found.model if found is not None else as_chat_model(value)
+        model = self.find(value)
+        return model.model if model is not None else as_chat_model(value)
 
     def is_whole(self, name: str) -> bool:
-        """Whether a name says by itself where its model is."""
+        """Return whether a name identifies its provider or a model of the project."""
         return name in self._sources or ":" in name
 
     def _whole(self, name: str) -> str | None:
@@ -103,7 +104,7 @@ class ModelNames:
         source = self._sources.get(name)
         if source is None:
             return as_chat_model(name)
-        from statewright.models.providers import connect_model  # needs libraries that most workflows do not
+        from statewright.models.providers import connect_model  # imports libraries that most workflows do not need
 
         return connect_model(
             source.name,
@@ -111,7 +112,7 @@ class ModelNames:
             api_key=_value(name, "api_key", source.api_key) if source.api_key is not None else None,
             timeout=source.timeout,
             settings=source.settings,
-            http_headers={key: _value(name, f"headers.{key}", one) for key, one in source.headers.items()},
+            http_headers={key: _value(name, f"headers.{key}", value) for key, value in source.headers.items()},
         )
 
 
@@ -119,20 +120,20 @@ def _value(model: str, where: str, written: str) -> str:
     if not written.startswith(FROM_ENVIRONMENT):
         return written
     variable = written[len(FROM_ENVIRONMENT) :]
-    found = os.environ.get(variable)
-    if not found:
+    value = os.environ.get(variable)
+    if not value:
         raise MissingKey(
             f"Model {model!r} of statewright.toml takes {where} from the environment variable {variable}, which is not "
             f"set. Set it where Statewright runs."
         )
-    return found
+    return value
 
 
 class WorkflowModels:
-    """Who answers for whom in one compiled workflow."""
+    """The models of one compiled workflow."""
 
     def __init__(self, given: Models | None, names: ModelNames, usual: str | None) -> None:
-        """`usual` is the model of the project for those that name none."""
+        """Resolve the models passed to `compile`; `usual` is the default model of the project."""
         self._names = names
         self._usual = usual
         self._everybody: ChatModel | None = None
@@ -144,24 +145,26 @@ class WorkflowModels:
 
     @property
     def known(self) -> tuple[str, ...]:
-        """The names for which models were given."""
+        """The names of the models that were passed to `compile`."""
         return tuple(self._by_name)
 
     def find(self, name: str | None, *, owner: str | None = None) -> ChatModel | None:
-        """The model of a name, for an assistant with the id `owner`; None if there is none at all.
+        """Return the model of a name for the assistant `owner`; None if there is none.
 
-        Looked for in what was given, then in files; the usual one answers for those whom nobody knows.
+        Models passed to `compile` come first, then those of files, then the default model.
         """
-        named = next((self._by_name[one] for one in (owner, name) if one and one in self._by_name), None)
+        named = next(
+            (self._by_name[candidate] for candidate in (owner, name) if candidate and candidate in self._by_name), None
+        )
         if named is not None:
             return named
-        given = self._everybody or self._by_name.get("default")
-        if given is None:
+        default_model = self._everybody or self._by_name.get("default")
+        if default_model is None:
             return self._names.find(name) or self._names.find(self._usual)
-        # A bare name may be one that the given model knows; one with a provider is of somebody else.
-        return NamedModel(name, lambda: given) if name and self._names.is_whole(name) else given
+        # The given model may know a name without a provider; a name with one belongs to another model.
+        return NamedModel(name, lambda: default_model) if name and self._names.is_whole(name) else default_model
 
 
 def _named(name: str, model: ChatModel) -> ChatModel:
-    """A model that answers to a name; one that stands under `default` is told which one is wanted."""
+    """Wrap a model so that requests carry no model name; `default` keeps it, to choose among its own models."""
     return model if name == "default" else NamedModel(name, lambda: model)

@@ -1,4 +1,4 @@
-"""What a workflow names and is nowhere: found when a file is checked, needed only when it is called."""
+"""The project as workflows see it, and warnings about resources that a workflow names and the project lacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Kind = Literal["assistant", "integration", "datasource", "tool"]
 
 
 class Defaults(Protocol):
-    """What holds where nobody says anything."""
+    """Defaults of a project."""
 
     @property
     def model(self) -> str | None: ...
@@ -29,7 +29,7 @@ class Defaults(Protocol):
 
 
 class Project(Protocol):
-    """What a project offers to its workflows: see `statewright.project`."""
+    """Resources that a project provides to its workflows; see `statewright.project`."""
 
     @property
     def assistants(self) -> Mapping[str, Assistant]: ...
@@ -48,10 +48,16 @@ class Project(Protocol):
 
 
 def missing_resources(definition: Definition, project: Project) -> list[Problem]:
-    """A warning for each id that is not in the project, with what to add; for servers that it does not allow; and for
-    models that cannot be connected, as those without a key."""
+    """Return a warning for each unknown id, with what to add; each server that is not allowed; and each model that
+    cannot be connected, for example without a key."""
     nowhere = [
-        Problem("", at.line, at.column, f"{noun} {name!r} is nowhere.", f"To add it:\n{project.stanza_for(kind, name)}")
+        Problem(
+            "",
+            at.line,
+            at.column,
+            f"{noun} {name!r} is not in the project.",
+            f"To add it:\n{project.stanza_for(kind, name)}",
+        )
         for kind, noun, name, at in _named(definition, project)
     ]
     settings = project.tool_registry().settings
@@ -60,34 +66,34 @@ def missing_resources(definition: Definition, project: Project) -> list[Problem]
 
 
 def _models(definition: Definition, project: Project) -> Iterator[Problem]:
-    """Each model that files name and that cannot be connected, once."""
-    names, told = ModelNames(project.models, project.defaults.provider), set[str]()
-    for one in definition.assistants:
-        stored = project.assistants.get(one.assistant_id or "")
-        name = one.model or (stored.model if stored is not None else None) or project.defaults.model
-        found = names.find(name) or names.find(project.defaults.model)
-        if found is None or found.name in told:
+    """Warn once about each model that files name and that cannot be connected."""
+    names, seen = ModelNames(project.models, project.defaults.provider), set[str]()
+    for assistant in definition.assistants:
+        stored = project.assistants.get(assistant.assistant_id or "")
+        name = assistant.model or (stored.model if stored is not None else None) or project.defaults.model
+        model = names.find(name) or names.find(project.defaults.model)
+        if model is None or model.name in seen:
             continue
-        told.add(found.name)
+        seen.add(model.name)
         try:
-            _ = found.model
+            _ = model.model
         except ModelError as error:
-            yield Problem("", one.at.line, one.at.column, str(error), "")
+            yield Problem("", assistant.at.line, assistant.at.column, str(error), "")
 
 
 def _named(definition: Definition, project: Project) -> Iterator[tuple[Kind, str, str, Mark]]:
     registry = project.tool_registry()
-    for one in definition.assistants:
-        if one.assistant_id is not None and one.assistant_id not in project.assistants:
-            yield "assistant", "The assistant", one.assistant_id, one.at
-        for tool in one.tools:
+    for assistant in definition.assistants:
+        if assistant.assistant_id is not None and assistant.assistant_id not in project.assistants:
+            yield "assistant", "The assistant", assistant.assistant_id, assistant.at
+        for tool in assistant.tools:
             if tool.name not in registry:
                 yield "tool", "The tool", tool.name, tool.at
             if tool.integration_alias is not None and tool.integration_alias not in project.integrations:
                 yield "integration", "The integration", tool.integration_alias, tool.at
-        for source in one.datasource_ids:
+        for source in assistant.datasource_ids:
             if source not in project.datasources:
-                yield "datasource", "The data source", source, one.at
+                yield "datasource", "The data source", source, assistant.at
     for tool in definition.tools:
         if tool.mcp_server is None and tool.tool not in registry:
             yield "tool", "The tool", tool.tool, tool.at

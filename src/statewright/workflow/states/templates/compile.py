@@ -35,9 +35,9 @@ from statewright.workflow.states.templates.values import (
 )
 
 DEPTH_LIMIT: Final = 50
-"""Operations inside each other."""
+"""Maximum nesting of operations."""
 RANGE_LIMIT: Final = 100_000
-"""Numbers that `range()` makes, and the largest of them."""
+"""Maximum length and value of `range()`."""
 _BINARY: Final = {"Add": "Add", "Sub": "Sub", "Mul": "Mult", "Div": "Div", "FloorDiv": "FloorDiv", "Mod": "Mod"}
 _COMPARE: Final = {
     "eq": "Eq",
@@ -95,7 +95,7 @@ class ExpressionCompiler:
     """Compiles each kind of node by the method `_<name of the kind>`."""
 
     def __init__(self, *, describes: bool = True) -> None:
-        """Without `describes`, problems come without a suggestion."""
+        """Create a compiler; without `describes`, its problems have no suggestions."""
         self._describes = describes
         self.problems: list[TemplateProblem] = []
         self.names: set[str] = set()
@@ -130,7 +130,7 @@ class ExpressionCompiler:
         return lambda rendering: None
 
     def _refuse_name(self, node: nodes.Node, what: str, name: str, names: Iterable[str], noun: str) -> Step:
-        """Report a name that is none of a table."""
+        """Report a name that is not in a table."""
         describes = self._describes and len(self.problems) < PROBLEMS_LIMIT
         return self.refuse(node, what, suggestion(name[:40], names, noun=noun) if describes else "")
 

@@ -1,6 +1,8 @@
-"""The attributes that filters read from each item, such as `author.name` or `0`.
+"""The filters of lists and maps.
 
-A path is split once, and has a limited number of parts. Reading it from an item costs a step for each part.
+Each takes the rendering, the filtered value and the arguments, by the names of Jinja. A map stands for its keys, as in
+Jinja. A text is rejected: where a list is expected it is nearly always an answer that was not parsed, and the list of
+its characters would only hide that. `text | list` converts it explicitly.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from statewright.workflow.states.templates.values import Group, Missing, for_jso
 Reader = Callable[[Any], Any]
 Attribute = str | int | None
 LENGTH_LIMIT: Final = 1000
-"""Characters of a path."""
+"""Maximum characters of a path."""
 PARTS_LIMIT: Final = 100
-"""Parts of a path, or of several paths separated by commas."""
+"""Maximum parts of a path, or of several paths separated by commas."""
 
 
 def part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
@@ -45,7 +47,7 @@ def part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
 
 
 def existing_part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
-    """As `part_reader`, for attributes that every item must have."""
+    """Return a reader like `part_reader` for attributes that every item must have."""
     read = part_reader(rendering, attribute)
 
     def read_existing(item: Any) -> Any:
@@ -102,11 +104,7 @@ def _too_long() -> ExpressionError:
     return ExpressionError(f"an attribute has at most {PARTS_LIMIT} parts and {LENGTH_LIMIT} characters")
 
 
-# -- The filters of lists and maps.
-#
-# Each takes the rendering, then the filtered value and the arguments, which have the names that Jinja gives them. A map
-# stands for its keys, as in Jinja. A text is refused: where a list is expected it is nearly always an answer that was
-# not parsed, and the list of its characters would only hide that. `text | list` makes one.
+# -- filters
 
 Filter = Callable[..., Any]
 _CANONICAL: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=for_json)
@@ -115,7 +113,7 @@ _CANONICAL: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default
 def items_in(rendering: Rendering, value: Any) -> list[Any]:
     """Return the items of a list, or the keys of a map, and pay for a step with each of them. It is not a copy."""
     if not isinstance(value, list | dict):
-        advice = ": `| list` makes a list of its characters" if isinstance(value, str) else ""
+        advice = ": `| list` converts it to a list of its characters" if isinstance(value, str) else ""
         raise ExpressionError(f"it needs a list or a map, not {describe_kind(value)}{advice}")
     rendering.spend_steps(len(cast("list[Any]", value)))
     return cast("list[Any]", value) if isinstance(value, list) else list(cast("dict[str, Any]", value))
@@ -175,17 +173,17 @@ def unique(rendering: Rendering, value: Any, case_sensitive: bool = False, attri
     keys = _keys(rendering, items, attribute, case_sensitive)
     rendering.spend_deep(keys, times=2)
     seen: set[str] = set()
-    kept: list[Any] = []
+    result: list[Any] = []
     for key, item in zip(keys, items, strict=True):
         name = _name_of(key)
         if name not in seen:
             seen.add(name)
-            kept.append(item)
-    return kept
+            result.append(item)
+    return result
 
 
 def _name_of(value: Any) -> str:
-    """Return a text that equal values share. Texts are compared in sets, where numbers can be made to collide."""
+    """Return a text that equal values share. Sets of numbers are avoided, as their hashes can be made to collide."""
     if isinstance(value, str):
         return f'"{value}'
     if isinstance(value, int | float) or value is None:

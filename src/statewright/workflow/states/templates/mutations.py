@@ -1,6 +1,6 @@
 """Methods that modify a list or a map. Templates work on copies, so the scope never changes.
 
-Each takes the rendering, then the value and the arguments, and pays for the items that it moves and adds.
+Each takes the rendering, the value and the arguments, and charges for the items that it moves and adds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _insert(rendering: Rendering, items: list[Any], index: int, value: Any) -> N
 
 
 def _pop_item(rendering: Rendering, items: list[Any], index: int = -1) -> Any:
-    if index != -1:  # the items behind it move
+    if index != -1:  # the following items move
         rendering.spend_pass(items)
     return items.pop(index)
 

@@ -17,17 +17,17 @@ from statewright.workflow.states.expressions.evaluation import (
 from statewright.workflow.states.templates.values import NOTHING, SCALARS, Missing, UnresolvedName, plain, to_text
 
 OUTPUT_LIMIT: Final = 10_000_000
-"""Characters of a rendered text."""
+"""Maximum characters of a rendered text."""
 VALUE_LIMIT: Final = 1_000_000
-"""Characters, or items, of one value that a template makes."""
+"""Maximum characters, or items, of one value that a template creates."""
 
 
 PROBLEMS_LIMIT: Final = 20
-"""Placeholders of one text whose problems are described; looking for a similar name takes a while."""
+"""Maximum placeholders of one text whose problems are described, as the search for similar names is slow."""
 
 
 class TemplateProblem(NamedTuple):
-    """Something in a template that cannot be rendered."""
+    """A part of a template that cannot be rendered."""
 
     line: int
     """From 1, in the template."""
@@ -94,12 +94,12 @@ class Rendering(Evaluation):
         self.write(source)
 
     def capture(self) -> list[str]:
-        """Begin an output of its own, and return the one before, for `release`."""
+        """Start a separate output, and return the current one, for `release`."""
         before, self._output = self._output, []
         return before
 
     def release(self, before: list[str]) -> str:
-        """End an output that `capture` has begun, and return its text. It is not part of the output around it."""
+        """End an output that `capture` started, and return its text, which is not part of the surrounding output."""
         parts, self._output = self._output, before
         size = sum(map(len, parts))
         self.size -= size

@@ -1,6 +1,6 @@
-"""Tools: functions of Python and what is built in, by name, with the credentials that they are given.
+"""Tools of workflows: Python functions and built-in tools by name, with their credentials.
 
-Models and the texts of services are not to be trusted here: a tool reaches no further than its project allows.
+Models and answers of services are untrusted: a tool reaches no further than its project allows.
 """
 
 from statewright.redaction import is_secret_name

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from statewright.errors import RoutingError
-from statewright.workflow.states.engine.lineage import Lineage, Lineages, lineage_of
+from statewright.workflow.states.engine.lineage import Lineage, Lineages, make_lineage
 from statewright.workflow.states.engine.visit import ANSWER, Effects, ItemRef, Visit
 
 
@@ -47,7 +47,7 @@ def test_2_5_branches_that_come_together_are_merged_in_the_order_that_is_given()
 
 def test_the_whole_is_all_that_nobody_follows_in_branch_order() -> None:
     found = lineage(FORK[0], FORK[2], FORK[1])
-    assert found.whole().context == {"k": "c", "n": 1}
+    assert found.merged_view().context == {"k": "c", "n": 1}
 
 
 def test_items_are_found_by_reference() -> None:
@@ -63,13 +63,13 @@ def test_2_6_the_ends_of_an_iteration_are_in_item_order() -> None:
     ends = [Visit(f"e{n}", "p", "x", path=f"{n}/12", into=("m",), iteration="l") for n in (11, 2, 9)]
     on_their_way = Visit("q", "p", "x", path="3/12", iteration="l")
     found = lineage(*ends, on_their_way, Visit("o", "p", "x", into=("m",), iteration="other"))
-    assert [visit.id for visit in found.ends_of("l")] == ["e2", "e9", "e11"]
+    assert [visit.id for visit in found.list_final_visits("l")] == ["e2", "e9", "e11"]
 
 
 def test_2_11_answers_are_those_since_the_last_visit() -> None:
     first, second = Visit("a1", ANSWER, "one"), Visit("a2", ANSWER, "two")
-    assert lineage(FORK[0], first, second).answers() == ("a1", "a2")
-    assert lineage(first, FORK[0]).answers() == ()
+    assert lineage(FORK[0], first, second).pending_answers() == ("a1", "a2")
+    assert lineage(first, FORK[0]).pending_answers() == ()
 
 
 def test_2_11_an_answer_is_a_message_of_the_user() -> None:
@@ -105,17 +105,17 @@ def entry(name: str, output: str) -> Visit:
 
 def test_of_several_runs_on_a_thread_only_the_last_counts() -> None:
     values = {"input": "again", "visits": [entry("1", '{"a": 1}'), Visit("2", ANSWER, "yes"), entry("3", '{"b": 1}')]}
-    found = lineage_of(values)
+    found = make_lineage(values)
     assert [visit.id for visit in found] == ["2", "3"]
-    assert "a" not in found.whole().context
+    assert "a" not in found.merged_view().context
 
 
 def test_a_run_that_goes_on_only_adds_visits_and_any_other_begins_anew() -> None:
     lineages, visits = Lineages(), [entry("1", "x")]
-    first = lineages.of("run", {"input": "hi", "visits": visits})
+    first = lineages.get("run", {"input": "hi", "visits": visits})
     more = [*visits, Visit("2", "e", "y", ("1",))]
-    assert lineages.of("run", {"input": "hi", "visits": more}) is first
+    assert lineages.get("run", {"input": "hi", "visits": more}) is first
     assert len(list(first)) == 2
-    other = lineages.of("run", {"input": "hi", "visits": [entry("1", "z")]})
+    other = lineages.get("run", {"input": "hi", "visits": [entry("1", "z")]})
     assert other is not first
     assert [visit.output for visit in other] == ["z"]

@@ -6,7 +6,7 @@ import pytest
 
 from statewright.errors import RoutingError
 from statewright.workflow.states import load_workflow
-from statewright.workflow.states.engine.routing import Router, Ways, chosen
+from statewright.workflow.states.engine.routing import Router, Routes, choose_targets
 from statewright.workflow.states.engine.token import Token
 from statewright.workflow.states.engine.visit import Visit
 from statewright.workflow.states.language.model import State
@@ -18,13 +18,13 @@ def states(text: str) -> dict[str, State]:
     return {state.id: state for state in definition.states}
 
 
-def ways(text: str, output: str, token: Token | None = None, *, of: str = "s", **options: Any) -> Ways:
+def ways(text: str, output: str, token: Token | None = None, *, of: str = "s", **options: Any) -> Routes:
     found = states(text)
     router = Router(found, str, **{"max_items": 1000, **options})
-    return router.ways(found[of], token if token is not None else Token(), Visit("v", of, output))
+    return router.route(found[of], token if token is not None else Token(), Visit("v", of, output))
 
 
-def sent(found: Ways) -> list[tuple[str, str, bool]]:
+def sent(found: Routes) -> list[tuple[str, str, bool]]:
     return [(send.node, send.arg.path, send.gather) for send in found.sends]
 
 
@@ -45,7 +45,7 @@ def test_a_plain_transition_gathers() -> None:
 
 
 def test_the_end_leads_nowhere_or_to_what_comes_after_everything() -> None:
-    assert ways(LINE, "x", of="e") == Ways([], ("end",))
+    assert ways(LINE, "x", of="e") == Routes([], ("end",))
     assert [send.node for send in ways(LINE, "x", of="e", after="sum").sends] == ["sum"]
 
 
@@ -77,11 +77,11 @@ def test_2_6_an_empty_list_goes_on_at_the_exit_of_the_chain() -> None:
 
 def test_a_chain_that_never_leaves_ends_where_there_is_nothing_to_do() -> None:
     text = "- {id: s, next: {state_id: p, iter_key: xs}}\n- {id: p, next: {state_id: s, iter_key: xs}}"
-    assert ways(text, '{"xs": []}') == Ways([], ("end",))
+    assert ways(text, '{"xs": []}') == Routes([], ("end",))
 
 
 def test_head_more_items_than_allowed_are_an_error_that_says_how_many() -> None:
-    with pytest.raises(RoutingError, match=r"'s' gives 3 items .* at most 2"):
+    with pytest.raises(RoutingError, match=r"'s' returned 3 items .* at most 2"):
         ways(CHAIN, '{"xs": [1, 2, 3]}', max_items=2)
 
 
@@ -99,4 +99,4 @@ FAILING_CASE = "{switch: {cases: [{condition: n.x, state_id: s}, {condition: n, 
     ],
 )  # fmt: skip
 def test_2_4_what_a_result_chooses(way: str, output: str, targets: tuple[str, ...]) -> None:
-    assert chosen(states(f"- {{id: s, next: {way}}}")["s"].next, Visit("v", "s", output)) == targets
+    assert choose_targets(states(f"- {{id: s, next: {way}}}")["s"].next, Visit("v", "s", output)) == targets

@@ -3,7 +3,7 @@
 import pytest
 
 from statewright.checkpoint.serde import Serde
-from statewright.workflow.states.engine.token import Iteration, Token, continued
+from statewright.workflow.states.engine.token import Iteration, Token, continue_branch
 from statewright.workflow.states.engine.visit import ItemRef, Visit
 
 INNER = Iteration("l", "0/2", ItemRef("l", "xs", 2), 2, 5, True)
@@ -29,14 +29,14 @@ def test_a_token_is_small() -> None:
 
 
 def test_2_6_a_branch_that_goes_on_keeps_its_item_and_has_filled_the_context() -> None:
-    token = continued(Token(("l",), "0/2.2/5", INNER), Visit("p", "p", "x"))
+    token = continue_branch(Token(("l",), "0/2.2/5", INNER), Visit("p", "p", "x"))
     assert (token.after, token.path) == (("p",), "0/2.2/5")
     assert token.iteration is not None
     assert (token.iteration.item, token.iteration.is_first, token.iteration.index) == (INNER.item, False, 2)
 
 
 def test_2_6_override_task_gives_it_another_item() -> None:
-    token = continued(Token(("l",), "", INNER), Visit("p", "p", "x"), item=ItemRef("p"))
+    token = continue_branch(Token(("l",), "", INNER), Visit("p", "p", "x"), item=ItemRef("p"))
     assert token.iteration is not None
     assert token.iteration.item == ItemRef("p")
     assert INNER.item == ItemRef("l", "xs", 2)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from statewright.checkpoint.serde import Serde
-from statewright.workflow.states.engine.visit import ANSWER, USUAL, Effects, ItemRef, Visit, VisitLog
+from statewright.workflow.states.engine.visit import ANSWER, DEFAULT_EFFECTS, Effects, ItemRef, Visit, VisitLog
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,12 @@ def test_what_is_usual_is_not_stored() -> None:
 
 
 def test_the_usual_effects_store_and_remember() -> None:
-    assert (USUAL.store, USUAL.remember, USUAL.clear, USUAL.append) == (True, True, False, False)
+    assert (DEFAULT_EFFECTS.store, DEFAULT_EFFECTS.remember, DEFAULT_EFFECTS.clear, DEFAULT_EFFECTS.append) == (
+        True,
+        True,
+        False,
+        False,
+    )
 
 
 @pytest.mark.parametrize("answer", ["go on", {"k": 1}, 5])

@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 
 from statewright.errors import RoutingError
-from statewright.workflow.states.expressions.paths import MISSING, at_path, at_pointer, follow, read_path, resolve_items
+from statewright.workflow.states.expressions.paths import (
+    MISSING,
+    follow_path,
+    get_at_path,
+    get_at_pointer,
+    parse_path,
+    resolve_items,
+)
 
 NESTED = {
     "response": {"results": [{"errors": ["e1", "e2"], "status": "failed"}, {"errors": ["e3"]}]},
@@ -92,18 +99,18 @@ def test_2_6_a_pointer_that_leads_nowhere_says_how_far_it_got(pointer: str, said
     ],
 )
 def test_2_7_a_pointer_keeps_the_type(value: Any, pointer: str, found: Any):
-    assert at_pointer(value, pointer) == found
+    assert get_at_pointer(value, pointer) == found
 
 
 @pytest.mark.parametrize("pointer", ["a/b", "a", "/a~2b", "/a~"])
 def test_2_7_what_is_no_pointer_is_refused(pointer: str):
-    with pytest.raises(RoutingError, match="no JSON pointer"):
-        at_pointer({"a": 1}, pointer)
+    with pytest.raises(RoutingError, match="not a JSON pointer"):
+        get_at_pointer({"a": 1}, pointer)
 
 
 def test_a_text_that_is_no_json_is_not_opened():
     with pytest.raises(RoutingError):
-        at_pointer({"a": "prose with {'b': 1}"}, "/a/b")
+        get_at_pointer({"a": "prose with {'b': 1}"}, "/a/b")
 
 
 @pytest.mark.parametrize(
@@ -125,28 +132,28 @@ def test_a_text_that_is_no_json_is_not_opened():
 def test_2_10_paths(path: str, found: Any):
     value = {"name": "Ann", "rows": [{"k": 1}, {"k": 2}], "deep": {"a key": {"x-y": 3}}, "größe": 9}
 
-    assert at_path(value, path) == found
+    assert get_at_path(value, path) == found
 
 
 @pytest.mark.parametrize(
     "path", ["", "a..b", ".a", "a.", "a[", "a[x]", "a[0", "a]", "a b", "a[1:2:3]", "[0]", "a()", "a['x"]
 )
 def test_what_is_no_path_is_refused(path: str):
-    assert read_path(path) is None
-    with pytest.raises(RoutingError, match="is no path"):
-        at_path({"a": 1}, path)
+    assert parse_path(path) is None
+    with pytest.raises(RoutingError, match="is not a path"):
+        get_at_path({"a": 1}, path)
 
 
 @pytest.mark.parametrize(
     "path", ["x", "a.x", "rows[5]", "rows[-3]", "rows.x", "a[0]", "a[0:1]", "text.upper", "a.__class__"]
 )
 def test_a_path_that_leads_nowhere_says_so(path: str):
-    with pytest.raises(RoutingError, match="leads nowhere"):
-        at_path({"a": {}, "rows": [1, 2], "text": "t"}, path)
+    with pytest.raises(RoutingError, match="does not exist"):
+        get_at_path({"a": {}, "rows": [1, 2], "text": "t"}, path)
 
 
 def test_paths_read_keys_and_never_attributes():
-    assert follow({"items": 1}, ("items",)) == 1
-    assert follow({}, ("items",)) is MISSING
-    assert follow("text", ("upper",)) is MISSING
-    assert follow(5, ("real",)) is MISSING
+    assert follow_path({"items": 1}, ("items",)) == 1
+    assert follow_path({}, ("items",)) is MISSING
+    assert follow_path("text", ("upper",)) is MISSING
+    assert follow_path(5, ("real",)) is MISSING

@@ -1,4 +1,4 @@
-"""What a performer is told."""
+"""The user message of a call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from statewright.workflow.states.handlers.call import told_to_do
+from statewright.workflow.states.handlers.call import format_task
 
 
 @pytest.mark.parametrize(
@@ -22,4 +22,4 @@ from statewright.workflow.states.handlers.call import told_to_do
 )
 def test_2_6_the_task_and_the_item_of_the_branch(prompt: str, item: Any, told: str) -> None:
     call: Any = SimpleNamespace(prompt=prompt, item=item, has_item=item is not ...)
-    assert told_to_do(call) == told
+    assert format_task(call) == told

@@ -81,7 +81,7 @@ def test_a_long_answer_is_cut_and_says_so() -> None:
 
 def test_a_model_that_only_asks_is_stopped() -> None:
     model = ScriptedModel([asking(("add", {"a": 1, "b": 2}))], repeat_last=True)
-    with pytest.raises(ModelAnswerInvalid, match=f"asked for tools {MOST_ROUNDS} times"):
+    with pytest.raises(ModelAnswerInvalid, match=f"called tools {MOST_ROUNDS} times"):
         run(model)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from statewright.errors import InvalidConfig, ModelError
-from statewright.workflow.states.handlers.scripted import check_script, filled_in, scripted_output
+from statewright.workflow.states.handlers.scripted import check_script, fill_item_fields, scripted_output
 
 
 def call(item: Any = None, *, has_item: bool = True) -> Any:
@@ -50,11 +50,11 @@ def test_an_output_that_is_missing_is_an_error_that_names_the_state(script: Any)
     ],
 )
 def test_fields_of_the_item_are_filled_in_once(output: str, item: Any, filled: str) -> None:
-    assert filled_in(output, call(item)) == filled
+    assert fill_item_fields(output, call(item)) == filled
 
 
 def test_outside_iterations_nothing_is_filled_in() -> None:
-    assert filled_in("$item", call(has_item=False)) == "$item"
+    assert fill_item_fields("$item", call(has_item=False)) == "$item"
 
 
 def test_a_script_names_states_and_summaries_and_holds_texts() -> None:

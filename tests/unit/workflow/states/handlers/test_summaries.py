@@ -4,7 +4,7 @@ import pytest
 
 from statewright.messages import Message
 from statewright.models import ScriptedModel
-from statewright.workflow.states.handlers.summaries import BATCH, Memory, batches, tokens_of
+from statewright.workflow.states.handlers.summaries import BATCH, HistorySummarizer, count_tokens, split_batches
 
 
 def message(tokens: int) -> Message:
@@ -12,8 +12,8 @@ def message(tokens: int) -> Message:
 
 
 def test_four_characters_are_a_token() -> None:
-    assert tokens_of([]) == 0
-    assert tokens_of([message(3), message(4)]) == 7
+    assert count_tokens([]) == 0
+    assert count_tokens([message(3), message(4)]) == 7
 
 
 @pytest.mark.parametrize(
@@ -29,25 +29,25 @@ def test_four_characters_are_a_token() -> None:
 )
 def test_2_9_a_long_history_is_cut_into_parts_that_a_model_can_read(sizes: list[int], parts: list[int]) -> None:
     history = [message(size) for size in sizes]
-    found = batches(history)
+    found = split_batches(history)
     assert [len(part) for part in found] == parts
     assert [one for part in found for one in part] == history
 
 
 def test_2_9_what_is_too_long_is_told_by_messages_and_by_tokens() -> None:
-    memory = Memory(ScriptedModel([]), most_messages=2, most_tokens=10)
+    memory = HistorySummarizer(ScriptedModel([]), most_messages=2, most_tokens=10)
     assert not memory.is_too_long([message(5), message(5)])
     assert memory.is_too_long([message(1), message(1), message(1)])
     assert memory.is_too_long([message(5), message(6)])
     assert not memory.is_too_long([message(99)])
-    assert not Memory(None, most_messages=0, most_tokens=0).is_too_long([message(1), message(1)])
+    assert not HistorySummarizer(None, most_messages=0, most_tokens=0).is_too_long([message(1), message(1)])
 
 
 def test_2_9_a_summary_stands_for_all_but_the_first_message() -> None:
-    memory = Memory(None, most_messages=2, most_tokens=10)
+    memory = HistorySummarizer(None, most_messages=2, most_tokens=10)
     history = [Message("first"), Message("second"), Message("third")]
-    assert memory.shortened(history, None) is history
-    assert [(one.role, one.text) for one in memory.shortened(history, "short")] == [
+    assert memory.replace_history(history, None) is history
+    assert [(one.role, one.text) for one in memory.replace_history(history, "short")] == [
         ("user", "first"),
         ("assistant", "short"),
     ]

@@ -14,10 +14,10 @@ from statewright.errors import MissingKey, RoutingError, ToolError
 from statewright.graph import Runtime
 from statewright.workflow.states.engine.lineage import Lineage
 from statewright.workflow.states.handlers.call import Call, Outcome
-from statewright.workflow.states.handlers.tool import ToolPerformer, shortened
+from statewright.workflow.states.handlers.tool import ToolStateHandler, truncate_result
 from statewright.workflow.states.language.model import McpServer, Next, State, Tool
 from statewright.workflow.states.mcp import McpServers
-from statewright.workflow.states.mcp.resolve import Descriptions
+from statewright.workflow.states.mcp.resolve import ServerResolver
 from statewright.workflow.states.tools import Integrations, ToolRegistry
 
 SECRET = "s3cret-value"
@@ -43,10 +43,10 @@ def echo(path: str | None = None, limit: int | None = None, body: Any = None) ->
     return {name: value for name, value in locals().items() if value is not None}
 
 
-def performer(written: Tool, registry: ToolRegistry, integrations: Integrations | None = None) -> ToolPerformer:
+def make_handler(written: Tool, registry: ToolRegistry, integrations: Integrations | None = None) -> ToolStateHandler:
     integrations = integrations or Integrations()
-    servers = McpServers(Descriptions(registry.settings, integrations, {}))
-    return ToolPerformer(written, registry, integrations, servers)
+    servers = McpServers(ServerResolver(registry.settings, integrations, {}))
+    return ToolStateHandler(written, registry, integrations, servers)
 
 
 def perform(
@@ -76,7 +76,7 @@ def perform(
         runtime=Runtime(host or Host()),  # pyright: ignore[reportArgumentType]
     )
     written = Tool(id="t", tool="work", **(tool or {}))
-    outcome = asyncio.run(performer(written, registry, integrations).perform(call))
+    outcome = asyncio.run(make_handler(written, registry, integrations).perform(call))
     assert isinstance(outcome, Outcome)
     return outcome.output
 
@@ -135,7 +135,7 @@ def test_2_7_input_key_limits_the_scope_to_a_part() -> None:
 
 
 def test_2_7_an_input_key_that_leads_nowhere_is_an_error() -> None:
-    with pytest.raises(RoutingError, match="leads nowhere"):
+    with pytest.raises(RoutingError, match="does not exist"):
         perform(tool={"input_key": "a.b"}, context={"a": {}})
     with pytest.raises(ToolError, match=r"input_key 'a' of tool 't' leads to '5'. It must lead to a map"):
         perform(tool={"input_key": "a"}, context={"a": 5})
@@ -186,7 +186,7 @@ def test_2_7_a_pointer_takes_one_part_of_the_result(pointer: str, found: Any) ->
 
 
 def test_2_7_a_pointer_that_leads_nowhere_is_an_error() -> None:
-    with pytest.raises(RoutingError, match="tool_result_json_pointer of tool 't': The pointer '/b' leads nowhere"):
+    with pytest.raises(RoutingError, match="tool_result_json_pointer of tool 't': The pointer '/b' does not exist"):
         perform(lambda: {"a": 1}, tool={"tool_result_json_pointer": "/b"})
 
 
@@ -288,13 +288,13 @@ def test_1_6_a_tool_of_a_server_fails_where_that_cannot_be_used() -> None:
 
 def test_1_6_results_of_servers_have_a_limit_of_their_own() -> None:
     limited = McpServer("files", settings={"tools_tokens_size_limit": 2})
-    assert shortened("x" * 9, Tool(id="t", tool="f", mcp_server=limited)) == (
+    assert truncate_result("x" * 9, Tool(id="t", tool="f", mcp_server=limited)) == (
         "x" * 8 + "\n[Cut off: the first 8 of 9 characters, for a tools_tokens_size_limit of 2.]"
     )
-    assert shortened("x" * 9, Tool(id="t", tool="f", mcp_server=limited, tokens_size_limit=3)) == "x" * 9
+    assert truncate_result("x" * 9, Tool(id="t", tool="f", mcp_server=limited, tokens_size_limit=3)) == "x" * 9
 
 
 def test_a_tool_that_is_nowhere_shows_the_stanza_to_add() -> None:
-    work = performer(Tool(id="t", tool="_read_graph"), ToolRegistry())
+    work = make_handler(Tool(id="t", tool="_read_graph"), ToolRegistry())
     with pytest.raises(ToolError, match='_read_graph = "my_tools:read_graph"'):
         asyncio.run(work.perform(None))  # pyright: ignore[reportArgumentType]

@@ -9,10 +9,10 @@ from statewright.workflow.states.language import model
 from statewright.workflow.states.language.grammar import (
     ASSISTANT,
     CUSTOM_NODE,
-    FORMS,
     MCP_SERVER,
     NEXT,
     RETRY_POLICY,
+    SCHEMAS,
     STATE,
     TOOL,
     WORKFLOW,
@@ -270,7 +270,7 @@ def test_the_defaults_of_the_tables_are_those_of_the_model(form: Any, made: Any)
 
 
 def test_every_key_of_every_form_is_described() -> None:
-    for form in FORMS:
+    for form in SCHEMAS:
         assert form.doc.endswith(".")
         for key in form.keys:
             assert key.doc.endswith("."), (form.name, key.name)

@@ -1,6 +1,6 @@
 """States that cannot be reached, or that `end` cannot be reached from."""
 
-from statewright.workflow.states.language.graph import reachable
+from statewright.workflow.states.language.graph import find_reachable
 from statewright.workflow.states.language.parse import parse_workflow
 
 
@@ -30,7 +30,7 @@ def test_a_path_says_where_it_is_in_a_wrapped_file() -> None:
 def test_states_that_never_come_to_an_end_are_one_warning() -> None:
     found = warnings("{state_id: s1}", "{state_id: s0}")
     assert len(found) == 1
-    assert "From s0, s1, no way leads to 'end'" in found[0]
+    assert "'end' cannot be reached from s0, s1" in found[0]
 
 
 def test_a_state_that_is_not_reached_need_not_come_to_an_end() -> None:
@@ -43,4 +43,4 @@ def test_many_states_without_an_end_are_counted() -> None:
 
 
 def test_reachable_follows_ways() -> None:
-    assert reachable({"a": ["b"], "b": ["a", "c"], "d": ["a"]}, ["a"]) == {"a", "b", "c"}
+    assert find_reachable({"a": ["b"], "b": ["a", "c"], "d": ["a"]}, ["a"]) == {"a", "b", "c"}

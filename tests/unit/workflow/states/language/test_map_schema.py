@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from statewright.workflow.states.language.diagnostics import Diagnostics
-from statewright.workflow.states.language.map_schema import ExclusiveKeys, Key, MapSchema, Part
+from statewright.workflow.states.language.map_schema import ExclusiveKeys, Key, MapSchema, ParsedMap
 from statewright.workflow.states.language.model import Mark
 from statewright.workflow.states.language.value_kinds import INVALID, Number, Text
 from statewright.workflow.states.language.yaml.read import read_document
@@ -16,7 +16,7 @@ FORM = MapSchema(
     doc="A thing.",
     noun="The thing",
     one_of=("left", "right"),
-    clashes=(ExclusiveKeys("left", "right", "Keep one."),),
+    exclusive=(ExclusiveKeys("left", "right", "Keep one."),),
     needs=(("extra", "left"),),
     keys=(
         Key("id", Text(), "Its name.", required=True, also=("called",)),
@@ -31,17 +31,17 @@ FORM = MapSchema(
 
 
 def read(text: str) -> tuple[Any, list[str], list[str]]:
-    findings = Diagnostics()
+    diagnostics = Diagnostics()
     root = read_document(text).root
     assert root is not None
-    part = FORM.read(root, (), findings)
-    return part, [str(one) for one in findings.problems], [str(one) for one in findings.warnings]
+    part = FORM.read(root, (), diagnostics)
+    return part, [str(one) for one in diagnostics.problems], [str(one) for one in diagnostics.warnings]
 
 
 def test_values_are_kept_by_their_names() -> None:
     part, problems, warnings = read("id: a\nleft: b\nextra: 1\n")
     assert problems == warnings == []
-    assert isinstance(part, Part)
+    assert isinstance(part, ParsedMap)
     assert part.values == {"id": "a", "left": "b", "extra": 1.0}
     assert part.label == "The thing 'a'"
     assert (part.at("left"), part.key_at("left"), part.at("right")) == (Mark(2, 7), Mark(2, 1), Mark(1, 1))
@@ -50,7 +50,7 @@ def test_values_are_kept_by_their_names() -> None:
 def test_null_is_as_good_as_not_given() -> None:
     part, problems, _ = read("id: a\nleft: b\nright: ~\nextra:\n")
     assert problems == []
-    assert not part.given("right")
+    assert not part.has_key("right")
 
 
 def test_a_required_key_is_missed() -> None:
@@ -121,11 +121,11 @@ def test_1_5_1_unknown_keys_are_accepted_with_a_warning_and_a_near_miss() -> Non
 
 def test_a_key_of_a_map_below_is_shown_where_it_belongs() -> None:
     below = MapSchema("outer", "a map", "Outer.", (Key("thing", FORM, "Inner."),))
-    findings = Diagnostics()
+    diagnostics = Diagnostics()
     root = read_document("extra: 1").root
     assert root is not None
-    below.read(root, (), findings)
-    assert findings.warnings[0].suggestion == "Move it into 'thing'."
+    below.read(root, (), diagnostics)
+    assert diagnostics.warnings[0].suggestion == "Move it into 'thing'."
 
 
 def test_1_5_1_ignored_keys_are_accepted_with_a_warning() -> None:

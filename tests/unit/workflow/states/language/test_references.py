@@ -96,7 +96,7 @@ def test_an_assistant_and_a_tool_may_have_one_id() -> None:
 
 
 def test_1_5_end_is_no_id_of_a_state() -> None:
-    assert "stands for the end" in problem(state("s") + state("end"))
+    assert "reserved for the end" in problem(state("s") + state("end"))
 
 
 def test_1_8_an_empty_iter_key_is_refused() -> None:
@@ -120,7 +120,7 @@ def test_1_4_an_id_that_is_taken_for_the_kind_is_explained() -> None:
     assert "no custom_node_id" in problem(state("s"), ASSISTANTS + "custom_nodes: [{id: mine}]\n")
 
 
-@pytest.mark.parametrize(("kind", "reason"), [("bedrock_flow_node", "Amazon"), ("supervisor_node", "Autonomous")])
+@pytest.mark.parametrize(("kind", "reason"), [("bedrock_flow_node", "AWS"), ("supervisor_node", "Autonomous")])
 def test_1_4_kinds_that_are_not_supported_say_why(kind: str, reason: str) -> None:
     found = problem(state("s"), ASSISTANTS + f"custom_nodes: [{{id: n, custom_node_id: {kind}}}]\n")
     assert reason in found

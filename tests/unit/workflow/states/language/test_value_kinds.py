@@ -22,11 +22,11 @@ from statewright.workflow.states.language.yaml.read import read_document
 
 
 def read(kind: Kind, text: str) -> tuple[Any, tuple[Problem, ...]]:
-    findings = Diagnostics()
+    diagnostics = Diagnostics()
     written = read_document(f"key: {text}").find(("key",))
     assert written is not None
     assert kind.schema() is not None
-    return kind.read(written, ("key",), findings), findings.problems
+    return kind.read(written, ("key",), diagnostics), diagnostics.problems
 
 
 @pytest.mark.parametrize(

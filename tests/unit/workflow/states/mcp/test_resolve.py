@@ -9,7 +9,7 @@ import pytest
 from statewright.agents.mcp import McpServer as Made
 from statewright.errors import ToolError
 from statewright.workflow.states.language.model import McpServer
-from statewright.workflow.states.mcp.resolve import Described, Descriptions, own_config
+from statewright.workflow.states.mcp.resolve import ResolvedServer, ServerResolver, own_config
 from statewright.workflow.states.tools import Integrations, ToolSettings
 
 SETTINGS = ToolSettings(allow_hosts=("8.8.8.8",), mcp_commands=("npx",))
@@ -22,9 +22,9 @@ def described(
     kept: dict[str, Any] | None = None,
     integrations: dict[str, Any] | None = None,
     **settings: Any,
-) -> Described:
-    descriptions = Descriptions(SETTINGS, Integrations(integrations), {"kept": kept or {}})
-    return descriptions.described(McpServer("m", config=config or {}, settings=settings), context or {})
+) -> ResolvedServer:
+    descriptions = ServerResolver(SETTINGS, Integrations(integrations), {"kept": kept or {}})
+    return descriptions.resolve(McpServer("m", config=config or {}, settings=settings), context or {})
 
 
 def test_a_program() -> None:
@@ -92,7 +92,7 @@ def test_values_of_the_environment_are_found_again_in_what_tools_say(monkeypatch
         ({"url": "http://9.9.9.9/"}, {}, r"host '9.9.9.9' \(port 80\) is not allowed"),
         ({"command": "npx", "env": {"PATH": "/tmp"}}, {}, "The variable 'PATH'"),
         ({}, {"mcp_connect_url": "http://x"}, "mcp_connect_url, which Statewright does not have"),
-        ({}, {"mcp_config_id": "kpt"}, r"(?s)'kpt', which is nowhere. Did you mean 'kept'.*\[mcp.kpt\]"),
+        ({}, {"mcp_config_id": "kpt"}, r"(?s)'kpt', which does not exist. Did you mean 'kept'.*\[mcp.kpt\]"),
         ({"command": "npx", "url": "http://8.8.8.8/"}, {}, "both a command and a url"),
         ({"command": "npx"}, {"integration_alias": "no"}, "no integration 'no'"),
     ],

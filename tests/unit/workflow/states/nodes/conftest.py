@@ -72,8 +72,8 @@ def run_node(
 ) -> Any:
     """What a node of a kind answers to a call."""
     definition = CustomNode("node", kind, config=dict(config or {}), **more)
-    performer = NodeKinds().performer(definition, resources or NodeResources(state_id="own"))
-    return asyncio.run(performer.perform(call or make_call()))
+    handler = NodeKinds().make_handler(definition, resources or NodeResources(state_id="own"))
+    return asyncio.run(handler.perform(call or make_call()))
 
 
 @pytest.fixture

@@ -106,7 +106,10 @@ def test_keys_that_nobody_asked_for_are_odd() -> None:
     reader.finish()
     assert reader.faults == [
         ConfigFault(
-            ("config", "knwon"), "'knwon' does nothing here.", "Did you mean 'known'? Known keys: known.", False
+            ("config", "knwon"),
+            "'knwon' is not a key of this map, and has no effect.",
+            "Did you mean 'known'? Known keys: known.",
+            False,
         )
     ]
 

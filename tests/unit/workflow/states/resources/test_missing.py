@@ -29,12 +29,12 @@ def test_each_name_that_is_nowhere_is_told_once(tmp_path: Path, monkeypatch: pyt
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     *names, key = found(Project(tmp_path))
     assert names == [
-        "3: The assistant 'kept' is nowhere.",
-        "3: The tool 'find' is nowhere.",
-        "3: The integration 'jira' is nowhere.",
-        "3: The data source 'docs' is nowhere.",
-        "6: The tool 'other' is nowhere.",
-        "6: The integration 'git' is nowhere.",
+        "3: The assistant 'kept' is not in the project.",
+        "3: The tool 'find' is not in the project.",
+        "3: The integration 'jira' is not in the project.",
+        "3: The data source 'docs' is not in the project.",
+        "6: The tool 'other' is not in the project.",
+        "6: The integration 'git' is not in the project.",
         names[6],
     ]
     assert names[6].startswith("5: MCP server 'm': The program 'npx' is not allowed.")

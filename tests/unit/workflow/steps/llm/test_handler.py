@@ -9,14 +9,14 @@ import pytest
 from statewright.messages import Message
 from statewright.models import ModelResponse
 from statewright.workflow.steps import CheckedAnswer, StepFailed
-from statewright.workflow.steps.llm.handler import result_of
+from statewright.workflow.steps.llm.handler import make_result
 from statewright.workflow.steps.model import LlmStep, PromptMessage
 
 
 def result(text: str, **step: Any) -> Any:
     messages = (PromptMessage(role="user", content="x"),)
     asked = LlmStep(type="llm", name="a", model="m", messages=messages, **step)
-    return result_of(CheckedAnswer(ModelResponse(Message(text, role="assistant")), asked))
+    return make_result(CheckedAnswer(ModelResponse(Message(text, role="assistant")), asked))
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_updates(step: dict[str, Any], text: str, expected: dict[str, Any]) -> N
     assert (found.status, found.state_updates, found.output) == ("completed", expected, expected)
 
 
-@pytest.mark.parametrize(("text", "said"), [("x", "there is no JSON in it"), ("[1]", "answered a JSON list")])
+@pytest.mark.parametrize(("text", "said"), [("x", "there is no JSON in it"), ("[1]", "answered with a JSON list")])
 def test_no_map(text: str, said: str) -> None:
     with pytest.raises(StepFailed, match=said) as failed:
         result(text, response_format="json")

@@ -1,7 +1,7 @@
-"""Reading a YAML text: event by event, so that size, depth and aliases are bounded before anything is built.
+"""Parsing of YAML from the events of the parser, so that size, depth and aliases are bounded before values are built.
 
-The text is not trusted. Everything that is wrong with it is a Problem; no text makes the reading raise. The events are
-those of the parser, so a key that is written twice is seen.
+The text is untrusted. Every error in it becomes a Problem; no text makes this module raise. Working on events also
+reveals duplicate keys.
 """
 
 from __future__ import annotations
@@ -15,27 +15,34 @@ from yaml import events
 
 from statewright.errors import Problem
 from statewright.workflow.states.language.model import Mark
-from statewright.workflow.states.language.yaml.nodes import Document, YamlNode, json_word, shortened
+from statewright.workflow.states.language.yaml.nodes import Document, YamlNode, json_word, shorten
 from statewright.workflow.states.language.yaml.scalars import TAG_PREFIX, Scalar, read_as, read_plain
-from statewright.workflow.states.language.yaml.syntax import QuotedText, syntax_refusal
-from statewright.workflow.states.language.yaml.text import Refused, line_numbers, plain_text, problem_at, split_lines
+from statewright.workflow.states.language.yaml.syntax import QuotedText, explain_syntax_error
+from statewright.workflow.states.language.yaml.text import (
+    UnreadableText,
+    decode_text,
+    line_numbers,
+    problem_at,
+    split_lines,
+)
 
 MAX_DEPTH: Final = 50
-"""Of maps and lists in each other."""
+"""Maximum nesting of maps and lists."""
 MAX_WEIGHT: Final = 200_000
-"""Of all values together: one for each, and one for every 64 characters. An alias weighs what it stands for."""
+"""Maximum weight of all values: one for each, and one for every 64 characters. An alias weighs as much as its
+target."""
 
 _HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
 
 
 def read_document(text: str | bytes) -> Document:
-    """The values of a YAML file, and everything that keeps them from being plain data."""
+    """Parse a YAML file, and report everything in it that is not plain data."""
     problems: list[Problem] = []
     try:
-        decoded = plain_text(text)
+        decoded = decode_text(text)
         root = _Reader(decoded, problems).read()
-    except Refused as refusal:
-        # A line that was reported is not reported again for what came of it.
+    except UnreadableText as refusal:
+        # A consequence of a problem on the same line is not reported again.
         is_new = all(problem.line != refusal.problem.line for problem in problems)
         return Document(None, (*problems, refusal.problem) if is_new else tuple(problems))
     if not problems and (root is None or root.content is None):
@@ -44,25 +51,26 @@ def read_document(text: str | bytes) -> Document:
 
 
 def _loader() -> Any:
-    """The parser: that of libyaml where there is one."""
+    """Return the parser of libyaml if it is installed, else the one in Python."""
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Reader:
-    """Turns the events of one text into values."""
+    """Converts the events of one text to values."""
 
     def __init__(self, text: str, problems: list[Problem]) -> None:
         self._text = text
         self._problems = problems
         self._events: Iterator[events.Event] = cast(Any, yaml.parse(text, Loader=_loader()))
         self._anchors: dict[str, YamlNode | None] = {}
-        """None for one whose value is still being read."""
+        """None for an anchor whose value is still being read."""
         self._weight = 0
         self._quoted: QuotedText | None = None
         self._file_lines: list[str] | None = None
 
     def read(self) -> YamlNode | None:
-        """The value of the one document; None if there is none. Raises Refused if reading has to stop."""
+        """Return the value of the only document; None if there is none. Raises UnreadableText if parsing cannot
+        continue."""
         root: YamlNode | None = None
         while not isinstance(event := self._next(), events.StreamEndEvent):
             if isinstance(event, events.DocumentStartEvent):
@@ -76,43 +84,43 @@ class _Reader:
         try:
             return next(self._events)
         except (yaml.YAMLError, ValueError, OverflowError) as error:
-            raise syntax_refusal(error, self._text, self._quoted) from None
+            raise explain_syntax_error(error, self._text, self._quoted) from None
 
     def _report(self, event: events.Event, message: str, suggestion: str) -> None:
         self._problems.append(problem_at(_mark(event), message, suggestion))
 
     def _value(self, event: events.Event, depth: int) -> YamlNode:
-        """The value that begins with an event."""
+        """Read the value that starts with an event."""
         if isinstance(event, events.AliasEvent):
             return self._alias(event, depth)
         if isinstance(event, events.ScalarEvent):
             return self._anchored(event, self._scalar(event))
         if depth > MAX_DEPTH:
-            raise Refused(_mark(event), f"This is nested deeper than {MAX_DEPTH} levels.", "Make it flatter.")
+            raise UnreadableText(_mark(event), f"This is nested deeper than {MAX_DEPTH} levels.", "Make it flatter.")
         anchor = cast("str | None", cast(Any, event).anchor)
         if anchor is not None:
             self._anchors[anchor] = None
-        written = YamlNode(None, _mark(event))
+        node = YamlNode(None, _mark(event))
         self._spend(1, event)
-        self._check_collection_tag(event, written)
+        self._check_collection_tag(event, node)
         if isinstance(event, events.SequenceStartEvent):
-            self._fill_list(written, depth)
+            self._fill_list(node, depth)
         else:
-            self._fill_map(written, event, depth)
-        return self._anchored(event, written)
+            self._fill_map(node, event, depth)
+        return self._anchored(event, node)
 
-    def _anchored(self, event: events.Event, written: YamlNode) -> YamlNode:
+    def _anchored(self, event: events.Event, node: YamlNode) -> YamlNode:
         anchor = cast("str | None", cast(Any, event).anchor)
         if anchor is not None:
-            self._anchors[anchor] = written
-        return written
+            self._anchors[anchor] = node
+        return node
 
     def _spend(self, weight: int, event: events.Event) -> None:
         self._weight += weight
         if self._weight > MAX_WEIGHT:
-            raise Refused(
+            raise UnreadableText(
                 _mark(event),
-                "The file holds too many values, counting each alias as what it stands for.",
+                "The file contains too many values, counting each alias with the size of its target.",
                 "Take parts out of it, or use fewer aliases.",
             )
 
@@ -123,54 +131,52 @@ class _Reader:
             self._report(event, *_unusable_alias(name, known=name in self._anchors))
             return YamlNode(None, _mark(event), broken=True)
         if depth + meant.height - 1 > MAX_DEPTH + 1:
-            raise Refused(_mark(event), f"This is nested deeper than {MAX_DEPTH} levels.", "Use fewer aliases.")
+            raise UnreadableText(_mark(event), f"This is nested deeper than {MAX_DEPTH} levels.", "Use fewer aliases.")
         self._spend(meant.weight, event)
         return meant
 
     # -- lists and maps
 
-    def _fill_list(self, written: YamlNode, depth: int) -> None:
+    def _fill_list(self, node: YamlNode, depth: int) -> None:
         items: list[YamlNode] = []
         while not isinstance(event := self._next(), events.SequenceEndEvent):
             items.append(self._value(event, depth + 1))
-        _close(written, items, items)
+        _close(node, items, items)
 
-    def _fill_map(self, written: YamlNode, start: events.Event, depth: int) -> None:
+    def _fill_map(self, node: YamlNode, start: events.Event, depth: int) -> None:
         content: dict[str, YamlNode] = {}
         merged: list[YamlNode] = []
         first: str | None = None
         while not isinstance(event := self._next(), events.MappingEndEvent):
-            key = self._key(event, start, written, depth)
+            key = self._key(event, start, node, depth)
             value = self._value(self._next(), depth + 1)
             if key is None:
                 continue
             if key == "<<" and _is_plain(event):
                 merged.append(value)
             elif key in content:
-                # Where the first key comes again, an item of a list begins without its dash: one mistake, said once.
-                if not written.broken:
-                    self._report_twice(event, key, written.key_marks[key], begins_anew=key == first)
-                written.broken |= key == first
+                # A repetition of the first key is a list item without its dash: one mistake, reported once.
+                if not node.broken:
+                    self._report_twice(event, key, node.key_marks[key], begins_anew=key == first)
+                node.broken |= key == first
             else:
                 first = key if first is None else first
                 content[key] = value
-                written.key_marks[key] = _mark(event)
+                node.key_marks[key] = _mark(event)
         for source in merged:
-            self._merge(source, content, written, start)
-        _close(written, content, list(content.values()))
+            self._merge(source, content, node, start)
+        _close(node, content, list(content.values()))
 
     def _report_twice(self, event: events.Event, key: str, earlier: Mark, *, begins_anew: bool) -> None:
         at = _mark(event)
-        message = (
-            f"The key {shortened(key)!r} is written twice in one map: in line {earlier.line} and in line {at.line}."
-        )
+        message = f"The key {shorten(key)!r} is written twice in one map: in line {earlier.line} and in line {at.line}."
         advice = "Keep one of them."
         if begins_anew and earlier.line != at.line:
             advice = "Keep one of them, or put '- ' before it if a new item of a list begins here."
         self._report(event, message, advice)
 
     def _key(self, event: events.Event, start: events.Event, above: YamlNode, depth: int) -> str | None:
-        """A key as text; None if it is none that could be used, which has been reported."""
+        """Return a key as text; report an unusable one and return None."""
         key = self._value(event, depth + 1)
         if key.broken:
             return None
@@ -182,13 +188,13 @@ class _Reader:
             return None
         self._report(
             event,
-            f"The key {shortened(key.source) or 'null'} is not a text: YAML reads it as {json_word(key.content)}.",
-            f"Put it in quotes: '{shortened(key.source)}'." if key.source else "Give it a name.",
+            f"The key {shorten(key.source) or 'null'} is not a text: YAML reads it as {json_word(key.content)}.",
+            f"Put it in quotes: '{shorten(key.source)}'." if key.source else "Give it a name.",
         )
         return key.source or None
 
     def _merge(self, source: YamlNode, content: dict[str, YamlNode], into: YamlNode, event: events.Event) -> None:
-        """Add what is merged in by `<<`. What is written in the map itself wins, then what comes first."""
+        """Merge a map that `<<` names. Keys of the map itself win, then those of earlier sources."""
         parts = source.content if isinstance(source.content, list) else [source]
         for part in parts:
             if isinstance(part.content, dict):
@@ -198,49 +204,49 @@ class _Reader:
                         content[key] = value
                         into.key_marks[key] = part.key_marks[key]
             elif not part.broken:
-                message = "The key '<<' merges maps, and this is none."
+                message = "The key '<<' merges maps, and this is not a map."
                 self._problems.append(
                     problem_at(part.at, message, "Write an alias of a map, or put the key in quotes.")
                 )
 
-    def _check_collection_tag(self, event: events.Event, written: YamlNode) -> None:
+    def _check_collection_tag(self, event: events.Event, node: YamlNode) -> None:
         tag = cast("str | None", cast(Any, event).tag)
         kind = "seq" if isinstance(event, events.SequenceStartEvent) else "map"
         if tag not in (None, "!", TAG_PREFIX + kind):
-            written.broken = True
+            node.broken = True
             self._report(event, *_refused_tag(tag))
 
-    # -- words
+    # -- scalars
 
     def _scalar(self, event: events.ScalarEvent) -> YamlNode:
-        told = cast(Any, event)
-        word = cast(str, told.value)
-        style = cast("str | None", told.style)
-        written = YamlNode(word, _mark(event), word, bool(style), style == "|", weight=1 + len(word) // 64)
-        self._spend(written.weight, event)
+        scalar = cast(Any, event)
+        word = cast(str, scalar.value)
+        style = cast("str | None", scalar.style)
+        node = YamlNode(word, _mark(event), word, bool(style), style == "|", weight=1 + len(word) // 64)
+        self._spend(node.weight, event)
         if style in ("'", '"'):
-            self._quoted = QuotedText(written.at, Mark(told.end_mark.line + 1, told.end_mark.column + 1))
+            self._quoted = QuotedText(node.at, Mark(scalar.end_mark.line + 1, scalar.end_mark.column + 1))
         if style != "|" and "{" in word:
-            written.lines = self._lines_of(event, word)
+            node.lines = self._lines_of(event, word)
         if _HALF_PAIR.search(word):
-            written.content, written.broken = "", True
+            node.content, node.broken = "", True
             self._report(event, "This text holds half of a surrogate pair.", "Write the character itself.")
-            return written
+            return node
         try:
-            written.content = self._read_word(event, word)
+            node.content = self._read_word(event, word)
         except LookupError:
-            written.broken = True
-            self._report(event, *_refused_tag(told.tag))
+            node.broken = True
+            self._report(event, *_refused_tag(scalar.tag))
         except ValueError:
-            written.content, written.broken = None, True
-            message = f"{shortened(word)} is not a number that JSON knows."
+            node.content, node.broken = None, True
+            message = f"{shorten(word)} is not a number in JSON."
             self._report(event, message, "Write a finite number, or put it in quotes.")
-        return written
+        return node
 
     def _lines_of(self, event: events.ScalarEvent, word: str) -> tuple[int, ...]:
-        """Return the lines on which the lines of a text are written; nothing if it stands on one line."""
-        told = cast(Any, event)
-        start, end, style = told.start_mark, told.end_mark, cast("str | None", told.style)
+        """Return the lines of the file for the lines of a text; the same line for each if it is written on one."""
+        scalar = cast(Any, event)
+        start, end, style = scalar.start_mark, scalar.end_mark, cast("str | None", scalar.style)
         if start.line == end.line:
             return (start.line + 1,) * (word.count("\n") + 1)
         if self._file_lines is None:
@@ -251,7 +257,7 @@ class _Reader:
         return line_numbers(word, lines, start.line + 1, style)
 
     def _read_word(self, event: events.ScalarEvent, word: str) -> Scalar:
-        """The value of a word. Raises LookupError where its tag is no plain one or does not fit."""
+        """Return the value of a scalar. Raises LookupError for a tag that is not allowed or does not match."""
         tag = cast("str | None", cast(Any, event).tag)
         if tag is None or (tag == "!" and _is_plain(event)):
             return read_plain(word) if _is_plain(event) else word
@@ -262,10 +268,10 @@ class _Reader:
         return read_as(tag.removeprefix(TAG_PREFIX), word)
 
 
-def _close(written: YamlNode, content: list[YamlNode] | dict[str, YamlNode], children: Sequence[YamlNode]) -> None:
-    written.content = content
-    written.weight = 1 + sum(child.weight for child in children)
-    written.height = 1 + max((child.height for child in children), default=0)
+def _close(node: YamlNode, content: list[YamlNode] | dict[str, YamlNode], children: Sequence[YamlNode]) -> None:
+    node.content = content
+    node.weight = 1 + sum(child.weight for child in children)
+    node.height = 1 + max((child.height for child in children), default=0)
 
 
 def _mark(event: Any) -> Mark:
@@ -274,26 +280,26 @@ def _mark(event: Any) -> Mark:
 
 
 def _is_plain(event: Any) -> bool:
-    """Whether a word stands there without quotes and without a tag."""
+    """Return whether a scalar has neither quotes nor a tag."""
     return isinstance(event, events.ScalarEvent) and not cast(Any, event).style and cast(Any, event).tag is None
 
 
 def _is_braces(outer: events.Event, inner: events.Event) -> bool:
-    """Whether two maps begin as `{{`, as a template without quotes does."""
+    """Return whether two maps start as `{{`, like an unquoted template."""
     first, second = cast(Any, outer).start_mark, cast(Any, inner).start_mark
     in_braces = getattr(outer, "flow_style", False) and isinstance(inner, events.MappingStartEvent)
     return bool(in_braces) and (first.line, first.column + 1) == (second.line, second.column)
 
 
-# -- sentences
+# -- messages
 
 
 def _unusable_alias(name: str, *, known: bool) -> tuple[str, str]:
     if known:
-        return f"The alias *{shortened(name)} refers to the value that it stands in.", "Write the value out."
+        return f"The alias *{shorten(name)} refers to a value that contains it.", "Write the value out."
     return (
-        f"The alias *{shortened(name)} refers to an anchor that is not there.",
-        f"Put '&{shortened(name)}' before the value that is meant, or quotes around a text that begins with '*'.",
+        f"The alias *{shorten(name)} refers to an anchor that does not exist.",
+        f"Put '&{shorten(name)}' before the value that is meant, or quotes around a text that begins with '*'.",
     )
 
 
@@ -304,9 +310,9 @@ def _unusable_key(braces: bool) -> tuple[str, str]:
 
 
 def _refused_tag(tag: str | None) -> tuple[str, str]:
-    shown = shortened((tag or "").replace(TAG_PREFIX, "!!"))
+    shown = shorten((tag or "").replace(TAG_PREFIX, "!!"))
     if shown in ("!!int", "!!float", "!!bool", "!!null"):
-        return f"What follows is not what its tag {shown} says.", "Remove the tag, or correct the value."
+        return f"The value does not match its tag {shown}.", "Remove the tag, or correct the value."
     return (
         f"The tag {shown!r} is not allowed: a workflow is plain data.",
         "Remove it, or put quotes around a text that begins with '!'.",

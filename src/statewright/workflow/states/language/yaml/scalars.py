@@ -1,6 +1,6 @@
-"""What a plain word of YAML 1.1 stands for: text, a number, a boolean or nothing.
+"""Plain scalars of YAML 1.1: text, numbers, booleans and null.
 
-Only values that JSON has come out of here. A date stays the text that it is; a number that JSON cannot say is refused.
+The results are JSON values: a date stays text, and a number that JSON cannot represent is rejected.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TAG_PREFIX: Final = "tag:yaml.org,2002:"
 Scalar = str | int | float | bool | None
 
 _LONGEST: Final = 100
-"""Characters; a longer word is text, whatever it looks like."""
+"""Maximum characters; a longer scalar is text."""
 
 _RESOLVER: Final[Any] = Resolver()
 _CONSTRUCTOR: Final = SafeConstructor()
@@ -31,13 +31,13 @@ _READERS: Final = {
 
 
 def read_plain(word: str) -> Scalar:
-    """The value of a word without quotes. Raises ValueError for a number that is not finite."""
+    """Return the value of an unquoted scalar. Raises ValueError for a number that is not finite."""
     return _read_short(word) if len(word) <= _LONGEST else word
 
 
 @lru_cache(maxsize=1024)
 def _read_short(word: str) -> Scalar:
-    # Files repeat a few words: keys, ids, numbers.
+    # Cached because files repeat a few scalars: keys, ids, numbers.
     kind = cast(str, _RESOLVER.resolve(ScalarNode, word, (True, False))).removeprefix(TAG_PREFIX)
     if kind not in _READERS:
         return word
@@ -48,9 +48,9 @@ def _read_short(word: str) -> Scalar:
 
 
 def read_as(kind: str, word: str) -> Scalar:
-    """The value of a word that is said to be of a kind: null, bool, int, float or str.
+    """Return the value of a scalar with an explicit type: null, bool, int, float or str.
 
-    Raises LookupError if it is not of this kind, and ValueError for a number that is not finite.
+    Raises LookupError if it does not match the type, and ValueError for a number that is not finite.
     """
     if kind == "str":
         return word

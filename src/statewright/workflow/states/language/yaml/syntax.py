@@ -1,7 +1,7 @@
-"""Complaints of the YAML parser, as sentences that say what was mistyped, where that begins, and what usually helps.
+"""Translation of errors of the YAML parser to messages about the probable mistake, its position and its correction.
 
-The parser reports the place at which it cannot go on, and that is often lines below the mistake: an unclosed quote is
-noticed at the next quote, a forgotten colon in the next line. Where the mistake can be located, that place is reported.
+The parser reports the position at which it cannot continue, often lines below the mistake: an unclosed quote is noticed
+at the next quote, a missing colon on the next line. The position of the mistake is reported if it can be located.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from statewright.workflow.states.language.model import Mark
-from statewright.workflow.states.language.yaml.nodes import shortened
-from statewright.workflow.states.language.yaml.text import Refused, split_lines
+from statewright.workflow.states.language.yaml.nodes import shorten
+from statewright.workflow.states.language.yaml.text import UnreadableText, split_lines
 
 _ADVICE: Final = (
-    ("escape", "Double the backslash, or use single quotes, in which it stands for itself."),
+    ("escape", "Double the backslash, or use single quotes, in which it is a literal character."),
     ("unexpected document", "Close the quote that was opened before."),
     ("expected key", "Correct the indentation, or put quotes around the text before."),
     ("expected node content", "Write a value here, or remove the comma or bracket before."),
@@ -33,7 +33,7 @@ _CURLY_QUOTES: Final = re.compile("[\u2018-\u201f]")
 
 
 class QuotedText(NamedTuple):
-    """Where the text in quotes begins and ends that was read last."""
+    """Start and end of the last quoted text."""
 
     start: Mark
     end: Mark
@@ -46,14 +46,14 @@ class _Finding(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Complaint:
-    """What the parser said, and what stands there."""
+class _ParserError:
+    """An error of the parser, with the text around it."""
 
     problem: str
     context: str
     at: Mark
     begun: Mark
-    """Where that began in which the parser cannot go on: a quote, a bracket, a map, a key."""
+    """The start of the construct in which the parser failed: a quote, a bracket, a map, a key."""
     lines: list[str]
     quoted: QuotedText | None
 
@@ -65,11 +65,11 @@ class _Complaint:
         return self.line(self.at.line)[self.at.column - 1 :]
 
 
-def syntax_refusal(error: Exception, text: str, quoted: QuotedText | None = None) -> Refused:
-    """Return what was mistyped; `quoted` is the text in quotes that was read last before the parser gave up."""
+def explain_syntax_error(error: Exception, text: str, quoted: QuotedText | None = None) -> UnreadableText:
+    """Return the probable mistake; `quoted` is the last quoted text before the error."""
     lines = split_lines(text)
     at = _mark(getattr(error, "problem_mark", None) or getattr(error, "context_mark", None), lines)
-    complaint = _Complaint(
+    complaint = _ParserError(
         problem=str(getattr(error, "problem", None) or "it cannot be read"),
         context=str(getattr(error, "context", None) or ""),
         at=at,
@@ -78,11 +78,11 @@ def syntax_refusal(error: Exception, text: str, quoted: QuotedText | None = None
         quoted=quoted,
     )
     finding = next(_findings(complaint))
-    return Refused(finding.at, f"This is not YAML: {finding.said}.", finding.advice)
+    return UnreadableText(finding.at, f"This is not YAML: {finding.said}.", finding.advice)
 
 
 def _mark(at: object, lines: list[str], default: Mark = Mark(1, 1)) -> Mark:  # noqa: B008
-    """Return a place of the parser, or the end of the text for one behind it."""
+    """Return a position of the parser, limited to the end of the text."""
     if at is None:
         return default
     line, column = getattr(at, "line", 0) + 1, getattr(at, "column", 0) + 1
@@ -91,21 +91,21 @@ def _mark(at: object, lines: list[str], default: Mark = Mark(1, 1)) -> Mark:  # 
     return Mark(line, max(1, min(column, len(lines[line - 1]) + 1)))
 
 
-def _findings(complaint: _Complaint) -> Iterator[_Finding]:
+def _findings(complaint: _ParserError) -> Iterator[_Finding]:
     for look in _LOOKS:
         finding = look(complaint)
         if finding is not None:
             yield finding
     said = ", ".join(filter(None, (complaint.problem, complaint.context)))
     advice = next((advice for part, advice in _ADVICE if part in said), "Check the indentation and the quotes here.")
-    yield _Finding(complaint.at, shortened(said, 300), advice)
+    yield _Finding(complaint.at, shorten(said, 300), advice)
 
 
-# -- what is looked for, in this order
+# -- detectors of common mistakes, tried in the order of _LOOKS
 
 
-def _odd_space(complaint: _Complaint) -> _Finding | None:
-    """A character at the beginning of a line that looks like a space."""
+def _odd_space(complaint: _ParserError) -> _Finding | None:
+    """Detect a character at the start of a line that looks like a space."""
     for number in range(max(1, complaint.at.line - 1), complaint.at.line + 1):
         match = _ODD_SPACE.match(complaint.line(number))
         if match is not None:
@@ -114,13 +114,13 @@ def _odd_space(complaint: _Complaint) -> _Finding | None:
     return None
 
 
-def _tab(complaint: _Complaint) -> _Finding | None:
+def _tab(complaint: _ParserError) -> _Finding | None:
     if not complaint.rest.startswith("\t") and "tab" not in complaint.problem:
         return None
     return _Finding(complaint.at, "a tab is used to indent", "Indent with spaces; YAML does not allow tabs there.")
 
 
-def _conflict(complaint: _Complaint) -> _Finding | None:
+def _conflict(complaint: _ParserError) -> _Finding | None:
     for number in range(complaint.begun.line, complaint.at.line + 1):
         if complaint.line(number).startswith(_CONFLICT):
             advice = "Resolve the conflict, and remove the lines that begin with '<<<<<<<', '=======' and '>>>>>>>'."
@@ -128,8 +128,8 @@ def _conflict(complaint: _Complaint) -> _Finding | None:
     return None
 
 
-def _open_quote(complaint: _Complaint) -> _Finding | None:
-    """A quote that is never closed, or only by the next one, which was meant to open."""
+def _open_quote(complaint: _ParserError) -> _Finding | None:
+    """Detect a quote that is never closed, or only by the next opening quote."""
     if "quoted scalar" in complaint.context and "unexpected" in complaint.problem:
         return _Finding(complaint.begun, "the quote that opens here is never closed", "Close the quote.")
     quoted = complaint.quoted
@@ -147,22 +147,22 @@ def _open_quote(complaint: _Complaint) -> _Finding | None:
     return _Finding(quoted.start, said, "Close the quote where its text ends.")
 
 
-def _no_colon(complaint: _Complaint) -> _Finding | None:
-    """A line in a map that is no key with a value."""
+def _no_colon(complaint: _ParserError) -> _Finding | None:
+    """Detect a line in a map that is not a key with a value."""
     if "could not find expected ':'" not in complaint.problem:
         return None
     start = complaint.begun
     line = complaint.line(start.line)[start.column - 1 :]
     joined = _KEY_WITHOUT_SPACE.match(line)
     if joined is not None:
-        advice = f"Put a space after the colon: '{joined['key']}: {shortened(joined['text'], 40)}'."
+        advice = f"Put a space after the colon: '{joined['key']}: {shorten(joined['text'], 40)}'."
         return _Finding(start, "no space follows the colon", advice)
-    said = f"{shortened(line.strip())!r} has no ': ', so it is not a key with a value"
+    said = f"{shorten(line.strip())!r} has no ': ', so it is not a key with a value"
     return _Finding(start, said, "Put ': ' after the key, or indent the line if it belongs to the text before.")
 
 
-def _second_colon(complaint: _Complaint) -> _Finding | None:
-    """A colon where none can be: within a text, or after a key that is indented too deep."""
+def _second_colon(complaint: _ParserError) -> _Finding | None:
+    """Detect a misplaced colon: within a text, or after a key that is indented too deep."""
     if "mapping values are not allowed" not in complaint.problem:
         return None
     line = complaint.line(complaint.at.line)
@@ -171,12 +171,12 @@ def _second_colon(complaint: _Complaint) -> _Finding | None:
         if _CURLY_QUOTES.search(line):
             advice = "Write straight quotes, \" or ': YAML reads curly ones as letters."
             return _Finding(complaint.at, "the text holds ': ' and is not in quotes", advice)
-        advice = f"Put quotes around the text after '{shortened(match['key'])}:', or remove the colon here."
+        advice = f"Put quotes around the text after '{shorten(match['key'])}:', or remove the colon here."
         return _Finding(complaint.at, "the text holds a ':' and is not in quotes", advice)
     before = complaint.line(complaint.at.line - 1) if complaint.at.line > 1 else ""
     if before.strip() and ":" not in before and not before.lstrip().startswith("#"):
         bare = before.lstrip(" -")
-        said = f"{shortened(bare.strip())!r} has no ': ', so it is not a key with a value"
+        said = f"{shorten(bare.strip())!r} has no ': ', so it is not a key with a value"
         advice = "Put ': ' after the key, or correct the indentation of the next line."
         return _Finding(Mark(complaint.at.line - 1, len(before) - len(bare) + 1), said, advice)
     start = Mark(complaint.at.line, len(line) - len(line.lstrip()) + 1)
@@ -184,8 +184,8 @@ def _second_colon(complaint: _Complaint) -> _Finding | None:
     return _Finding(start, said, "Correct the indentation: keys of one map begin in one column.")
 
 
-def _odd_beginning(complaint: _Complaint) -> _Finding | None:
-    """A text without quotes that begins with a character that means something else."""
+def _odd_beginning(complaint: _ParserError) -> _Finding | None:
+    """Detect an unquoted text that starts with a special character."""
     for start in (complaint.begun, complaint.at):
         first = complaint.line(start.line)[start.column - 1 : start.column]
         means = {"*": "alias", "&": "anchor"}.get(first)
@@ -199,7 +199,7 @@ def _odd_beginning(complaint: _Complaint) -> _Finding | None:
     return _Finding(complaint.at, f"a text without quotes begins with {complaint.rest[0]!r}", advice)
 
 
-def _open_bracket(complaint: _Complaint) -> _Finding | None:
+def _open_bracket(complaint: _ParserError) -> _Finding | None:
     if "expected ',' or" not in complaint.problem:
         return None
     bracket = complaint.line(complaint.begun.line)[complaint.begun.column - 1 : complaint.begun.column]
@@ -210,8 +210,8 @@ def _open_bracket(complaint: _Complaint) -> _Finding | None:
     return _Finding(complaint.at, f"neither a comma nor the end of what {bracket!r} opened follows", advice)
 
 
-def _wrong_column(complaint: _Complaint) -> _Finding | None:
-    """A line that begins in a column in which nothing before it begins, or a list item among keys."""
+def _wrong_column(complaint: _ParserError) -> _Finding | None:
+    """Detect a line with a wrong indentation, or a list item among keys."""
     in_list = "block collection" in complaint.context or "expected '-' indicator" in complaint.problem
     at, begun = complaint.at, complaint.begun
     if in_list and "- -" in complaint.line(begun.line)[: begun.column]:
@@ -233,7 +233,7 @@ def _wrong_column(complaint: _Complaint) -> _Finding | None:
     return None
 
 
-_LOOKS: Final[tuple[Callable[[_Complaint], _Finding | None], ...]] = (
+_LOOKS: Final[tuple[Callable[[_ParserError], _Finding | None], ...]] = (
     _odd_space,
     _tab,
     _conflict,

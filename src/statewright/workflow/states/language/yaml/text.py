@@ -1,4 +1,4 @@
-"""The text of a file before it is parsed: decoded, bounded, and free of what no parser should be given."""
+"""The text of a file before it is parsed: decoding, limits, forbidden characters, and line numbers of scalars."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from statewright.workflow.states.language.model import Mark
 
 MAX_BYTES: Final = 5_000_000
 MAX_DIRECTIVES: Final = 20
-"""Lines that begin with %: the parser compares each with all before it."""
+"""Maximum lines that start with %: the parser compares each with all before it."""
 
 _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LINE_END: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 
-class Refused(Exception):
-    """There is no use in reading on. Never leaves the reading of a text."""
+class UnreadableText(Exception):
+    """Parsing cannot continue. Caught by `read_document`."""
 
     def __init__(self, at: Mark, message: str, suggestion: str) -> None:
         self.problem = problem_at(at, message, suggestion)
@@ -31,8 +31,8 @@ def problem_at(at: Mark, message: str, suggestion: str) -> Problem:
     return Problem("", at.line, at.column, message, suggestion)
 
 
-def plain_text(text: str | bytes) -> str:
-    """The characters of a file, without a byte order mark. Raises Refused if a parser should not see them."""
+def decode_text(text: str | bytes) -> str:
+    """Decode a file, and remove its byte order mark. Raises UnreadableText for text that is unsafe to parse."""
     return _checked(_decoded(text))
 
 
@@ -43,7 +43,7 @@ def split_lines(text: str) -> list[str]:
 
 def _decoded(text: str | bytes) -> str:
     if len(text) > MAX_BYTES:
-        raise Refused(
+        raise UnreadableText(
             Mark(1, 1),
             f"The file is larger than {MAX_BYTES:,} bytes.",
             "Keep long texts in files of their own, and have a tool read them.",
@@ -59,7 +59,7 @@ def _decode(text: bytes, encoding: str) -> str:
         return text.decode(encoding)
     except UnicodeDecodeError as error:
         before = text[: error.start].decode(encoding, errors="replace")
-        raise Refused(
+        raise UnreadableText(
             _place(before.removeprefix("\ufeff")),
             f"The byte 0x{text[error.start]:02x} is not {encoding.upper()} text.",
             "Save the file as UTF-8.",
@@ -67,16 +67,16 @@ def _decode(text: bytes, encoding: str) -> str:
 
 
 def _checked(text: str) -> str:
-    """The text itself, if a parser can be given it."""
-    if found := _FORBIDDEN.search(text):
-        raise Refused(
-            _place(text[: found.start()]),
-            f"There is a character that YAML forbids: U+{ord(found[0]):04X}.",
+    """Return the text. Raises UnreadableText if it is unsafe to parse."""
+    if match := _FORBIDDEN.search(text):
+        raise UnreadableText(
+            _place(text[: match.start()]),
+            f"There is a character that YAML forbids: U+{ord(match[0]):04X}.",
             'Remove it, or write it as an escape in double quotes, such as "\\u0007".',
         )
     directives = list(_directives(text))
     if len(directives) > MAX_DIRECTIVES:
-        raise Refused(
+        raise UnreadableText(
             _place(text[: directives[-1]]),
             f"More than {MAX_DIRECTIVES} lines begin with '%'.",
             "Indent text that is not a directive of YAML.",
@@ -85,37 +85,37 @@ def _checked(text: str) -> str:
 
 
 def _directives(text: str) -> Iterator[int]:
-    """Where the first lines that begin with % stand, up to one more than are allowed."""
-    found = re.finditer("(?m)^%|(?<=[\r\x85\u2028\u2029])%", text)
-    return (line.start() for line in itertools.islice(found, MAX_DIRECTIVES + 1))
+    """Yield the offsets of lines that start with %, up to one more than is allowed."""
+    matches = re.finditer("(?m)^%|(?<=[\r\x85\u2028\u2029])%", text)
+    return (line.start() for line in itertools.islice(matches, MAX_DIRECTIVES + 1))
 
 
 def _place(before: str) -> Mark:
-    """The place that comes after a text."""
+    """Return the position after a text."""
     lines = split_lines(before)
     return Mark(len(lines), len(lines[-1]) + 1)
 
 
-# -- Finds the lines of a file on which the lines of a YAML text are written.
+# -- line numbers of multi-line scalars
 #
-# In quoted, plain and folded texts several lines of the file become one line of the text, and blank lines become line
-# ends. The answer is checked against the text, so an unusual notation gives no answer rather than a wrong one.
+# In quoted, plain and folded scalars several lines of the file become one line of the text, and blank lines become line
+# ends. The result is checked against the text, so an unusual notation gives no answer rather than a wrong one.
 
 _ESCAPE: Final = re.compile(r"\\(.)")
 
 
 def line_numbers(text: str, written: Sequence[str], first: int, style: str | None) -> tuple[int, ...]:
-    """Return the line of the file for each line of a text: where the first of its words stands.
+    """Return the line of the file on which each line of a text starts.
 
-    `written` are the lines of the file from the one numbered `first` on, without what is not part of the text. Returns
-    an empty tuple if they cannot be told.
+    `written` are the lines of the scalar in the file, the first of which has the number `first`. Returns an empty tuple
+    if the lines cannot be determined.
     """
     numbers = _folded(written, first) if style == ">" else _flowing(written, first, has_escapes=style == '"')
     return tuple(numbers) if len(numbers) == text.rstrip("\n").count("\n") + 1 else ()
 
 
 def _flowing(written: Sequence[str], first: int, *, has_escapes: bool) -> list[int]:
-    """A quoted or plain text: a line end is a space, and each blank line is a line end."""
+    """Return the lines of a quoted or plain scalar: a line end is a space, and a blank line is a line end."""
     numbers: list[int] = [first]
     blank = 0
     for number, line in enumerate(written, first):
@@ -129,7 +129,7 @@ def _flowing(written: Sequence[str], first: int, *, has_escapes: bool) -> list[i
 
 
 def _folded(written: Sequence[str], first: int) -> list[int]:
-    """A block that begins with `>`: as above, but line ends around lines with more indentation are kept."""
+    """Return the lines of a block scalar `>`: like a plain one, but line ends around indented lines are kept."""
     body = [(number, line) for number, line in enumerate(written, first) if number > first]
     indent = min((len(line) - len(line.lstrip(" ")) for _, line in body if line.strip()), default=0)
     numbers: list[int] = []

@@ -1,4 +1,4 @@
-"""The form of the output: what `output_schema` asks for. Required fields and scalar types; nothing else is checked."""
+"""The `output_schema` of a transform node: required fields and scalar types; nothing else is checked."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Final, cast
 
 from statewright.agents import as_text
 from statewright.errors import InvalidUpdateError
-from statewright.workflow.states.language.yaml.nodes import shortened
+from statewright.workflow.states.language.yaml.nodes import shorten
 from statewright.workflow.states.nodes.config import ConfigReader
 from statewright.workflow.states.nodes.transform.source import Data
 
 _LONGEST: Final = 100
-"""Characters of a text that may become a number."""
+"""Maximum characters of a text that is converted to a number."""
 _WORDS: Final = {"true": True, "false": False}
 
 
@@ -56,7 +56,7 @@ COERCIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "integer": _as_integer,
     "number": _as_number,
 }
-"""What makes a scalar of a type from another scalar. They raise ValueError, KeyError or OverflowError."""
+"""Conversions between scalars, by target type. They raise ValueError, KeyError or OverflowError."""
 _IS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
@@ -70,26 +70,26 @@ _IS: Final[Mapping[str, Callable[[Any], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class OutputShape:
-    """What a schema asks of an output, in so far as it is checked."""
+    """The checked part of a schema."""
 
     required: tuple[str, ...] = ()
     types: Mapping[str, tuple[str, ...]] | None = None
-    """By field: the types that it may have."""
+    """Allowed types by field."""
 
     def missing(self, output: Data) -> Iterator[str]:
-        """The required fields that the output lacks. Null counts as nothing, where no type allows it."""
+        """Yield the required fields that the output lacks. Null counts as missing unless the type allows it."""
         for name in self.required:
             if output.get(name) is None and not (name in output and "null" in self._types_of(name)):
                 yield name
 
-    def coerced(self, name: str, value: Any) -> Any:
-        """The value of a field in the type that is asked for. Raises InvalidUpdateError where it cannot be made so.
+    def coerce(self, name: str, value: Any) -> Any:
+        """Convert a value to the type of its field. Raises InvalidUpdateError if it cannot be converted.
 
-        Null stays null, and maps and lists are left as they are where no scalar is asked for.
+        Null is unchanged, and so are maps and lists for fields that need no scalar.
         """
         types = self._types_of(name)
-        scalars = [one for one in types if one in COERCIONS]
-        if value is None or not scalars or any(_IS[one](value) for one in types if one in _IS):
+        scalars = [kind_name for kind_name in types if kind_name in COERCIONS]
+        if value is None or not scalars or any(_IS[kind_name](value) for kind_name in types if kind_name in _IS):
             return value
         for kind in scalars:
             try:
@@ -97,28 +97,30 @@ class OutputShape:
                     return COERCIONS[kind](value)
             except (ValueError, KeyError, OverflowError):
                 continue
-        raise InvalidUpdateError(f"{shortened(as_text(value))!r} is no {' or '.join(types)}.")
+        raise InvalidUpdateError(f"{shorten(as_text(value))!r} is not of type {' or '.join(types)}.")
 
     def _types_of(self, name: str) -> tuple[str, ...]:
         return (self.types or {}).get(name, ())
 
 
 def read_shape(reader: ConfigReader) -> OutputShape:
-    """The shape that `output_schema` describes; notes what is wrong about it."""
+    """Read `output_schema`, and report its faults."""
     schema = reader.map("output_schema")
     if schema is None:
         return OutputShape()
     inner = reader.inner(schema, "output_schema")
     required, properties = inner.texts("required"), inner.map("properties") or {}
-    return OutputShape(required, {name: _types_in(inner, name, one) for name, one in properties.items()})
+    return OutputShape(
+        required, {name: _types_in(inner, name, property_schema) for name, property_schema in properties.items()}
+    )
 
 
 def _types_in(reader: ConfigReader, name: str, schema: Any) -> tuple[str, ...]:
     written: Any = cast("Data", schema).get("type", []) if isinstance(schema, dict) else None
     types = cast("list[Any]", written if isinstance(written, list) else [written])
-    unknown = [one for one in types if not isinstance(one, str) or one not in _IS]
+    unknown = [kind for kind in types if not isinstance(kind, str) or kind not in _IS]
     if unknown:
-        message = f"The type of {shortened(name)!r} is {shortened(str(unknown[0]))!r}."
+        message = f"The type of {shorten(name)!r} is {shorten(str(unknown[0]))!r}."
         reader.fault("properties", message, f"Known types: {', '.join(_IS)}.")
         return ()
     return tuple(types)

@@ -3,7 +3,7 @@
 import pytest
 
 from statewright.workflow.states.language.model import NOWHERE, Mark
-from statewright.workflow.states.language.yaml.nodes import path_text, shortened
+from statewright.workflow.states.language.yaml.nodes import path_text, shorten
 from statewright.workflow.states.language.yaml.read import read_document
 
 
@@ -37,9 +37,9 @@ def test_path_text_reads_as_an_author_would_write_it() -> None:
 
 
 def test_shortened_keeps_the_beginning() -> None:
-    assert shortened("abc", 3) == "abc"
-    assert shortened("abcdefgh", 6) == "abc..."
+    assert shorten("abc", 3) == "abc"
+    assert shorten("abcdefgh", 6) == "abc..."
 
 
 def test_shortened_lets_nothing_through_that_steers_a_terminal() -> None:
-    assert shortened("a\x1b[31m\nb") == "a [31m b"
+    assert shorten("a\x1b[31m\nb") == "a [31m b"

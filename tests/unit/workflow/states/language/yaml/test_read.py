@@ -83,7 +83,7 @@ def test_a_merge_of_what_is_no_map_is_refused(parser: str) -> None:
 
 @pytest.mark.parametrize("text", ["a: &x [*x]", "&x {a: *x}", "a: &x {<<: *x}"])
 def test_an_alias_of_what_it_stands_in_is_refused(text: str, parser: str) -> None:
-    assert "the value that it stands in" in problem(text).message
+    assert "a value that contains it" in problem(text).message
 
 
 def test_an_alias_without_an_anchor_is_refused_with_advice_on_quotes(parser: str) -> None:
@@ -164,7 +164,7 @@ def test_plain_tags_are_allowed(text: str, parser: str) -> None:
 
 @pytest.mark.parametrize("word", [".inf", "-.inf", ".NaN", "1.0e+999"])
 def test_a_number_that_json_does_not_know_is_refused(word: str, parser: str) -> None:
-    assert "not a number that JSON knows" in problem(f"a: {word}").message
+    assert "not a number in JSON" in problem(f"a: {word}").message
 
 
 # -- syntax

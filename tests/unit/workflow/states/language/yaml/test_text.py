@@ -4,18 +4,20 @@ import pytest
 from tests.work import spend_at_most
 
 from statewright.errors import Problem
-from statewright.workflow.states.language.yaml.text import MAX_BYTES, Refused, split_lines, plain_text
+from statewright.workflow.states.language.yaml.text import MAX_BYTES, UnreadableText, decode_text, split_lines
 
 
 def refused(text: str | bytes) -> Problem:
-    with pytest.raises(Refused) as caught:
-        plain_text(text)
+    with pytest.raises(UnreadableText) as caught:
+        decode_text(text)
     assert caught.value.problem.suggestion
     return caught.value.problem
 
 
 def test_a_byte_order_mark_is_skipped() -> None:
-    assert plain_text("\ufeffa: 1") == plain_text(b"\xef\xbb\xbfa: 1") == plain_text("a: 1".encode("utf-16")) == "a: 1"
+    assert (
+        decode_text("\ufeffa: 1") == decode_text(b"\xef\xbb\xbfa: 1") == decode_text("a: 1".encode("utf-16")) == "a: 1"
+    )
 
 
 @pytest.mark.parametrize(("text", "place"), [("a: \x00", (1, 4)), ("a:\n  \x07", (2, 3)), ("\x1b[0m", (1, 1))])

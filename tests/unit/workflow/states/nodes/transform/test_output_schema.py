@@ -41,7 +41,7 @@ def shape(properties: Any = None, **more: Any) -> OutputShape:
     ],
 )
 def test_2_10_scalars_are_coerced(kind: Any, value: Any, coerced: Any) -> None:
-    found = shape({"f": {"type": kind}}).coerced("f", value)
+    found = shape({"f": {"type": kind}}).coerce("f", value)
     assert found == coerced
     assert type(found) is type(coerced)
 
@@ -63,8 +63,8 @@ def test_2_10_scalars_are_coerced(kind: Any, value: Any, coerced: Any) -> None:
     ],
 )
 def test_2_10_what_cannot_be_coerced_is_an_error(kind: str, value: Any) -> None:
-    with pytest.raises(InvalidUpdateError, match=f"is no {kind}"):
-        shape({"f": {"type": kind}}).coerced("f", value)
+    with pytest.raises(InvalidUpdateError, match=f"is not of type {kind}"):
+        shape({"f": {"type": kind}}).coerce("f", value)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_2_10_what_cannot_be_coerced_is_an_error(kind: str, value: Any) -> None:
     ],
 )
 def test_2_10_nothing_else_is_checked(properties: Any, value: Any) -> None:
-    assert shape(properties).coerced("f", value) == value
+    assert shape(properties).coerce("f", value) == value
 
 
 def test_2_10_required_fields_are_those_that_must_not_be_missing_or_null() -> None:
