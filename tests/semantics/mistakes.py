@@ -134,7 +134,7 @@ FORM_MISTAKES = {
     "list as a target": wrong("state_id: look", "state_id: [look]", 14, "state_ids"),
     "targets as a text": wrong("state_id: look", "state_ids: look, plan", 14, "Write it as a list: [look, plan]"),
     "no targets": wrong("state_id: look", "state_ids: []", 14, "empty list"),
-    "target twice": wrong("state_id: look", "state_ids: [look, look]", 14, "stands twice"),
+    "target twice": wrong("state_id: look", "state_ids: [look, look]", 14, "occurs twice"),
     "iter_key alone": wrong("state_id: look", "iter_key: files", 14, "Add 'state_id'"),
     "iter_key with a condition": wrong(
         "    condition:", "    iter_key: files\n    condition:", 20, "Split it into two"
@@ -176,7 +176,7 @@ FORM_MISTAKES = {
         TASK, "interrupt_before: true\n  wait_for_user_confirmation: true", 13, "both are given"
     ),
     "autonomous": Mistake("mode: Autonomous\n" + BASE, 1, "not supported"),
-    "end as an id": renamed("look", "end", 15, "stands for the end"),
+    "end as an id": renamed("look", "end", 15, "reserved for the end"),
     "reserved start": renamed("plan", "__start__", 10, "reserved for the engine"),
     "reserved end": renamed("plan", "__end__", 10, "reserved for the engine"),
     "reserved stop": renamed("plan", "__stop__", 10, "reserved for the engine"),
@@ -221,7 +221,7 @@ MEANING_MISTAKES = {
         .replace("id: look", "id: a\N{MODIFIER LETTER COLON}b")
         .replace("otherwise: plan", "otherwise: end"),
         15,
-        "cannot tell from that of 'a:b'",
+        "equivalent to that of 'a:b'",
     ),
     "block of a template not closed": wrong(TASK, "task: '{% if x %}List.'", 12, "template"),
     "schema with a reference out of it": wrong(
@@ -239,7 +239,7 @@ MEANING_MISTAKES = {
     "unknown function": wrong("score == 5", "foo(score)", 20, "counts as false: foo()", is_warning=True),
     "braces in an expression": wrong("score == 5", '"{{score}} == 5"', 20, "without braces", is_warning=True),
     "state that nothing leads to": wrong("state_id: look", "state_id: end", 15, "cannot be reached", is_warning=True),
-    "no way to the end": wrong("then: end", "then: look", 10, "no way leads to 'end'", is_warning=True),
+    "no way to the end": wrong("then: end", "then: look", 10, "cannot be reached from", is_warning=True),
     "condition and target": wrong(
         "    condition:", "    state_id: end\n    condition:", 19, "ignored", is_warning=True
     ),

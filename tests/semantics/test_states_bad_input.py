@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from tests.work import FULL, check_linear, spend_at_most
 
 from statewright.errors import Problem
-from statewright.workflow.states import reader
-from statewright.workflow.states.language import language_schema
-from statewright.workflow.states.parse import Parsed, parse_workflow
+from statewright.workflow.states.language.json_schema import language_schema
+from statewright.workflow.states.language.parse import Parsed, parse_workflow
+from statewright.workflow.states.language.yaml import read as reader
 
 EXAMPLES = int(os.environ.get("STATEWRIGHT_FUZZ_EXAMPLES", "1000" if FULL else "300"))
 SEED = os.environ.get("STATEWRIGHT_FUZZ_SEED")

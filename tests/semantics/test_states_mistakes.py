@@ -3,7 +3,7 @@
 import pytest
 from tests.semantics.mistakes import BASE, MISTAKES, Mistake
 
-from statewright.workflow.states.parse import parse_workflow
+from statewright.workflow.states.language.parse import parse_workflow
 
 DOUBLED = {"states in a tool": 3}
 """Mistakes that are more than one problem: an item of the wrong list lacks the keys of that list."""

@@ -10,7 +10,8 @@ import pytest
 
 from statewright import InMemorySaver
 from statewright.models import ScriptedModel
-from statewright.workflow.states import load_workflow, results
+from statewright.workflow.states import load_workflow
+from statewright.workflow.states.expressions import output as results
 
 SCHEMA = '{"type": "object", "properties": {"files": {"type": "array"}}}'
 TEXT = f"""

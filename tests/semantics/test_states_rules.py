@@ -333,7 +333,7 @@ def test_head_autonomous_is_refused_with_an_explanation() -> None:
 def test_head_the_cap_of_fan_out_is_max_items_and_the_run_fails_clearly(driver: Any) -> None:
     outs = {"l": "[1,2,3]", "p": "ok"}
     assert names(run(driver, ITEMS, outs, max_items=3)) == "l p p p"
-    with pytest.raises(RoutingError, match=r"'l' gives 3 items .* at most 2 .*max_items"):
+    with pytest.raises(RoutingError, match=r"'l' returned 3 items .* at most 2 .*max_items"):
         run(driver, ITEMS, outs, max_items=2)
 
 

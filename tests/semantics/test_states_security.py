@@ -135,5 +135,5 @@ def test_4_1_7_a_result_cannot_open_any_number_of_branches(driver: Any) -> None:
 - {id: l, assistant_id: a, task: t, next: {state_id: p, iter_key: .}}
 - {id: p, assistant_id: a, task: t, next: {state_id: end}}
 """
-    with pytest.raises(RoutingError, match="gives 1001 items to iterate over, and at most 1000"):
+    with pytest.raises(RoutingError, match="returned 1001 items to iterate over; at most 1000"):
         run(driver, states, {"l": json.dumps(list(range(1001))), "p": "x"})

@@ -13,9 +13,9 @@ import pytest
 from statewright import InMemorySaver
 from statewright.errors import WorkflowError
 from statewright.workflow.states import load_workflow
-from statewright.workflow.states.answer_form import schema_in
 from statewright.workflow.states.expressions import holds
-from statewright.workflow.states.model import Definition, Next, State
+from statewright.workflow.states.language.model import Definition, Next, State
+from statewright.workflow.states.language.output_schema import read_json_schema
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "templates" / "states"
 FILES = sorted(FOLDER.glob("*.yaml"))
@@ -77,7 +77,7 @@ def script_of(definition: Definition) -> dict[str, str]:
             items = ["one", "two"]
             return json.dumps(items if key in (".", "_", "unused") else {key: items})
         wanted = min(state.next.targets, key=lambda target: far.get(target, 1000))
-        schema = schema_in(state.output_schema or "") or {}
+        schema = read_json_schema(state.output_schema or "") or {}
         asked = {name: VALUES[one.get("type", "string")] for name, one in schema.get("properties", {}).items()}
         return json.dumps({"done": state.id, **asked, **result_for(state.next, wanted)})
 

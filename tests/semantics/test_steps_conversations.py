@@ -153,7 +153,7 @@ def test_after_an_answer_that_was_refused_a_conversation_begins_anew(driver: Any
 def test_a_conversation_that_named_no_step_is_not_gone_on_with(driver: Any) -> None:
     saver, till = InMemorySaver(), Till()
     app = app_of(till, ScriptedModel([LOOK, '{"__nextStep": "nowhere"}']), saver=saver, responseFormat="json")
-    with pytest.raises(InvalidUpdateError, match="'nowhere', which is no step"):
+    with pytest.raises(InvalidUpdateError, match="'nowhere', which is not a step"):
         driver.invoke(app, {}, **THREAD)
     again = app_of(till, ScriptedModel(['{"a": 1}']), saver=saver, responseFormat="json")
     assert driver.invoke(again, None, **THREAD) == {"a": 1}

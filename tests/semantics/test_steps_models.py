@@ -218,7 +218,7 @@ def test_other_models_stand_in_for_one_that_fails(driver: Any) -> None:
         ("main", "nowhere"), ("nowhere", "second"), ("second", "third"),
     ]  # fmt: skip
     assert "ModelUnavailable: busy" in failures[0]["error"]
-    assert "Nobody knows the model 'nowhere'" in failures[1]["error"]
+    assert "The model 'nowhere' is unknown" in failures[1]["error"]
 
 
 def test_a_model_that_stands_in_stays_for_the_conversation(driver: Any) -> None:
@@ -246,7 +246,7 @@ def test_a_model_that_is_nowhere_is_not_looked_for_again(driver: Any) -> None:
     models: dict[str, Any] = {"main": ScriptedModel(["done"])}
     app = app_of({"retry": {"maxAttempts": 3}}, models)
     models.clear()  # it was there when the workflow was compiled
-    with pytest.raises(StepFailed, match="Nobody knows the model 'main'"):
+    with pytest.raises(StepFailed, match="The model 'main' is unknown"):
         driver.invoke(app, {}, **THREAD)
     assert len(told(app, "LLM_CALL_FAILED")) == 1
 
@@ -292,7 +292,7 @@ def test_the_model_is_told_what_is_wrong_and_asked_again(driver: Any) -> None:
     last = [(one.role, one.text) for one in model.requests[-1].messages]
     assert last[1:3] == [
         ("assistant", "nothing"),
-        ("user", "Your answer was not accepted.\nThe answer is no JSON. Answer with nothing but the JSON."),
+        ("user", "Your answer was not accepted.\nThe answer is not valid JSON. Answer with nothing but the JSON."),
     ]
     assert len(told(app, "GUARDRAIL_FAILED")) == 2
 
@@ -340,8 +340,8 @@ def test_everything_that_is_nowhere_is_told_before_anything_runs() -> None:
     assert found == [
         "In 'steps[0].handler': There is no handler 'enrch'. Did you mean 'enrich'? Handlers: enrich.",
         "In 'steps[1].handler': Handlers may not come from module 'os'. Allowed modules: none. Handlers: enrich.",
-        "In 'steps[2].tools[0].name': Nobody registered a tool 'wether'. Did you mean 'weather'? "
+        "In 'steps[2].tools[0].name': There is no tool 'wether'. Did you mean 'weather'? "
         "Tools and handlers: enrich, weather.",
-        "In 'steps[2].model': Nobody knows the model 'm'. Register it, or name its provider: provider:model.",
+        "In 'steps[2].model': The model 'm' is unknown. Register it, or name its provider: provider:model.",
         "In 'steps[2].guardrails.postChecks[0]': There is no check 'content_safty'. Did you mean 'content_safety'?",
     ]

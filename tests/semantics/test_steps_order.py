@@ -122,7 +122,7 @@ def test_a_step_that_is_not_there_fails_the_one_that_names_it(driver: Any, targe
         {"name": "b"},
         jump=lambda ctx: {"stateUpdates": {"__nextStep": target, "x": 1}},
     )
-    with pytest.raises(InvalidUpdateError, match="Step 'a' goes on with __nextStep") as failed:
+    with pytest.raises(InvalidUpdateError, match="Step 'a' returned __nextStep") as failed:
         driver.invoke(app, {}, **THREAD)
     assert "Steps: a, b." in str(failed.value)
     assert app.get_state(THREAD).values == {}

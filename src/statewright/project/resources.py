@@ -25,9 +25,9 @@ from statewright.project.reader import (
     suggest_key,
 )
 from statewright.redaction import looks_secret
+from statewright.workflow.states.language.model import Assistant, AssistantTool
 from statewright.workflow.states.mcp import is_path
-from statewright.workflow.states.model import Assistant, AssistantTool
-from statewright.workflow.states.models import ModelSource
+from statewright.workflow.states.resources.chat_models import ModelSource
 from statewright.workflow.states.tools import ToolSettings, check_host, check_reference
 
 _ASSISTANT: Final = {

@@ -14,7 +14,7 @@ from statewright.errors import BudgetExceeded, MissingKey, ModelError
 from statewright.models import MessageChunk, ScriptedModel
 from statewright.project import Project
 from statewright.workflow.states import load_workflow
-from statewright.workflow.states.missing import missing_resources
+from statewright.workflow.states.resources.missing import missing_resources
 
 ONE = """
 assistants: [{{id: a, system_prompt: be brief{more}}}]

@@ -10,7 +10,7 @@ from tests.unit.project.conftest import problems, read, warnings
 
 from statewright.errors import WorkflowError
 from statewright.project import DataSource, Defaults, ServedWorkflow, load_project
-from statewright.workflow.states.model import AssistantTool
+from statewright.workflow.states.language.model import AssistantTool
 
 WHOLE = '''
 [defaults]
@@ -168,9 +168,9 @@ root = 1
         "In 'tools.root' (line 23, column 1): It must be a string, and is a number: 1.",
     ]
     assert "none.md' cannot be read" in found[5]
-    assert "Tool 'g' is 'module', which names no function." in found[14]
+    assert "Tool 'g' is 'module', which is not a reference to a function." in found[14]
     assert "'i j' cannot name a tool" in found[15]
-    assert "'https://x' allows no host" in found[16]
+    assert "'https://x' is not a host" in found[16]
     assert "hunter2" not in "".join(found)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.unit.project.conftest import problems, read, warnings
 
-from statewright.workflow.states.models import ModelSource
+from statewright.workflow.states.resources.chat_models import ModelSource
 
 
 def test_a_model_is_read(folder: Path) -> None:

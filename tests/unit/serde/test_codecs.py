@@ -43,8 +43,8 @@ from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, To
 from statewright.models import Usage
 from statewright.serde.codecs import BY_TAG, CODECS, codec_of, type_name
 from statewright.serde.serde import OBJECT, Serde
-from statewright.workflow.states.token import Iteration, Token
-from statewright.workflow.states.visit import Effects, ItemRef, Visit
+from statewright.workflow.states.engine.token import Iteration, Token
+from statewright.workflow.states.engine.visit import Effects, ItemRef, Visit
 
 TAGS = {
     2: "builtins.tuple",
@@ -85,10 +85,10 @@ TAGS = {
     50: "statewright.graph.command.Send",
     51: "statewright.graph.context.NodeError",
     52: "statewright.graph.mapping.Place",
-    53: "statewright.workflow.states.visit.Visit",
-    54: "statewright.workflow.states.visit.ItemRef",
-    55: "statewright.workflow.states.visit.Effects",
-    56: "statewright.workflow.states.token.Token",
+    53: "statewright.workflow.states.engine.visit.Visit",
+    54: "statewright.workflow.states.engine.visit.ItemRef",
+    55: "statewright.workflow.states.engine.visit.Effects",
+    56: "statewright.workflow.states.engine.token.Token",
     57: "statewright.agents.result.AgentResult",
     58: "statewright.graph.command.ToParent",
     59: "langchain_core.messages.base.BaseMessage",

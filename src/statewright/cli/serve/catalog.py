@@ -18,9 +18,9 @@ from statewright.models import ChatModel
 from statewright.project import Project, ServedGraph, load_project
 from statewright.project.reader import Keys, format_path
 from statewright.service import Catalog
-from statewright.workflow.states.models import ModelNames
+from statewright.workflow.states.resources.chat_models import ModelNames
 from statewright.workflow.steps import read_definition, registered
-from statewright.workflow.steps.llm.models import whole_name
+from statewright.workflow.steps.llm.models import qualify_model_name
 
 _KINDS: Final = (".py", ".yaml", ".yml", ".json")
 
@@ -137,7 +137,7 @@ class _CatalogBuilder:
             self._catalog.serve_steps(definition, name=entry.name, on_failure=entry.on_failure)
             return
         from statewright.workflow.states import load_workflow
-        from statewright.workflow.states.missing import missing_resources
+        from statewright.workflow.states.resources.missing import missing_resources
 
         workflow = load_workflow(file)
         missing = () if self._catalog.states_models else missing_resources(workflow.definition, self._project)
@@ -170,7 +170,7 @@ def is_steps_file(file: Path) -> bool:
 
 def _step_model(name: str, names: ModelNames) -> Any:
     """Return the model that an LLM step names, connected at its first request; None for an unknown name."""
-    return names.find(name if names.is_whole(name) else whole_name(name) or name)
+    return names.find(name if names.is_whole(name) else qualify_model_name(name) or name)
 
 
 def _sentences(error: Exception) -> Sequence[str]:

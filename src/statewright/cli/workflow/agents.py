@@ -68,7 +68,7 @@ def _connect(name: str, models: Models, file: Path) -> ChatModel:
 def _project_default(file: Path) -> ChatModel | None:
     """Return the default model of the project, if its name includes a provider."""
     from statewright.project import load_project
-    from statewright.workflow.states.models import ModelNames
+    from statewright.workflow.states.resources.chat_models import ModelNames
 
     project = load_project(file)
     source = ModelNames(project.models, project.defaults.provider).find(project.defaults.model)

@@ -13,7 +13,7 @@ from statewright.cli.console.failure import UsageError, message_of
 from statewright.errors import InvalidConfig, ModelError, suggestion
 from statewright.models import ChatModel
 from statewright.project import Project
-from statewright.workflow.states.model import Definition
+from statewright.workflow.states.language.model import Definition
 
 if TYPE_CHECKING:
     from statewright.models import ChatModel, ModelEvent, ModelRequest, ModelResponse
@@ -43,7 +43,7 @@ class Models:
         Raises UsageError for an unknown provider, a missing key or a missing library.
         """
         from statewright.models.providers import connect_model
-        from statewright.workflow.states.models import ModelNames
+        from statewright.workflow.states.resources.chat_models import ModelNames
 
         try:
             if self.base_url is not None:

@@ -57,7 +57,7 @@ def check_app(target: str) -> tuple[CompiledGraph, Sequence[Problem]]:
     Raises WorkflowError.
     """
     workflow, project = _loaded(target)
-    from statewright.workflow.states.missing import missing_resources  # after what names a missing extra
+    from statewright.workflow.states.resources.missing import missing_resources  # after what names a missing extra
 
     return workflow.compile(project=project), missing_resources(workflow.definition, project)
 

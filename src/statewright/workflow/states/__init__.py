@@ -4,8 +4,8 @@ workflow = load_workflow("flow.yaml")
 app = workflow.compile(models=ScriptedModel(["Hello!"]))
 app.invoke({"input": "Say hello."})["result"]
 
-The libraries of the extra `states` are loaded when one of these names is: the modules about models and tools are used
-without workflows too.
+The libraries of the extra `states` are imported with the first of these names, because projects without workflows use
+the modules about models and tools too.
 """
 
 from __future__ import annotations

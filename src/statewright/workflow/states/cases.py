@@ -1,9 +1,9 @@
-"""Tests of workflows without models: an input, what each state answers, and what has to come of it.
+"""Test cases for workflows without models: an input, scripted outputs of states, and the expected outcome.
 
-A case is a map: `id`, `rule` (what it shows), `ui` (the input), `outs` (outputs of states), and what is expected:
-`visits` (states, in the order of layers; states of one layer in any order), `ctx` (the context), `prompts` (how the
-prompts of a state begin), `result`, `err` (that the run fails, or a part of what it says then). What is absent or null
-is not looked at.
+A case is a map: `id`, `rule` (what it demonstrates), `ui` (the input), `outs` (outputs of states), and expectations:
+`visits` (states by superstep; the order within one is free), `ctx` (the context), `prompts` (prefixes of the prompts of
+a state), `result`, and `err` (true for any failure, or a part of its message). Absent and null expectations are not
+checked.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ _KEYS: Final = frozenset(
 
 
 def read_cases(path: Path) -> list[Case]:
-    """The cases in a file: a JSON list. Raises InvalidConfig."""
+    """Read the cases of a file, a JSON list. Raises InvalidConfig."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise InvalidConfig(f"The cases in {str(path)!r} cannot be read: {error}. Give a JSON list of maps.") from error
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):  # pyright: ignore
-        raise InvalidConfig(f"{str(path)!r} holds no list of cases. Give a JSON list of maps.")
-    cases = cast("list[dict[str, Any]]", found)
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):  # pyright: ignore
+        raise InvalidConfig(f"{str(path)!r} does not hold a list of cases. Write a JSON list of maps.")
+    cases = cast("list[dict[str, Any]]", value)
     for number, case in enumerate(cases, 1):
         unknown = next((key for key in case if key not in _KEYS), None)
         if unknown is not None:
-            known = suggestion(unknown, _KEYS, noun="Keys")
+            hint = suggestion(unknown, _KEYS, noun="Keys")
             raise InvalidConfig(
-                f"{str(path)!r}: case {case.get('id', number)!r} has an unknown key {unknown!r}. {known}"
+                f"{str(path)!r}: case {case.get('id', number)!r} has an unknown key {unknown!r}. {hint}"
             )
     return cast("list[Case]", cases)
 
 
 def run_case(workflow: Workflow, case: Case) -> list[str]:
-    """What a case did not find as it is expected; empty if it passes."""
+    """Run a case and return the failed expectations; an empty list if it passes."""
     try:
         app = workflow.compile(script=case.get("outs") or {})
         values = app.invoke({"input": case.get("ui")})
-    except Exception as error:  # also those of a tool
+    except Exception as error:  # a tool may raise anything
         return _failed(case.get("err"), error)
     if case.get("err"):
-        return ["the run should fail, and it came to its end"]
+        return ["the run should fail, and it succeeded"]
     return list(_differences(case, values))
 
 
@@ -62,12 +62,12 @@ def _failed(expected: Any, error: Exception) -> list[str]:
 
 def _differences(case: Case, values: Mapping[str, Any]) -> Iterator[str]:
     visits: Sequence[Mapping[str, Any]] = values["visits"]
-    wanted = case.get("visits")
-    if wanted is not None:
-        names = wanted.split() if isinstance(wanted, str) else list(wanted)
-        found = [visit["state"] for visit in visits]
-        if Counter(names) != Counter(found):
-            yield f"the visits are {' '.join(found)}, not {' '.join(names)}"
+    expected = case.get("visits")
+    if expected is not None:
+        names = expected.split() if isinstance(expected, str) else list(expected)
+        actual = [visit["state"] for visit in visits]
+        if Counter(names) != Counter(actual):
+            yield f"the visits are {' '.join(actual)}, not {' '.join(names)}"
     for key, name in (("ctx", "context"), ("result", "result")):
         if case.get(key) is not None and values[name] != case[key]:
             yield f"the {name} is {_json(values[name])}, not {_json(case[key])}"
@@ -76,13 +76,13 @@ def _differences(case: Case, values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _prompts(state: str, beginnings: Any, prompts: Sequence[Any]) -> Iterator[str]:
-    wanted = [beginnings] if isinstance(beginnings, str) else list(beginnings)
-    if len(wanted) != len(prompts):
-        yield f"state {state!r} was asked {len(prompts)} times, not {len(wanted)}"
+    expected = [beginnings] if isinstance(beginnings, str) else list(beginnings)
+    if len(expected) != len(prompts):
+        yield f"state {state!r} was prompted {len(prompts)} times, not {len(expected)}"
         return
-    for begin, prompt in zip(wanted, prompts, strict=True):
+    for begin, prompt in zip(expected, prompts, strict=True):
         if not str(prompt).startswith(begin):
-            yield f"state {state!r} was asked {str(prompt)[:200]!r}, which does not begin with {begin!r}"
+            yield f"state {state!r} was prompted with {str(prompt)[:200]!r}, which does not begin with {begin!r}"
 
 
 def _json(value: Any) -> str:

@@ -1,31 +1,64 @@
-"""A definition made into a graph: a state is a node, a transition is a Send."""
+"""Compilation of a definition to a graph: a state becomes a node, a transition becomes a Send."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from statewright.graph import START
+from statewright.graph import END, START
 from statewright.runtime import CompiledGraph, StateGraph
-from statewright.workflow.states.chains import chain_exits
-from statewright.workflow.states.drawn import arrows
-from statewright.workflow.states.execution import StateNode
-from statewright.workflow.states.final_summary import FinalSummary
-from statewright.workflow.states.lineage import Lineages
-from statewright.workflow.states.model import END_STATE, Definition, Next, State, node_of
-from statewright.workflow.states.performers.scripted import FINAL_SUMMARY
-from statewright.workflow.states.resources import Resources
-from statewright.workflow.states.retries import retry_policy
-from statewright.workflow.states.routing import Router
-from statewright.workflow.states.state import WorkflowInput, WorkflowResult, WorkflowState
-from statewright.workflow.states.validate import reachable
+from statewright.workflow.states.engine.lineage import Lineages
+from statewright.workflow.states.engine.retries import retry_policy
+from statewright.workflow.states.engine.routing import Router, find_chain_exits
+from statewright.workflow.states.engine.state import WorkflowInput, WorkflowResult, WorkflowState
+from statewright.workflow.states.engine.state_node import StateNode
+from statewright.workflow.states.handlers.scripted import FINAL_SUMMARY
+from statewright.workflow.states.handlers.summaries import FinalSummary
+from statewright.workflow.states.language.graph import find_reachable
+from statewright.workflow.states.language.model import END_STATE, Definition, Next, State, node_of
+from statewright.workflow.states.resources.handler_factory import HandlerFactory
+
+LONGEST = 40
+"""Maximum characters of a label."""
+Arrow = tuple[str, str, str]
+"""Target, kind and label of a transition in a drawing."""
+
+
+def arrows(transition: Next, node_of: Callable[[str], str]) -> list[Arrow]:
+    """Return the arrows of a state as its author wrote them; `node_of` maps a state to its node."""
+    return [
+        (END if target == END_STATE else node_of(target), kind, label) for target, kind, label in _arrows(transition)
+    ]
+
+
+def _arrows(transition: Next) -> Iterator[Arrow]:
+    if transition.condition is not None:
+        yield transition.condition.then, "conditional", _label(transition.condition.expression.text)
+        yield transition.condition.otherwise, "conditional", "otherwise"
+    elif transition.switch is not None:
+        for case in transition.switch.cases:
+            yield case.state_id, "conditional", _label(case.condition.text)
+        yield transition.switch.default, "conditional", "default"
+    else:
+        label = f"each of {transition.iter_key}" if transition.iter_key is not None else ""
+        for target in transition.targets:
+            yield target, "plain", _label(label)
+
+
+def _label(text: str) -> str:
+    """Return a label of one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+# -- compilation
 
 MAX_ITEMS: Final = 1000
-"""Into how many branches a result may be split, if nobody says otherwise."""
+"""The default maximum number of branches into which a result may be split."""
 
 
-def graph_of(definition: Definition, resources: Resources, *, max_items: int = MAX_ITEMS) -> StateGraph:
-    """The graph of a workflow, ready to be compiled."""
+def build_graph(definition: Definition, resources: HandlerFactory, *, max_items: int = MAX_ITEMS) -> StateGraph:
+    """Build the graph of a workflow, ready to be compiled."""
     graph = StateGraph(
         WorkflowState,
         input_schema=WorkflowInput,
@@ -34,55 +67,55 @@ def graph_of(definition: Definition, resources: Resources, *, max_items: int = M
         name=definition.name or "workflow",
     )
     summarizer, lineages = resources.summarizer, Lineages()
-    states, exits = definition.states_by_id, chain_exits(definition.states_by_id)
+    states, exits = definition.states_by_id, find_chain_exits(definition.states_by_id)
     after = f"{FINAL_SUMMARY}{'_' if FINAL_SUMMARY in states else ''}" if summarizer is not None else None
     router = Router(states, node_of, max_items=max_items, after=after)
-    running = reached(definition)
+    running = find_reached_states(definition)
     idle = [state for state in definition.states if state.id not in running]
     unreachable = {"unreachable": {node_of(state.id): arrows(state.next, node_of) for state in idle}} if idle else {}
-    for place, state in enumerate(definition.states):
+    for index, state in enumerate(definition.states):
         if state.id not in running:
             continue
-        performer = resources.performer(state)
-        # A conversation tries its own steps again: what it has given up on is not begun anew.
-        tries_again = not getattr(performer, "tries_again_itself", False)
-        node = StateNode(state, place, performer, router, lineages, before=resources.connect_models)
+        handler = resources.make_handler(state)
+        # A conversation retries its own steps; a retry of the whole state would repeat what has succeeded.
+        tries_again = not getattr(handler, "retries_internally", False)
+        node = StateNode(state, index, handler, router, lineages, before=resources.connect_models)
         graph.add_node(
             node_of(state.id),
             node,
-            destinations=[node_of(one) for one in destinations(state, exits, after)],
+            destinations=[node_of(target) for target in list_destinations(state, exits, after)],
             retry_policy=retry_policy(state.retry_policy, definition.retry_policy) if tries_again else None,
-            # What is said in a conversation counts as said by its state.
-            metadata={"drawn": arrows(state.next, node_of), "transparent": True, **(unreachable if not place else {})},
+            # Messages of the inner conversation are attributed to the state.
+            metadata={"drawn": arrows(state.next, node_of), "transparent": True, **(unreachable if not index else {})},
         )
     if summarizer is not None and after is not None:
         graph.add_node(after, FinalSummary(summarizer, lineages), metadata={"hidden": True})
     return graph.add_edge(START, node_of(definition.states[0].id))
 
 
-def destinations(state: State, exits: Mapping[str, Next | None], after: str | None) -> list[str]:
-    """Where a state may lead: its targets, and where its chain leads if there is nothing to iterate over.
+def list_destinations(state: State, exits: Mapping[str, Next | None], after: str | None) -> list[str]:
+    """Return the possible targets of a state, including the exit of its chain for an empty iteration.
 
-    `exits` are those of `chain_exits`; `after` is the node that comes when all branches have ended, if there is one.
+    `exits` comes from `find_chain_exits`; `after` is the node that runs when all branches have ended, if there is one.
     """
     targets = dict.fromkeys(state.next.targets)
     if state.id in exits:
-        way = exits[state.id]
-        targets.update(dict.fromkeys(way.targets if way is not None else (END_STATE,)))
+        transition = exits[state.id]
+        targets.update(dict.fromkeys(transition.targets if transition is not None else (END_STATE,)))
     ends = END_STATE in targets
     targets.pop(END_STATE, None)
     return [*targets, *([after] if ends and after is not None else [])]
 
 
-def reached(definition: Definition) -> set[str]:
-    """The states to which any transition leads; others are found when a file is checked, and never run."""
-    exits = chain_exits(definition.states_by_id)
-    ways = {state.id: destinations(state, exits, None) for state in definition.states}
-    return reachable(ways, [definition.states[0].id])
+def find_reached_states(definition: Definition) -> set[str]:
+    """Return the states that a run can reach. The check of the file warns about the others."""
+    exits = find_chain_exits(definition.states_by_id)
+    edges = {state.id: list_destinations(state, exits, None) for state in definition.states}
+    return find_reachable(edges, [definition.states[0].id])
 
 
-def compiled(graph: StateGraph, definition: Definition, **options: Any) -> CompiledGraph:
-    """The graph of a workflow, compiled: with its breakpoints and its limits."""
+def compile_graph(graph: StateGraph, definition: Definition, **options: Any) -> CompiledGraph:
+    """Compile the graph of a workflow with its breakpoints and limits."""
     stops = [node_of(state.id) for state in definition.states if state.interrupt_before]
     app = graph.compile(interrupt_before=[name for name in stops if name in graph.nodes], **options)
     limits = {"recursion_limit": definition.recursion_limit, "max_concurrency": definition.max_concurrency}

@@ -1,4 +1,4 @@
-"""Workflow files loaded."""
+"""Loading of workflow files."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any
 from statewright.errors import Problem, WorkflowError
 from statewright.graph import Graph
 from statewright.runtime import CompiledGraph
-from statewright.workflow.states.compile import MAX_ITEMS, compiled, graph_of
-from statewright.workflow.states.document import path_text
-from statewright.workflow.states.missing import Project
-from statewright.workflow.states.model import CustomNode, Definition
-from statewright.workflow.states.models import Models
+from statewright.workflow.states.compile import MAX_ITEMS, build_graph, compile_graph
+from statewright.workflow.states.handlers.scripted import Script
+from statewright.workflow.states.language.model import CustomNode, Definition
+from statewright.workflow.states.language.parse import parse_workflow
+from statewright.workflow.states.language.yaml.nodes import path_text
 from statewright.workflow.states.nodes import ConfigFault, NodeKinds
-from statewright.workflow.states.parse import parse_workflow
-from statewright.workflow.states.performers.scripted import Script
-from statewright.workflow.states.resources import Resources, Tools
+from statewright.workflow.states.resources.chat_models import Models
+from statewright.workflow.states.resources.handler_factory import HandlerFactory, Tools
+from statewright.workflow.states.resources.missing import Project
 
 
 class Workflow:
-    """A workflow that was read and found to be in order."""
+    """A parsed and validated workflow."""
 
     def __init__(self, definition: Definition, problems: Sequence[Problem] = (), *, source: str = "") -> None:
         self.definition = definition
         self.problems = tuple(problems)
-        """What is odd about the file, though it can be run."""
+        """Warnings about the file; it can be run nevertheless."""
         self.source = source
 
     @property
@@ -46,46 +46,48 @@ class Workflow:
         max_items: int | None = None,
         **options: Any,
     ) -> CompiledGraph:
-        """The workflow as a graph that can be run: `invoke({"input": ...})` gives `WorkflowResult`.
+        """Compile the workflow to a graph: `invoke({"input": ...})` returns a `WorkflowResult`.
 
-        `models` is a chat model or the name of one, as in `"openai:gpt-5"`, or several by the ids of assistants or the
-        names of models; they count before what files say. `script` gives outputs of states, so that they need no model
-        and no tool. `project` is what `statewright.project.load_project` gives.
-        `max_items` is how many items one result may be split into. `options` are those of `StateGraph.compile`:
-        `checkpointer`, `store`, `cache` and so on. Raises InvalidConfig for a script that names no state,
-        ModelError for a model in `models` that cannot be connected, and MissingKey for one without a key.
+        `models` is a chat model or a name such as `"openai:gpt-5"`, or several by assistant ids or model names; they
+        take precedence over files. `script` holds outputs of states, which then need neither model nor tool. `project`
+        is the result of `statewright.project.load_project`. `max_items` limits the items of one iteration. `options`
+        are those of `StateGraph.compile`: `checkpointer`, `store`, `cache` and so on. Raises InvalidConfig for a script
+        with an unknown state, ModelError for a model in `models` that cannot be connected, and MissingKey for one
+        without a key.
         """
-        resources = Resources(
+        resources = HandlerFactory(
             self.definition, models=models, tools=tools, script=script, project=project, node_kinds=node_kinds
         )
-        most = max_items or (project.defaults.max_items if project is not None else None) or MAX_ITEMS
-        graph = graph_of(self.definition, resources, max_items=most)
-        return compiled(graph, within(self.definition, project), **options)
+        limit = max_items or (project.defaults.max_items if project is not None else None) or MAX_ITEMS
+        graph = build_graph(self.definition, resources, max_items=limit)
+        return compile_graph(graph, apply_project_limits(self.definition, project), **options)
 
     def graph(self) -> Graph:
-        """The graph as data: for drawings and other tools."""
-        return graph_of(self.definition, Resources(self.definition)).freeze()
+        """Return the graph as data, for drawings and other tools."""
+        return build_graph(self.definition, HandlerFactory(self.definition)).freeze()
 
     def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of what a run is given."""
-        return compiled(graph_of(self.definition, Resources(self.definition)), self.definition).get_input_jsonschema()
+        """Return the JSON Schema of the input of a run."""
+        return compile_graph(
+            build_graph(self.definition, HandlerFactory(self.definition)), self.definition
+        ).get_input_jsonschema()
 
     def __repr__(self) -> str:
         return f"<Workflow {self.name!r}: {len(self.definition.states)} states>"
 
 
-def within(definition: Definition, project: Project | None) -> Definition:
-    """The workflow with what a project says about limits that it leaves open itself."""
-    usual = project.defaults.max_concurrency if project is not None else None
-    if usual is None or "max_concurrency" not in definition.leaves_open:
+def apply_project_limits(definition: Definition, project: Project | None) -> Definition:
+    """Return the definition with the project's limits where it sets none itself."""
+    default = project.defaults.max_concurrency if project is not None else None
+    if default is None or "max_concurrency" not in definition.leaves_open:
         return definition
-    return replace(definition, max_concurrency=usual)
+    return replace(definition, max_concurrency=default)
 
 
 def load_workflow(path_or_text: str | os.PathLike[str], *, node_kinds: NodeKinds | None = None) -> Workflow:
-    """The workflow in a file, or in a text of several lines. Raises WorkflowError with everything that is wrong.
+    """Load a workflow from a file or from a text of several lines. Raises WorkflowError with all problems.
 
-    `node_kinds` are the kinds of custom nodes, if there are others than those of the language.
+    Pass `node_kinds` to allow kinds of custom nodes beyond those of the language.
     """
     text, source = _read(path_or_text)
     kinds = node_kinds or NodeKinds()
@@ -111,5 +113,5 @@ def _read(path_or_text: str | os.PathLike[str]) -> tuple[str | bytes, str]:
     try:
         return path.read_bytes(), str(path)
     except OSError as error:
-        found = Problem("", 0, 0, f"The file cannot be read: {error.strerror}.", "Give the path of a YAML file.")
-        raise WorkflowError([found], source=str(path)) from error
+        problem = Problem("", 0, 0, f"The file cannot be read: {error.strerror}.", "Pass the path of a YAML file.")
+        raise WorkflowError([problem], source=str(path)) from error

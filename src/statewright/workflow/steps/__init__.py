@@ -1,15 +1,13 @@
-"""Workflows as steps in JSON: read, checked, and compiled to graphs."""
+"""Workflows written as JSON steps: parsing, validation and compilation to graphs."""
 
-from statewright.workflow.steps.compile import compile_steps
-from statewright.workflow.steps.context import StepContext
-from statewright.workflow.steps.failure import StepFailed
+from statewright.workflow.steps.compile import StepsGraph, compile_steps
+from statewright.workflow.steps.execution import StepContext
 from statewright.workflow.steps.handlers import Handlers, registered, task_handler
 from statewright.workflow.steps.llm.checks import CheckedAnswer, post_check
 from statewright.workflow.steps.llm.tools import ToolsGiven
 from statewright.workflow.steps.model import Definition
-from statewright.workflow.steps.program import StepsGraph
 from statewright.workflow.steps.read import read_definition
-from statewright.workflow.steps.result import StepFailure, StepResult
+from statewright.workflow.steps.result import StepFailed, StepFailure, StepResult
 from statewright.workflow.steps.template import render
 
 __all__ = [

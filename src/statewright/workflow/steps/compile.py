@@ -1,30 +1,113 @@
-"""A definition made into a graph: a step is a node, and where it goes on is what its result says."""
+"""Compilation of a definition to a graph: each step becomes a node, and its result selects the next one.
+
+A result may name any step, so every node has all steps as destinations. The edges of the graph are the defaults.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
 
-from statewright.checkpoint import Checkpointer
-from statewright.clock import Clock
-from statewright.errors import WorkflowError
-from statewright.graph import START, GraphBuilder
-from statewright.runtime import Instrument
-from statewright.state import StateSchema
+from statewright.channels import Channel
+from statewright.checkpoint import Checkpointer, TaskResult
+from statewright.clock import Clock, as_seconds
+from statewright.errors import GraphError, InternalError, NodeTimeoutError, RunError, StorageError, WorkflowError
+from statewright.graph import START, Graph, GraphBuilder, RetryPolicy
+from statewright.runtime import CompiledGraph, Instrument
+from statewright.runtime.core.program import NodeProgram, Program
+from statewright.state import StateSchema, UpdateReader
 from statewright.store import Store
-from statewright.workflow.steps.condition import is_true
 from statewright.workflow.steps.handlers import Handler, Handlers
-from statewright.workflow.steps.kinds.condition import result_key
+from statewright.workflow.steps.kinds import is_true, result_key
 from statewright.workflow.steps.llm.checks import Check
 from statewright.workflow.steps.llm.models import ModelsGiven
 from statewright.workflow.steps.llm.tools import ToolsGiven
-from statewright.workflow.steps.model import ConditionStep, Definition, Step
-from statewright.workflow.steps.order import Order
-from statewright.workflow.steps.program import StepsGraph
+from statewright.workflow.steps.model import ConditionStep, Definition, Retry, Step
+from statewright.workflow.steps.node import StepOrder
+from statewright.workflow.steps.node_factory import StepNodeFactory
 from statewright.workflow.steps.read import read_definition
-from statewright.workflow.steps.retries import retry_policy
-from statewright.workflow.steps.state import StepsState
-from statewright.workflow.steps.workshop import StepNodeFactory
+from statewright.workflow.steps.result import StepFailed
+from statewright.workflow.steps.state import CHANNELS, InputReader, StateUpdates, StepsState, state_of
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepRetry(RetryPolicy):
+    """Exponential backoff with a cap and up to 50 % jitter."""
+
+    def delay(self, attempt: int, chance: float) -> float:
+        grown = as_seconds(self.initial_interval) * self.backoff_factor ** (attempt - 1)
+        interval = min(grown, as_seconds(self.max_interval))
+        return interval * (1 + chance) / 2
+
+
+def retry_policy(retry: Retry) -> RetryPolicy | None:
+    """Return the retry policy of a step; None for a single attempt."""
+    if retry.max_attempts == 1:
+        return None
+    return StepRetry(
+        initial_interval=retry.backoff_ms / 1000,
+        backoff_factor=retry.backoff_multiplier,
+        max_interval=retry.max_backoff_ms / 1000,
+        max_attempts=retry.max_attempts,
+        retry_on=should_retry,
+    )
+
+
+def should_retry(error: BaseException) -> bool:
+    """Return whether a step is retried after an error: not after invalid results, nor after errors of the run
+    itself."""
+    if isinstance(error, StepFailed):
+        return not error.is_final
+    if isinstance(error, NodeTimeoutError):
+        return True
+    return isinstance(error, Exception) and not isinstance(error, GraphError | RunError | StorageError | InternalError)
+
+
+# -- the graph as callers see it: plain input goes in, and the bare state comes out
+
+
+class StepsProgram(Program):
+    """Reads and shows the state as one map instead of as channels."""
+
+    begins_with_state = False
+
+    def __init__(self, graph: Graph, **options: Any) -> None:
+        super().__init__(graph, **options)
+        self.reported = frozenset[str]()  # a parent graph receives the state, and never the channel of that name
+
+    def output(self, values: Mapping[str, Any], *, typed: bool = False, plain: bool = False) -> Any:
+        return state_of(values)
+
+    def shown(self, result: TaskResult) -> Any:
+        written: dict[str, Any] = dict(result.writes)
+        return written.get("state") or None
+
+    def _update_reader(self, channels: Mapping[str, Channel], *, closed: bool, check: bool) -> UpdateReader:
+        return StateUpdates({name: self.channels[name] for name in CHANNELS}, closed=True)
+
+    def _start(self) -> NodeProgram:
+        start = super()._start()
+        start.updates = InputReader({name: self.channels[name] for name in CHANNELS}, closed=True)
+        start.known_plain = None
+        return start
+
+
+class StepsGraph(CompiledGraph):
+    """A compiled workflow of steps. Created by `compile_steps`."""
+
+    program_class: ClassVar[type[Program]] = StepsProgram
+
+    def __init__(self, graph: Graph, definition: Definition, **options: Any) -> None:
+        super().__init__(graph, **options)
+        self.definition = definition
+
+    def get_state_jsonschema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the visible state: any map."""
+        return {**self.get_output_jsonschema(), "title": f"{self.name}State"}
+
+
+# -- compilation
 
 ANY_MAP: Final = StateSchema()
 _CANNOT_FAIL: Final = ("condition", "wait")
@@ -46,27 +129,27 @@ def compile_steps(
     instruments: Sequence[Instrument] = (),
     clock: Clock | None = None,
 ) -> StepsGraph:
-    """The graph of a definition, ready to run: its input is that of the workflow, its result the final state.
+    """Compile a definition to a graph that takes the input of the workflow and returns its final state.
 
-    `handlers` are those of `@task_handler` if not given. `models` finds the models that steps name, `tools` are what
-    they may call beside handlers, `checks` stand beside those of `@post_check`, and instead of those of the same name.
-    The rest is as in `StateGraph.compile`. Raises WorkflowError with everything that is wrong with the definition,
-    handlers, tools and checks that nobody registered among it.
+    `handlers` defaults to the handlers registered with `@task_handler`. `models` resolves the models that steps name,
+    `tools` are callable in addition to handlers, and `checks` extend those of `@post_check` and override them by name.
+    The other options are those of `StateGraph.compile`. Raises WorkflowError with all problems of the definition,
+    including unregistered handlers, tools and checks.
     """
     if not isinstance(definition, Definition):
         definition = read_definition(definition)
     workshop = StepNodeFactory(handlers=handlers, models=models, tools=tools, checks=checks)
-    order = Order(definition)
+    order = StepOrder(definition)
     builder = GraphBuilder(
         StepsState, input_schema=ANY_MAP, output_schema=ANY_MAP, name=definition.name, version=definition.version
     )
-    for place, step in enumerate(definition.steps):
-        _add(builder, step, order, workshop.node(step, place, order))
+    for index, step in enumerate(definition.steps):
+        _add_step(builder, step, order, workshop.make_node(step, index, order))
     if workshop.problems:
         raise WorkflowError(workshop.problems, source=f"the workflow {definition.name!r}")
     builder.add_edge(START, definition.steps[0].name)
     graph = builder.freeze(
-        has_store=store is not None, interrupts=[*_listed(interrupt_before), *_listed(interrupt_after)]
+        has_store=store is not None, interrupts=[*_as_sequence(interrupt_before), *_as_sequence(interrupt_after)]
     )
     return StepsGraph(
         graph,
@@ -81,24 +164,25 @@ def compile_steps(
     )
 
 
-def _add(builder: GraphBuilder, step: Step, order: Order, node: Callable[..., Any]) -> None:
-    """Add the node of a step. Any step may name any other; its edge says what follows where it names none."""
+def _add_step(builder: GraphBuilder, step: Step, order: StepOrder, node: Callable[..., Any]) -> None:
+    """Add the node of a step. A result may name any other step; the edge holds the default."""
     builder.add_node(
         step.name,
         node,
         destinations=order.names,
-        inline=step.type not in ("task", "llm"),  # nothing but a look at the state: not worth a thread
+        inline=step.type
+        not in ("task", "llm"),  # these only read the state: a worker thread would cost more than they do
         retry_policy=retry_policy(step.retry) if step.type not in _CANNOT_FAIL else None,
-        metadata={"step_type": step.type, "drawn": _drawn(step, order)},
+        metadata={"step_type": step.type, "drawn": _list_arrows(step, order)},
     )
     if isinstance(step, ConditionStep):
-        builder.add_conditional_edges(step.name, _way(step), {True: step.true_step, False: step.false_step})
+        builder.add_conditional_edges(step.name, _branch_function(step), {True: step.true_step, False: step.false_step})
     else:
-        builder.add_edge(step.name, order.usual(step))
+        builder.add_edge(step.name, order.default_next(step))
 
 
-def _way(step: ConditionStep) -> Callable[[Any], bool]:
-    """Which way a condition took, as the state tells: asked where somebody changes the state in its place."""
+def _branch_function(step: ConditionStep) -> Callable[[Any], bool]:
+    """Return a function that reads the outcome of a condition from the state, for `update_state(as_node=...)`."""
 
     def way(values: Any) -> bool:
         return is_true(values["state"].get(result_key(step.name)))
@@ -106,12 +190,12 @@ def _way(step: ConditionStep) -> Callable[[Any], bool]:
     return way
 
 
-def _drawn(step: Step, order: Order) -> list[tuple[str, str, str]]:
-    """The arrows of a step: those that the definition tells."""
+def _list_arrows(step: Step, order: StepOrder) -> list[tuple[str, str, str]]:
+    """Return the arrows of a step for drawings, as the definition declares them."""
     if isinstance(step, ConditionStep):
         return [(step.true_step, "conditional", step.expression), (step.false_step, "conditional", "otherwise")]
-    return [(order.usual(step), "plain", "")]
+    return [(order.default_next(step), "plain", "")]
 
 
-def _listed(names: Names) -> Sequence[str]:
+def _as_sequence(names: Names) -> Sequence[str]:
     return (names,) if isinstance(names, str) else names or ()

@@ -1,19 +1,159 @@
-"""One execution of one step: what it sees, what it may wait for, and what it tells of itself."""
+"""One execution of one step: the context of its handler, waiting for answers, and reports to the log of the run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
 from typing import Any, cast
 
 from statewright.checkpoint import Interrupt
+from statewright.clock import Duration
+from statewright.errors import InternalError
 from statewright.graph import Runtime
-from statewright.workflow.steps.context import StepContext
+from statewright.ids import interrupt_id
+from statewright.runtime.tasks.interrupt import wait_for
+from statewright.runtime.tasks.scope import current_scope
+from statewright.workflow.steps.jsonable import copy_json
 from statewright.workflow.steps.model import Step
-from statewright.workflow.steps.pausing import Question, Refusal, answer_to, asked_before, named_run, open_key
 
 
-class Execution:
-    """What a performer works with. The maps in it are shared: they are read, and never changed."""
+class StepContext:
+    """Context of one attempt at one step. Every argument has a default, so tests of handlers can create one."""
+
+    def __init__(
+        self,
+        *,
+        step_name: str = "",
+        workflow_input: Mapping[str, Any] | None = None,
+        workflow_state: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+        run_id: str = "",
+        workspace_id: str | None = None,
+        idempotency_key: str = "",
+        attempt: int = 1,
+        runtime: Runtime[Any] | None = None,
+    ) -> None:
+        self.step_name = step_name
+        self.run_id = run_id
+        self.workspace_id = workspace_id
+        """The workspace that owns the run; None outside the service."""
+        self.idempotency_key = idempotency_key
+        """Equal for all attempts at the step; different when the run visits the step again."""
+        self.attempt = attempt
+        """Counts from 1."""
+        self._input = workflow_input or {}
+        self._state = workflow_state or {}
+        self._config = config or {}
+        self._runtime = runtime
+
+    @cached_property
+    def workflow_input(self) -> dict[str, Any]:
+        """The input of the run, as a copy: changes to it have no effect on the run."""
+        return copy_json(dict(self._input))
+
+    @cached_property
+    def workflow_state(self) -> dict[str, Any]:
+        """The state before the step, as a copy. Return `state_updates` to change the state."""
+        return copy_json(dict(self._state))
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The `config` of the step; the arguments when a model calls the handler as a tool."""
+        return copy_json(dict(self._config))
+
+    @property
+    def runtime(self) -> Runtime[Any]:
+        """The runtime of the node: journaled steps, heartbeats, the store. None in a context created by a test."""
+        return cast("Runtime[Any]", self._runtime)
+
+
+# -- waiting for an answer, a signal or an instant
+
+AnswerCheck = Callable[[Any], str | None]
+"""Returns why an answer is invalid; None for a valid one."""
+
+
+class WaitRequest:
+    """A request to wait for an answer, a signal, an instant, or the first of a signal and an instant."""
+
+    def __init__(
+        self,
+        value: Any,
+        *,
+        signal: str | None = None,
+        is_timer: bool = False,
+        delay: Duration | None = None,
+        until: datetime | None = None,
+    ) -> None:
+        self.value = value
+        self.signal = signal
+        self.is_timer = is_timer
+        """True if the step waits for the instant only."""
+        self.delay = delay
+        self.until = until
+
+    def to_interrupt(self) -> dict[str, Any]:
+        """Return the options of the interrupt that represents the wait."""
+        if self.is_timer:
+            return {"value": self.value, "kind": "timer"}
+        if self.signal is not None:
+            return {"value": self.value, "kind": "event", "event": self.signal, "schema": dict[str, Any]}
+        return {"value": self.value, "schema": dict[str, Any]}
+
+
+def wait_for_answer(request: WaitRequest, key: str, runtime: Runtime[Any], check_answer: AnswerCheck) -> Any:
+    """Return the answer to a request; None if it timed out. Suspends the node if there is no answer yet.
+
+    An invalid answer is recorded in the log of the run, and the wait continues with its original deadline.
+    """
+    delay, until, number = request.delay, request.until, 0
+    while True:
+        interrupt = runtime.asked(f"{key}.{number}")
+        answer = wait_for("a step", f"{key}.{number}", delay, request.to_interrupt, until, repeats=True)
+        if answer is None or request.is_timer:
+            return answer
+        reason = check_answer(answer)
+        if reason is None:
+            return answer
+        if interrupt is not None:
+            delay, until = None, interrupt.due_at
+            runtime.record("step_reported", {"event": {"type": "SIGNAL_IGNORED", "payload": {"reason": reason}}})
+        number += 1
+
+
+def find_open_key(keys: Sequence[str], runtime: Runtime[Any]) -> str:
+    """Return the key under which the step is already waiting; the first key if it is not waiting yet."""
+    scope = current_scope()
+    if scope is None or not scope.run.known_interrupts:  # nothing is waiting, which is nearly always the case
+        return keys[0]
+    return next((key for key in keys if find_open_interrupt(key, runtime) is not None), keys[0])
+
+
+def find_open_interrupt(key: str, runtime: Runtime[Any]) -> Interrupt | None:
+    """Return the interrupt that an earlier execution of the step opened under a key; None if there is none."""
+    scope = current_scope()
+    if scope is None or scope.task is None:
+        raise InternalError("A step looked up its interrupts outside a node. Please report this.")
+    number = 0
+    while interrupt_id(scope.task.id, f"{key}.{number}") in scope.run.answers:
+        if (interrupt := runtime.asked(f"{key}.{number}")) is not None:
+            return interrupt
+        number += 1
+    return runtime.asked(f"{key}.{number}")
+
+
+def get_caller_run_id() -> str | None:
+    """Return the run id that the caller chose, which survives resumption; None if the caller chose none."""
+    scope = current_scope()
+    return scope.run.settings.run_id if scope is not None else None
+
+
+# -- the execution
+
+
+class StepExecution:
+    """Everything that a step handler works with. Its maps are shared and must not be modified."""
 
     __slots__ = ("_configurable", "_key", "input", "origin", "runtime", "state", "step", "visits")
 
@@ -29,13 +169,13 @@ class Execution:
 
     @property
     def number(self) -> int:
-        """Which visit of the run to the step this is, from 1."""
+        """The number of this visit of the run to the step, from 1."""
         return self.visits.get(self.step.name, 0) + 1
 
     @property
     def idempotency_key(self) -> str:
-        """`<run>:<step>`; with the number of the visit if the run has been here before."""
-        key = f"{named_run() or self.origin}:{self.step.name}"
+        """`<run>:<step>`, followed by the number of the visit from the second visit on."""
+        key = f"{get_caller_run_id() or self.origin}:{self.step.name}"
         return key if self.number == 1 else f"{key}:{self.number}"
 
     def context(
@@ -45,7 +185,7 @@ class Execution:
         idempotency_key: str | None = None,
         runtime: Runtime[Any] | None = None,
     ) -> StepContext:
-        """What a handler is given; `runtime` is that of a task which the step has called, if it is one's handler."""
+        """Return the context for a handler. Pass the `runtime` of a called task if the handler runs inside one."""
         info = self.runtime.execution_info
         return StepContext(
             step_name=self.step.name,
@@ -62,33 +202,33 @@ class Execution:
     # -- waiting
 
     @property
-    def question_key(self) -> str:
-        """What tells the questions of this attempt from those of others, so that each attempt asks anew.
+    def request_key(self) -> str:
+        """Distinguishes the interrupts of this attempt from those of others, so that each attempt asks again.
 
-        A failed run that somebody tries again counts its attempts anew; `retry` in the config says how often it was.
+        A failed run that is retried restarts its attempt count; `retry` in the config counts the retries of the run.
         """
         if self._key is None:
             again = self._configurable.get("retry", 0)
-            # Attempts that were not saved are not counted any more, but what one of them asked is still open.
+            # An unsaved attempt is not counted after a restart, but the interrupt that it opened is still there.
             attempts = range(self.runtime.execution_info.attempt, self.step.retry.max_attempts + 1)
-            self._key = open_key([f"{again}/{attempt}" for attempt in attempts], self.runtime)
+            self._key = find_open_key([f"{again}/{attempt}" for attempt in attempts], self.runtime)
         return self._key
 
-    def asked_before(self) -> Interrupt | None:
-        """What this attempt waits for already, if it was executed before."""
-        return asked_before(self.question_key, self.runtime)
+    def find_open_interrupt(self) -> Interrupt | None:
+        """Return the interrupt that this attempt opened in an earlier execution; None if there is none."""
+        return find_open_interrupt(self.request_key, self.runtime)
 
-    def wait_for(self, question: Question, refusal: Refusal) -> Any:
-        """What has come for a question; None if its time went by. Leaves the node if nothing has come yet."""
-        return answer_to(question, self.question_key, self.runtime, refusal)
+    def wait_for(self, request: WaitRequest, check_answer: AnswerCheck) -> Any:
+        """Return the answer to a request; None if it timed out. Suspends the node if there is no answer yet."""
+        return wait_for_answer(request, self.request_key, self.runtime, check_answer)
 
-    # -- telling
+    # -- reporting
 
-    def report(self, **told: Any) -> None:
-        """Tell the log of the run of the step: its `output`, the steps that were `skipped`, an `event`."""
-        if told and self.runtime.is_recorded:
-            self.runtime.record("step_reported", told)
+    def report(self, **fields: Any) -> None:
+        """Record the `output` of the step, the `skipped` steps or an `event` in the log of the run."""
+        if fields and self.runtime.is_recorded:
+            self.runtime.record("step_reported", fields)
 
     def report_event(self, kind: str, **payload: Any) -> None:
-        """Add an event of the step to the log of the run."""
+        """Record an event of the step in the log of the run."""
         self.report(event={"type": kind, "payload": payload})

@@ -1,7 +1,7 @@
-"""The functions behind task steps, by the names that definitions use.
+"""Registry of the functions that task steps call, by the names that definitions use.
 
-A definition may come from anywhere, so a name in it can reach what was registered, and functions of modules that
-whoever serves it has allowed, and nothing else: no text makes Python import something.
+Definitions are untrusted, so a name reaches registered functions and functions of explicitly allowed modules only: no
+other text makes Python import something.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, Final, TypeVar, cast
 from statewright.errors import InvalidConfig, suggestion
 
 Handler = Callable[..., Any]
-"""`fn(ctx)` or `fn(ctx, step)`, plain or a coroutine function. Answers a StepResult, a map with its keys, or None."""
+"""`fn(ctx)` or `fn(ctx, step)`, sync or async. Returns a StepResult, a map with its keys, or None."""
 H = TypeVar("H", bound=Handler)
 
 
 class UnknownHandler(LookupError):
-    """No handler has the name; `hint` says which ones there are. Becomes a problem of the definition."""
+    """No handler has this name; `hint` lists the existing ones. Reported as a problem of the definition."""
 
     def __init__(self, message: str, hint: str) -> None:
         self.hint = hint
@@ -27,10 +27,10 @@ class UnknownHandler(LookupError):
 
 
 class Handlers:
-    """Handlers by name, and the modules whose functions may be named as `module:function`."""
+    """Handlers by name, and the modules whose functions may be referenced as `module:function`."""
 
     def __init__(self, handlers: Mapping[str, Handler] | None = None, *, modules: Iterable[str] = ()) -> None:
-        """Raises InvalidConfig for what is no function."""
+        """Register the given handlers. Raises InvalidConfig for an object that is not a function."""
         self._by_name: dict[str, Handler] = {}
         self.modules = frozenset(modules)
         for name, function in (handlers or {}).items():
@@ -42,7 +42,7 @@ class Handlers:
         return tuple(sorted(self._by_name))
 
     def task_handler(self, name: str) -> Callable[[H], H]:
-        """A decorator that registers a function under a name."""
+        """Return a decorator that registers a function under a name."""
 
         def register(function: H) -> H:
             self.register(name, function)
@@ -51,29 +51,31 @@ class Handlers:
         return register
 
     def register(self, name: str, function: Handler) -> None:
-        """Let steps call a function by a name. A module that is loaded again may register its functions again.
+        """Register a function under a name. A reloaded module may register its functions again.
 
-        Raises InvalidConfig for what is no function, and for a name that another one has.
+        Raises InvalidConfig for an object that is not a function, and for a name that is taken.
         """
         if not callable(function) or _arity(function) is None:
-            raise InvalidConfig(f"The handler {name!r} is {function!r}. Give a function fn(ctx) or fn(ctx, step).")
-        known = self._by_name.get(name)
-        if known is not None and _origin(known) != _origin(function):
-            raise InvalidConfig(f"Two functions want to be the handler {name!r}: {known!r} and {function!r}.")
+            raise InvalidConfig(f"The handler {name!r} is {function!r}. Pass a function fn(ctx) or fn(ctx, step).")
+        existing = self._by_name.get(name)
+        if existing is not None and _origin(existing) != _origin(function):
+            raise InvalidConfig(
+                f"Two functions are registered as handler {name!r}: {existing!r} and {function!r}. Rename one."
+            )
         self._by_name[name] = function
 
     def allowing(self, *modules: str) -> Handlers:
-        """The same registrations, those to come included, with more modules whose functions may be named."""
+        """Return a view of the same registry, later registrations included, that allows more modules."""
         more = Handlers(modules=self.modules.union(modules))
         more._by_name = self._by_name
         return more
 
     def has(self, name: str) -> bool:
-        """Whether a function was registered under the name."""
+        """Return whether a function is registered under the name."""
         return name in self._by_name
 
     def find(self, name: str) -> Handler:
-        """The handler of a name. Raises UnknownHandler."""
+        """Return the handler of a name. Raises UnknownHandler."""
         if name in self._by_name:
             return self._by_name[name]
         module, colon, attribute = name.partition(":")
@@ -81,20 +83,20 @@ class Handlers:
             raise UnknownHandler(f"There is no handler {name!r}.", suggestion(name, self._by_name, noun="Handlers"))
         if module not in self.modules:
             hint = suggestion(module, self.modules, noun="Allowed modules")
-            raise UnknownHandler(f"Handlers may not come from module {module!r}.", f"{hint} {self._told_names()}")
-        return self._imported(module, attribute)
+            raise UnknownHandler(f"Handlers may not come from module {module!r}.", f"{hint} {self._list_names()}")
+        return self._import_function(module, attribute)
 
-    def _told_names(self) -> str:
+    def _list_names(self) -> str:
         return f"Handlers: {', '.join(self.names) or 'none'}."
 
-    def _imported(self, module: str, attribute: str) -> Handler:
+    def _import_function(self, module: str, attribute: str) -> Handler:
         try:
-            held = vars(importlib.import_module(module))
+            names = vars(importlib.import_module(module))
         except Exception as error:
             raise UnknownHandler(
-                f"Module {module!r} cannot be imported: {type(error).__name__}: {error}.", self._told_names()
+                f"Module {module!r} cannot be imported: {type(error).__name__}: {error}.", self._list_names()
             ) from error
-        own = {name: value for name, value in held.items() if _is_own(name, value, module)}
+        own = {name: value for name, value in names.items() if _is_own(name, value, module)}
         if attribute not in own:
             hint = suggestion(attribute, own, noun="Functions")
             raise UnknownHandler(f"Module {module!r} defines no function {attribute!r} that takes a context.", hint)
@@ -102,32 +104,32 @@ class Handlers:
 
 
 registered: Final = Handlers()
-"""The handlers of `@task_handler`."""
+"""The registry that `@task_handler` fills."""
 
 
 def task_handler(name: str) -> Callable[[H], H]:
-    """A decorator that registers a function as the handler of that name, for every workflow of the process."""
+    """Return a decorator that registers a function as a handler for all workflows of the process."""
     return registered.task_handler(name)
 
 
 def as_handlers(given: Handlers | Mapping[str, Handler] | None) -> Handlers:
-    """The handlers that are meant: those of `@task_handler` if nobody gives any."""
+    """Return the given handlers as a registry; the registry of `@task_handler` for None."""
     if given is None:
         return registered
     return given if isinstance(given, Handlers) else Handlers(given)
 
 
 def takes_step(function: Handler) -> bool:
-    """Whether a handler wants the step beside the context."""
+    """Return whether a handler takes the step in addition to the context."""
     return _arity(function) == 2
 
 
 def _arity(function: Handler) -> int | None:
-    """With how many arguments a handler is called; None if it takes neither one nor two."""
+    """Return the number of arguments of a handler; None if it takes neither one nor two."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return 1  # a builtin that does not say
+        return 1  # a builtin without a signature
     for count in (2, 1):
         try:
             signature.bind(*(None,) * count)
@@ -138,12 +140,12 @@ def _arity(function: Handler) -> int | None:
 
 
 def _is_own(name: str, value: object, module: str) -> bool:
-    """Whether a name of a module is a function that it defines itself for others."""
+    """Return whether a name of a module is a public function that the module itself defines."""
     is_function = inspect.isfunction(value) and not name.startswith("_")
     return is_function and value.__module__ == module and _arity(cast(Handler, value)) is not None
 
 
 def _origin(function: Handler) -> tuple[str, str] | int:
-    """Where a function stands in its program: the same when its module is loaded again."""
+    """Return an identity of a function that survives a reload of its module."""
     name: str | None = getattr(function, "__qualname__", None)
     return (function.__module__, name) if name is not None and "<" not in name else id(function)

@@ -1,6 +1,6 @@
-"""A workflow of steps as data: what an author wrote in JSON, checked for its form, with defaults filled in.
+"""The model of a workflow of steps: the JSON document, validated, with defaults filled in.
 
-Names are those of the language in Python's spelling; JSON has them in camel case. See `read` for how one is made.
+Field names are those of the language in snake case; JSON uses camel case. See `read` for parsing.
 """
 
 from __future__ import annotations
@@ -19,90 +19,90 @@ Number = Annotated[float, Strict()]
 Flag = Annotated[bool, Strict()]
 
 
-def _as_written(value: Any) -> Any:
-    """The text of an instant: a number could be seconds or milliseconds."""
+def _check_instant(value: Any) -> Any:
+    """Accept text only: a number could be seconds or milliseconds."""
     if isinstance(value, str | datetime):
         return value
     raise ValueError("should be an instant, written as 2026-01-31T09:00:00Z")
 
 
-Instant = Annotated[datetime, BeforeValidator(_as_written)]
+Instant = Annotated[datetime, BeforeValidator(_check_instant)]
 Milliseconds = Annotated[Whole, Field(ge=0)]
 StepName = Annotated[str, Field(min_length=1, max_length=100)]
 
 
-class _Part(BaseModel):
-    """What all parts have in common: they are never changed, and know no other keys than theirs."""
+class _StrictModel(BaseModel):
+    """Base of all parts: immutable, and without unknown keys."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         alias_generator=to_camel, validate_by_name=True, extra="forbid", frozen=True
     )
 
 
-class Retry(_Part):
-    """How often a step is tried."""
+class Retry(_StrictModel):
+    """Retry settings of a step."""
 
     max_attempts: Whole = Field(default=3, ge=1, le=20)
-    """Tries in all, the first one too."""
+    """Attempts in total, including the first one."""
     backoff_ms: Whole = Field(default=1000, ge=100)
-    """Before the second attempt; jitter makes it shorter, by a half at most."""
+    """Delay before the second attempt; jitter reduces it by up to 50 %."""
     backoff_multiplier: Number = Field(default=2.0, ge=1, le=10)
     max_backoff_ms: Whole = Field(default=300_000, ge=100)
 
 
 class WaitRetry(Retry):
-    """How often a step that waits for somebody is tried: its time is not to be waited for again and again."""
+    """Retry settings of a step that waits for a person or a signal: a timeout is not waited for repeatedly."""
 
     max_attempts: Whole = Field(default=1, ge=1, le=20)
 
 
-class _Step(_Part):
-    """What all steps have in common."""
+class _Step(_StrictModel):
+    """Fields that all steps share."""
 
     name: StepName
     retry: Retry = Retry()
     next: StepName | None = None
-    """The step that follows, if it is not the one that is written next."""
+    """The next step, if it is not the following one in the document."""
     end: Flag = False
-    """Whether the run ends after it."""
+    """True if the run ends after this step."""
 
 
 class TaskStep(_Step):
-    """Calls a function that was registered as a handler."""
+    """Calls a registered handler function."""
 
     type: Literal["task"]
     handler: str = Field(min_length=1)
-    """The name it was registered under, or `module:function`."""
+    """A registered name, or `module:function`."""
     config: dict[str, Any] = Field(default_factory=dict)
 
 
-class PromptMessage(_Part):
-    """A message to a model; its text may have places for values."""
+class PromptMessage(_StrictModel):
+    """A message to a model; its text may contain placeholders."""
 
     role: Literal["system", "user", "assistant"]
     content: str
 
 
-class LlmTool(_Part):
-    """A tool that the model of a step may ask for."""
+class LlmTool(_StrictModel):
+    """A tool that the model of a step may call."""
 
     name: str = Field(min_length=1)
     description: str = ""
     parameters: dict[str, Any] = Field(default_factory=dict)
 
 
-class Guardrails(_Part):
-    """What the answer of a model is held to."""
+class Guardrails(_StrictModel):
+    """Checks of the answer of a model."""
 
     post_checks: tuple[str, ...] = ()
-    """Names of checks: `content_safety`, `schema_validation`, `confidence_threshold`, or one that was registered."""
+    """Names of checks: `content_safety`, `schema_validation`, `confidence_threshold`, or registered ones."""
     on_failure: Literal["block", "warn", "retry_with_feedback"] = "warn"
     confidence_threshold: Number = Field(default=0.7, ge=0, le=1)
-    """The least confidence with which the check of that name lets an answer pass."""
+    """The minimum confidence that the check of that name accepts."""
 
 
 class LlmStep(_Step):
-    """Asks a chat model."""
+    """Calls a chat model."""
 
     type: Literal["llm"]
     model: str = Field(min_length=1)
@@ -114,14 +114,14 @@ class LlmStep(_Step):
     response_format: Literal["json", "text"] = "text"
     output_schema: dict[str, Any] | None = None
     output_key: str | None = None
-    """The field of the state that gets the answer. Without one a text gets the name of the step, and JSON is merged."""
+    """The field of the state for the answer. Without it, text is stored under the step's name, and JSON is merged."""
     tools: tuple[LlmTool, ...] = ()
     guardrails: Guardrails = Guardrails()
     max_tool_rounds: Whole = Field(default=10, ge=1, le=20)
 
 
 class WaitStep(_Step):
-    """Lets time pass."""
+    """Waits for a duration or until an instant."""
 
     type: Literal["wait"]
     duration_ms: Milliseconds | None = None
@@ -129,17 +129,17 @@ class WaitStep(_Step):
 
 
 class ConditionStep(_Step):
-    """Goes on with one of two steps."""
+    """Selects one of two steps."""
 
     type: Literal["condition"]
     expression: str = Field(min_length=1)
-    """A path into the state, with dots. Its value decides as JavaScript would: an empty list or map is true."""
+    """A dotted path into the state. Truthiness is that of JavaScript: an empty list or map is true."""
     true_step: StepName
     false_step: StepName
 
 
 class ExternalEventStep(_Step):
-    """Waits for a signal from outside, whose payload becomes part of the state."""
+    """Waits for an external signal, whose payload is merged into the state."""
 
     type: Literal["external_event"]
     retry: WaitRetry = WaitRetry()  # pyright: ignore[reportIncompatibleVariableOverride]  # it is frozen
@@ -148,7 +148,7 @@ class ExternalEventStep(_Step):
 
 
 class ApprovalStep(_Step):
-    """Asks somebody to agree to what stands in a field of the state."""
+    """Asks a person to approve a field of the state."""
 
     type: Literal["approval"]
     retry: WaitRetry = WaitRetry()  # pyright: ignore[reportIncompatibleVariableOverride]  # it is frozen
@@ -169,8 +169,8 @@ STEP_KINDS: Mapping[str, type[_Step]] = {
 }
 
 
-class Definition(_Part):
-    """A whole workflow; the first step is where it begins. It never changes: a change is another version."""
+class Definition(_StrictModel):
+    """A complete workflow, which starts at its first step. Immutable: a change is a new version."""
 
     name: str = Field(min_length=1, max_length=200)
     version: str = Field(min_length=1, max_length=50)
@@ -178,17 +178,17 @@ class Definition(_Part):
     steps: tuple[Annotated[Step, Field(discriminator="type")], ...] = Field(min_length=1)
 
     def to_json(self) -> dict[str, Any]:
-        """The definition as plain JSON, defaults included."""
+        """Return the definition as plain JSON, defaults included."""
         return self.model_dump(mode="json", by_alias=True)
 
     @property
     def digest(self) -> str:
-        """The same for the same content, however it was written: its SHA-256."""
+        """The SHA-256 of the content, independent of how it was formatted."""
         written = json.dumps(self.to_json(), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(written.encode()).hexdigest()
 
     def step(self, name: str) -> Step:
-        """A step by its name. Raises KeyError."""
+        """Return a step by its name. Raises KeyError."""
         for step in self.steps:
             if step.name == name:
                 return step

@@ -1,77 +1,118 @@
-"""A step as a node: performs it, and turns its result into writes and the way on."""
+"""Steps as graph nodes: run the handler, and convert its result to writes and a transition."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, Protocol
 
-from statewright.graph import Command, Runtime
-from statewright.workflow.steps.execution import Execution
-from statewright.workflow.steps.failure import StepFailed
-from statewright.workflow.steps.model import Step
-from statewright.workflow.steps.order import Order
-from statewright.workflow.steps.plain import plain_map
-from statewright.workflow.steps.result import NEXT_STEP, StepResult
+from statewright.errors import InvalidUpdateError, suggestion
+from statewright.graph import END, Command, Runtime
+from statewright.workflow.steps.execution import StepExecution
+from statewright.workflow.steps.jsonable import to_jsonable_map
+from statewright.workflow.steps.model import Definition, Step
+from statewright.workflow.steps.result import NEXT_STEP, StepFailed, StepResult
 from statewright.workflow.steps.state import StepWrites
+
+
+class StepOrder:
+    """The order of the steps of a definition. A jump moves the position, and the order continues from there."""
+
+    def __init__(self, definition: Definition) -> None:
+        self._steps = definition.steps
+        self._places = {step.name: index for index, step in enumerate(definition.steps)}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._places)
+
+    def default_next(self, step: Step) -> str:
+        """Return the successor of a step whose result names none: its `next`, the end, or the following step."""
+        if step.end:
+            return END
+        if step.next is not None:
+            return step.next
+        after = self._places[step.name] + 1
+        return self._steps[after].name if after < len(self._steps) else END
+
+    def resolve_next(self, step: Step, named: Any) -> str:
+        """Return the successor that a result names, or the default for None. Raises InvalidUpdateError if it is
+        unknown."""
+        if named is None:
+            return self.default_next(step)
+        if isinstance(named, str) and named in self._places:
+            return named
+        hint = suggestion(str(named), self._places, noun="Steps")
+        raise InvalidUpdateError(f"Step {step.name!r} returned {NEXT_STEP} {named!r}, which is not a step. {hint}")
+
+    def iter_skipped(self, step: Step, target: str, visits: Mapping[str, int]) -> Iterator[str]:
+        """Yield the steps that a jump forward skips and that have neither run nor been skipped before."""
+        index = self._places[step.name]
+        upto = self._places[target] if target != END else len(self._steps)
+        for skipped in self._steps[index + 1 : upto]:
+            if skipped.name not in visits:
+                yield skipped.name
+
+
+# -- nodes
 
 Values = Mapping[str, Any]
 
 
 class StepHandler(Protocol):
-    """Does what a step of one kind does. What it waits for it waits for itself: a result is completed or failed."""
+    """Runs the steps of one kind. It does its own waiting, so its result is either completed or failed."""
 
     @property
-    def perform(self) -> Callable[[Execution], StepResult | Coroutine[Any, Any, StepResult]]: ...
+    def perform(self) -> Callable[[StepExecution], StepResult | Coroutine[Any, Any, StepResult]]: ...
 
 
 class StepNode:
-    """The node of a step whose performer is a plain function."""
+    """The node of a step whose handler is sync."""
 
-    def __init__(self, step: Step, order: Order, perform: Callable[[Execution], StepResult]) -> None:
+    def __init__(self, step: Step, order: StepOrder, perform: Callable[[StepExecution], StepResult]) -> None:
         self._step = step
         self._order = order
         self._perform = perform
 
     def __call__(self, values: Values, runtime: Runtime[Any], config: Values) -> Command[Any]:
-        execution = Execution(self._step, values, runtime, config)
-        return concluded(execution, self._perform(execution), self._order)
+        execution = StepExecution(self._step, values, runtime, config)
+        return make_command(execution, self._perform(execution), self._order)
 
 
-class AwaitedStepNode:
-    """The node of a step whose performer is a coroutine function."""
+class AsyncStepNode:
+    """The node of a step whose handler is async."""
 
     def __init__(
-        self, step: Step, order: Order, perform: Callable[[Execution], Coroutine[Any, Any, StepResult]]
+        self, step: Step, order: StepOrder, perform: Callable[[StepExecution], Coroutine[Any, Any, StepResult]]
     ) -> None:
         self._step = step
         self._order = order
         self._perform = perform
 
     async def __call__(self, values: Values, runtime: Runtime[Any], config: Values) -> Command[Any]:
-        execution = Execution(self._step, values, runtime, config)
-        return concluded(execution, await self._perform(execution), self._order)
+        execution = StepExecution(self._step, values, runtime, config)
+        return make_command(execution, await self._perform(execution), self._order)
 
 
-def concluded(execution: Execution, result: StepResult, order: Order) -> Command[Any]:
-    """What a result means for the run. Raises StepFailed, and InvalidUpdateError for what cannot be kept."""
+def make_command(execution: StepExecution, result: StepResult, order: StepOrder) -> Command[Any]:
+    """Convert a result to a command. Raises StepFailed, and InvalidUpdateError for a result that cannot be stored."""
     step = execution.step
     if result.status == "failed":
-        raise failure_of(result, step)
-    updates = plain_map(result.state_updates, f"stateUpdates of step {step.name!r}")
-    target = order.following(step, updates.pop(NEXT_STEP, None))
-    output = plain_map(result.output, f"output of step {step.name!r}") if result.output is not None else None
-    skipped = list(order.skipped(step, target, execution.visits))
-    # Told last: a report of an attempt that fails after all would stay in the log.
-    told = {"output": output or None, "skipped": skipped or None}
-    execution.report(**{name: value for name, value in told.items() if value is not None})
+        raise make_failure(result, step)
+    updates = to_jsonable_map(result.state_updates, f"stateUpdates of step {step.name!r}")
+    target = order.resolve_next(step, updates.pop(NEXT_STEP, None))
+    output = to_jsonable_map(result.output, f"output of step {step.name!r}") if result.output is not None else None
+    skipped = list(order.iter_skipped(step, target, execution.visits))
+    # Reported last: the report of an attempt that then fails would stay in the log.
+    report = {"output": output or None, "skipped": skipped or None}
+    execution.report(**{name: value for name, value in report.items() if value is not None})
     visits = {step.name: execution.number, **dict.fromkeys(skipped, 0)}
     return Command(update=StepWrites(updates, visits), goto=target)
 
 
-def failure_of(result: StepResult, step: Step) -> StepFailed:
-    """The error that a failed result means."""
+def make_failure(result: StepResult, step: Step) -> StepFailed:
+    """Convert a failed result to an error."""
     error = result.error
     if error is None:
-        return StepFailed(f"Step {step.name!r} failed, and its handler did not say why.")
-    details = plain_map({"details": error.details}, f"The error of step {step.name!r}")["details"]
+        return StepFailed(f"Step {step.name!r} failed, and its handler gave no reason. Return an error with a message.")
+    details = to_jsonable_map({"details": error.details}, f"The error of step {step.name!r}")["details"]
     return StepFailed(error.message or f"Step {step.name!r} failed.", code=error.code, details=details)

@@ -1,4 +1,4 @@
-"""Definitions read: everything that is wrong with one is found at once."""
+"""Parsing of definitions. All problems of one are reported together."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ from statewright.graph.command import RESERVED
 from statewright.workflow.steps.model import STEP_KINDS, ConditionStep, Definition, Step, WaitStep
 
 _SEPARATORS: Final = (":", "|")
-"""Signs that stand between the parts of names that the engine makes."""
+"""Characters that separate the parts of names that the engine generates."""
 
 
 def read_definition(document: str | bytes | Mapping[str, Any], *, source: str = "the workflow") -> Definition:
-    """The definition in a JSON text, or in what was read from one. Raises WorkflowError with everything wrong."""
-    value = _parsed(document, source) if isinstance(document, str | bytes) else document
-    kinds = list(_unknown_kinds(value))
+    """Parse a definition from JSON text or from decoded JSON. Raises WorkflowError with all problems."""
+    value = _parse_json(document, source) if isinstance(document, str | bytes) else document
+    kinds = list(_find_unknown_types(value))
     if kinds:
         raise WorkflowError(kinds, source=source)
     try:
         definition = Definition.model_validate(value)
     except ValidationError as error:
-        found = cast("list[Any]", error.errors(include_url=False))
-        raise WorkflowError([_problem(one) for one in found], source=source) from None
-    problems = [*_names(definition), *_ways(definition), *_waits(definition)]
+        errors = cast("list[Any]", error.errors(include_url=False))
+        raise WorkflowError([_problem(item) for item in errors], source=source) from None
+    problems = [*_check_names(definition), *_check_transitions(definition), *_check_waits(definition)]
     if problems:
         raise WorkflowError(problems, source=source)
     return definition
 
 
-def _parsed(text: str | bytes, source: str) -> Any:
+def _parse_json(text: str | bytes, source: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        found = Problem("", error.lineno, error.colno, f"This is not JSON: {error.msg}.")
-        raise WorkflowError([found], source=source) from None
+        problem = Problem("", error.lineno, error.colno, f"This is not JSON: {error.msg}.")
+        raise WorkflowError([problem], source=source) from None
     except (UnicodeDecodeError, RecursionError) as error:
-        found = Problem("", 0, 0, f"This is not JSON: {error}.")
-        raise WorkflowError([found], source=source) from None
+        problem = Problem("", 0, 0, f"This is not JSON: {error}.")
+        raise WorkflowError([problem], source=source) from None
 
 
-def _unknown_kinds(value: Any) -> Iterator[Problem]:
-    """Steps of a type that there is not: told before the rest, which depends on it."""
+def _find_unknown_types(value: Any) -> Iterator[Problem]:
+    """Report unknown step types. They come first, as all other checks depend on the type."""
     steps: Any = cast("Mapping[str, Any]", value).get("steps") if isinstance(value, Mapping) else None
-    for place, step in enumerate(cast("list[Any]", steps) if isinstance(steps, list) else ()):
+    for index, step in enumerate(cast("list[Any]", steps) if isinstance(steps, list) else ()):
         kind: Any = cast("Mapping[str, Any]", step).get("type") if isinstance(step, Mapping) else None
         if isinstance(kind, str) and kind not in STEP_KINDS:
             hint = suggestion(kind, STEP_KINDS, noun="Types")
-            yield Problem(f"steps[{place}].type", 0, 0, f"There is no type of step {kind!r}.", hint)
+            yield Problem(f"steps[{index}].type", 0, 0, f"{kind!r} is not a type of step.", hint)
 
 
 def _problem(error: Any) -> Problem:
-    """What pydantic has found, in the words of this language."""
+    """Convert an error of pydantic to a problem in the terms of the language."""
     location = list(error["loc"])
     model: type[BaseModel] = Definition
     if len(location) > 2 and location[0] == "steps":
-        model = STEP_KINDS[location.pop(2)]  # the type of the step stands in the place of a key
+        model = STEP_KINDS[location.pop(2)]  # pydantic puts the type of the step into the path
     path = _path(location)
     if error["type"] == "extra_forbidden":
         known = [str(field.alias) for field in model.model_fields.values()]
@@ -84,33 +84,37 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-# -- what the parts say about each other
+# -- references between the parts
 
 
-def _names(definition: Definition) -> Iterator[Problem]:
+def _check_names(definition: Definition) -> Iterator[Problem]:
     counts = Counter(step.name for step in definition.steps)
-    for place, step in enumerate(definition.steps):
+    for index, step in enumerate(definition.steps):
         if step.name in RESERVED or any(sign in step.name for sign in _SEPARATORS):
-            said = f"A step cannot be called {step.name!r}."
+            message = f"A step cannot be called {step.name!r}."
             yield Problem(
-                f"steps[{place}].name", 0, 0, said, "Choose a name without ':' and '|', and none of the engine."
+                f"steps[{index}].name",
+                0,
+                0,
+                message,
+                "Choose a name without ':' and '|' that the engine does not reserve.",
             )
         if counts[step.name] > 1 and definition.step(step.name) is not step:
-            yield Problem(f"steps[{place}].name", 0, 0, f"Another step is called {step.name!r} too.", "Rename one.")
+            yield Problem(f"steps[{index}].name", 0, 0, f"Another step is called {step.name!r} too.", "Rename one.")
 
 
-def _ways(definition: Definition) -> Iterator[Problem]:
-    """Ways that lead nowhere, or that exclude each other."""
+def _check_transitions(definition: Definition) -> Iterator[Problem]:
+    """Report transitions to unknown steps, and transitions that exclude each other."""
     names = [step.name for step in definition.steps]
-    for place, step in enumerate(definition.steps):
+    for index, step in enumerate(definition.steps):
         for key, target in _targets(step):
             if target not in names:
                 hint = suggestion(target, names, noun="Steps")
-                yield Problem(f"steps[{place}].{key}", 0, 0, f"There is no step {target!r}.", hint)
+                yield Problem(f"steps[{index}].{key}", 0, 0, f"There is no step {target!r}.", hint)
         if isinstance(step, ConditionStep) and (step.next or step.end):
-            yield Problem(f"steps[{place}]", 0, 0, "A condition goes on by its two steps alone.", "Drop next and end.")
+            yield Problem(f"steps[{index}]", 0, 0, "A condition leads to its two steps only.", "Remove next and end.")
         elif step.next and step.end:
-            yield Problem(f"steps[{place}]", 0, 0, "The step has both next and end.", "Keep one of them.")
+            yield Problem(f"steps[{index}]", 0, 0, "The step has both next and end.", "Keep one of them.")
 
 
 def _targets(step: Step) -> Iterator[tuple[str, str]]:
@@ -121,14 +125,14 @@ def _targets(step: Step) -> Iterator[tuple[str, str]]:
         yield "next", step.next
 
 
-def _waits(definition: Definition) -> Iterator[Problem]:
-    for place, step in enumerate(definition.steps):
+def _check_waits(definition: Definition) -> Iterator[Problem]:
+    for index, step in enumerate(definition.steps):
         if isinstance(step, WaitStep) and (step.duration_ms is None) == (step.until_timestamp is None):
-            found = "neither" if step.duration_ms is None else "both"
+            which = "neither" if step.duration_ms is None else "both"
             yield Problem(
-                f"steps[{place}]", 0, 0, f"It has {found} of durationMs and untilTimestamp.", "Give one of them."
+                f"steps[{index}]", 0, 0, f"It has {which} of durationMs and untilTimestamp.", "Give one of them."
             )
         elif isinstance(step, WaitStep) and step.until_timestamp is not None and step.until_timestamp.tzinfo is None:
             yield Problem(
-                f"steps[{place}].untilTimestamp", 0, 0, "The instant has no time zone.", "Add one, e.g. Z for UTC."
+                f"steps[{index}].untilTimestamp", 0, 0, "The instant has no time zone.", "Add one, e.g. Z for UTC."
             )

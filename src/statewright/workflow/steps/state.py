@@ -1,7 +1,7 @@
-"""The channels of a workflow of steps, and what is written to them.
+"""The channels of a workflow of steps, and the updates written to them.
 
-`input` is written once, by the beginning of a run. `state` is what steps add to: a map that grows by shallow merges.
-Two more are the books of the run: how often it has come to each step, and what its idempotency keys begin with.
+`input` is written once, at the start of a run. `state` is a map to which steps add by shallow merges. Two hidden
+channels hold bookkeeping: the number of visits to each step, and the prefix of idempotency keys.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from typing import Annotated, Any, ClassVar, Final, TypedDict, cast
 from statewright.channels import LastValue, Overwrite, Reduced
 from statewright.errors import InvalidUpdateError
 from statewright.state import IdSource, UpdateReader
-from statewright.workflow.steps.plain import plain_map
+from statewright.workflow.steps.jsonable import to_jsonable_map
 from statewright.workflow.steps.result import NEXT_STEP
 
 
 def shallow_merge(current: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-    """The map with new keys, and others in place of those that both have. No key goes."""
+    """Merge two maps; keys of the update win, and no key is removed."""
     return {**current, **update}
 
 
 class Origin(LastValue):
-    """A text that is kept with the run, and shown to nobody."""
+    """A text stored with the run, hidden from its output."""
 
     hidden: ClassVar[bool] = True
 
 
 class Visits(Reduced):
-    """Counts that are kept with the run, and shown to nobody."""
+    """Counts stored with the run, hidden from its output."""
 
     hidden: ClassVar[bool] = True
 
@@ -37,21 +37,21 @@ class Visits(Reduced):
 
 
 class StepsState(TypedDict, total=False):
-    """What a run of steps holds."""
+    """The channels of a run."""
 
     input: dict[str, Any]
     state: Annotated[dict[str, Any], shallow_merge]
     visits: Annotated[dict[str, int], Visits()]
-    """How often the run came to each step; 0 for a step that was jumped over."""
+    """Number of visits by step; 0 for a skipped step."""
     origin: Annotated[str, Origin()]
-    """Names this pass through the steps: no two runs on any thread have the same."""
+    """Identifies this pass through the steps; unique across all runs and threads."""
 
 
 CHANNELS: Final = ("input", "state", "visits", "origin")
 
 
 class StepWrites:
-    """What a step writes when it is done."""
+    """The writes of a finished step."""
 
     __slots__ = ("state", "visits")
 
@@ -61,7 +61,7 @@ class StepWrites:
 
 
 class StateUpdates(UpdateReader):
-    """Reads what steps write; from outside, as in `update_state`, a map is an update of the state as it is shown."""
+    """Reads the writes of steps. A map from outside, as in `update_state`, updates the visible state."""
 
     @property
     def takes_lists(self) -> bool:
@@ -72,9 +72,9 @@ class StateUpdates(UpdateReader):
             return {"state": update.state, "visits": update.visits}
         if update is None:
             return {}
-        updates = plain_map(update, f"The update of step {node!r}")
+        updates = to_jsonable_map(update, f"The update of step {node!r}")
         if NEXT_STEP in updates:
-            raise InvalidUpdateError(f"The update of step {node!r} holds {NEXT_STEP!r}, which only a step may answer.")
+            raise InvalidUpdateError(f"The update of step {node!r} holds {NEXT_STEP!r}, which only a step may return.")
         return {"state": updates}
 
     def read_fields(self, mapping: dict[str, Any], node: str, ids: IdSource) -> dict[str, Any]:
@@ -82,16 +82,16 @@ class StateUpdates(UpdateReader):
 
 
 class InputReader(StateUpdates):
-    """Reads the input of a run, with which everything begins anew."""
+    """Reads the input of a run, and resets the other channels."""
 
     def unknown_in(self, update: Any) -> str | None:
-        return None  # what the keys of an input are is not said anywhere
+        return None  # an input has no declared keys
 
     def read(self, update: Any, node: str, ids: IdSource) -> dict[str, Any]:
-        given = plain_map(update, "The input of the workflow")
-        return {"input": given, "state": Overwrite({}), "visits": Overwrite({}), "origin": ids.id}
+        workflow_input = to_jsonable_map(update, "The input of the workflow")
+        return {"input": workflow_input, "state": Overwrite({}), "visits": Overwrite({}), "origin": ids.id}
 
 
 def state_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The state as it is shown: a map of its own."""
+    """Return a copy of the visible state."""
     return dict(cast("Mapping[str, Any]", values.get("state") or {}))

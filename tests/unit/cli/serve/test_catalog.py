@@ -133,7 +133,7 @@ def test_tools_that_are_lost_or_not_the_projects_own_are_told(folder: Path) -> N
     asking(folder, "lost", "read_file", "pya")
     lost, built_in, odd = problems_of(folder)
     assert "till:lost" in lost
-    assert "Nobody registered a tool 'read_file'" in built_in
+    assert "There is no tool 'read_file'" in built_in
     assert "Did you mean 'pay'?" in odd
 
 

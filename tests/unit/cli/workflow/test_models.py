@@ -12,7 +12,7 @@ from statewright.cli.workflow.models import NO_MODELS, Models, PinnedModel, read
 from statewright.messages import Message
 from statewright.models import ModelRequest, ResponseFinished, ScriptedModel
 from statewright.project import Project
-from statewright.workflow.states.models import ModelSource
+from statewright.workflow.states.resources.chat_models import ModelSource
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_a_state_without_a_model_is_named(statewright: Any, flow: Path) -> None:
 
 @pytest.mark.parametrize(
     ("script", "said"),
-    [('{"plann": "x"}', "Did you mean 'plan'?"), ('{"plan": 7}', "Give a text"), ("[]", "is not a map"), ("{", "read")],
+    [('{"plann": "x"}', "Did you mean 'plan'?"), ('{"plan": 7}', "Use a text"), ("[]", "is not a map"), ("{", "read")],
 )
 def test_a_script_that_is_none_is_wrong_use(statewright: Any, flow: Path, script: str, said: str) -> None:
     Path("script.json").write_text(script, encoding="utf-8")
@@ -121,7 +121,7 @@ def test_a_script_that_is_none_is_wrong_use(statewright: Any, flow: Path, script
 def test_a_result_that_is_too_large_to_split_is_a_failure_that_says_so(statewright: Any, flow: Path) -> None:
     ended = statewright(*RUN, "--max-items", "1")
     assert ended.code == 1
-    assert "gives 2 items to iterate over, and at most 1" in json.loads(ended.out)["error"]
+    assert "returned 2 items to iterate over; at most 1" in json.loads(ended.out)["error"]
 
 
 def test_an_input_is_a_text_or_the_content_of_a_file(statewright: Any, flow: Path) -> None:

@@ -38,7 +38,7 @@ def test_a_case_that_holds_finds_nothing(expected: dict[str, Any]) -> None:
         ({"ctx": {"k": 2}}, "the context is"),
         ({"result": "other"}, "the result is"),
         ({"prompts": {"s": ["Do 2"]}}, "does not begin with 'Do 2'"),
-        ({"prompts": {"s": ["Do 1", "Do 2"]}}, "asked 1 times, not 2"),
+        ({"prompts": {"s": ["Do 1", "Do 2"]}}, "prompted 1 times, not 2"),
         ({"err": True}, "should fail"),
         ({"outs": {"s": "1"}}, "the run fails: ModelError"),
         ({"outs": {"s": "1"}, "err": "another reason"}, "the run fails"),

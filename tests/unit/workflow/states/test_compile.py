@@ -6,9 +6,9 @@ import pytest
 
 from statewright.errors import GraphRecursionError
 from statewright.workflow.states import load_workflow
-from statewright.workflow.states.chains import chain_exits
-from statewright.workflow.states.compile import destinations, reached
-from statewright.workflow.states.model import Definition
+from statewright.workflow.states.compile import find_reached_states, list_destinations
+from statewright.workflow.states.engine.routing import find_chain_exits
+from statewright.workflow.states.language.model import Definition
 
 TEXT = """
 name: flow
@@ -31,7 +31,7 @@ def definition() -> Definition:
 
 def leads_to(state_id: str, after: str | None = None) -> list[str]:
     states = definition().states_by_id
-    return destinations(states[state_id], chain_exits(states), after)
+    return list_destinations(states[state_id], find_chain_exits(states), after)
 
 
 def test_a_state_leads_to_its_targets() -> None:
@@ -49,7 +49,7 @@ def test_2_9_whoever_leads_to_the_end_leads_to_the_final_summary() -> None:
 
 
 def test_a_state_that_nothing_leads_to_is_no_node() -> None:
-    assert reached(definition()) == {"s", "l", "p", "q", "m"}
+    assert find_reached_states(definition()) == {"s", "l", "p", "q", "m"}
     assert set(load_workflow(TEXT).graph().nodes) == {"s", "l", "p", "q", "m"}
 
 

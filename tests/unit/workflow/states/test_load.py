@@ -8,7 +8,7 @@ from statewright.errors import WorkflowError
 from statewright.models import ScriptedModel
 from statewright.project import read_project
 from statewright.workflow.states import load_workflow
-from statewright.workflow.states.load import within
+from statewright.workflow.states.load import apply_project_limits
 
 TEXT = """assistants: [{id: a, system_prompt: p}]
 states:
@@ -55,8 +55,8 @@ def test_oddities_are_kept_as_problems_of_a_workflow_that_runs() -> None:
 @pytest.mark.parametrize(("own", "expected"), [("", 3), ("max_concurrency: 5\n", 5)])
 def test_a_project_limits_what_the_file_leaves_open(tmp_path: Path, own: str, expected: int) -> None:
     project = read_project("[defaults]\nmax_concurrency = 3\n", tmp_path / "statewright.toml")
-    assert within(load_workflow(own + FLOW_OF_ONE).definition, project).max_concurrency == expected
-    assert within(load_workflow(FLOW_OF_ONE).definition, None).max_concurrency == 10
+    assert apply_project_limits(load_workflow(own + FLOW_OF_ONE).definition, project).max_concurrency == expected
+    assert apply_project_limits(load_workflow(FLOW_OF_ONE).definition, None).max_concurrency == 10
 
 
 @pytest.mark.parametrize(("own", "asked"), [("", "usual"), (", model: own", "own")])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.workflow.steps.condition import holds, is_true
+from statewright.workflow.steps.kinds import is_expression_true, is_true
 
 
 @pytest.mark.parametrize("value", [80, -1, 0.5, "0", "false", " ", True, [], {}, [0], {"a": None}, float("inf")])
@@ -36,4 +36,4 @@ def test_what_is_false(value: Any) -> None:
     ],
 )
 def test_a_path_into_the_state(expression: str, expected: bool) -> None:
-    assert holds(expression, {"score": 80, "lead": {"score": 1, "items": ["x"], "none": None}}) is expected
+    assert is_expression_true(expression, {"score": 80, "lead": {"score": 1, "items": ["x"], "none": None}}) is expected

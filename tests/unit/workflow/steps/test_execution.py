@@ -8,20 +8,20 @@ from typing import Any, cast
 import pytest
 
 from statewright.workflow.steps import read_definition
-from statewright.workflow.steps.execution import Execution
+from statewright.workflow.steps.execution import StepExecution
 
 STEP = read_definition({"name": "n", "version": "1", "steps": [{"type": "task", "name": "a", "handler": "h"}]}).step(
     "a"
 )
 
 
-def execution(values: dict[str, Any] | None = None, **configurable: Any) -> Execution:
+def execution(values: dict[str, Any] | None = None, **configurable: Any) -> StepExecution:
     recorded: list[Any] = []
     info = SimpleNamespace(attempt=2, run_id="run_1")
     runtime = SimpleNamespace(
         execution_info=info, is_recorded=True, record=lambda *one: recorded.append(one), told=recorded
     )
-    return Execution(STEP, values or {}, cast(Any, runtime), {"configurable": configurable})
+    return StepExecution(STEP, values or {}, cast(Any, runtime), {"configurable": configurable})
 
 
 @pytest.mark.parametrize(("visits", "key"), [({}, "o:a"), ({"a": 0}, "o:a"), ({"a": 1}, "o:a:2"), ({"b": 3}, "o:a")])
@@ -30,8 +30,8 @@ def test_each_visit_has_its_own_idempotency_key(visits: dict[str, int], key: str
 
 
 def test_each_attempt_asks_its_own_questions() -> None:
-    assert execution().question_key == "0/2"
-    assert execution(retry=3).question_key == "3/2"
+    assert execution().request_key == "0/2"
+    assert execution(retry=3).request_key == "3/2"
 
 
 def test_the_context_of_a_handler() -> None:

@@ -47,14 +47,14 @@ def test_whether_a_handler_wants_the_step(function: Any, expected: bool) -> None
 
 @pytest.mark.parametrize("function", ["text", None, lambda: None, lambda a, b, c: None, lambda *, ctx: None])
 def test_what_cannot_be_called_with_a_context_is_no_handler(function: Any) -> None:
-    with pytest.raises(InvalidConfig, match="Give a function"):
+    with pytest.raises(InvalidConfig, match="Pass a function"):
         Handlers({"a": function})
 
 
 def test_a_name_belongs_to_one_function() -> None:
     handlers = Handlers({"a": one})
     handlers.register("a", one)
-    with pytest.raises(InvalidConfig, match="Two functions want to be the handler 'a'"):
+    with pytest.raises(InvalidConfig, match="Two functions are registered as handler 'a'"):
         handlers.register("a", two)
 
 

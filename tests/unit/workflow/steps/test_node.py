@@ -8,7 +8,7 @@ import pytest
 
 from statewright.errors import InvalidUpdateError
 from statewright.workflow.steps import StepFailed, StepFailure, StepResult, read_definition
-from statewright.workflow.steps.node import failure_of
+from statewright.workflow.steps.node import make_failure
 
 STEP = read_definition({"name": "n", "version": "1", "steps": [{"type": "task", "name": "a", "handler": "h"}]}).step(
     "a"
@@ -18,13 +18,13 @@ STEP = read_definition({"name": "n", "version": "1", "steps": [{"type": "task", 
 @pytest.mark.parametrize(
     ("error", "said", "code"),
     [
-        (None, "Step 'a' failed, and its handler did not say why.", "STEP_FAILED"),
+        (None, "Step 'a' failed, and its handler gave no reason. Return an error with a message.", "STEP_FAILED"),
         (StepFailure(""), "Step 'a' failed.", "STEP_FAILED"),
         (StepFailure("no", "E1", (1, 2)), "no", "E1"),
     ],
 )
 def test_a_failed_result_is_an_error(error: StepFailure | None, said: str, code: str) -> None:
-    failure = failure_of(StepResult("failed", error=error), STEP)
+    failure = make_failure(StepResult("failed", error=error), STEP)
     assert isinstance(failure, StepFailed)
     assert (str(failure), failure.code) == (said, code)
     assert failure.details == ([1, 2] if error is not None and error.details else None)
@@ -33,4 +33,4 @@ def test_a_failed_result_is_an_error(error: StepFailure | None, said: str, code:
 def test_details_are_json() -> None:
     details: Any = object()
     with pytest.raises(InvalidUpdateError, match="The error of step 'a'"):
-        failure_of(StepResult("failed", error=StepFailure("no", details=details)), STEP)
+        make_failure(StepResult("failed", error=StepFailure("no", details=details)), STEP)

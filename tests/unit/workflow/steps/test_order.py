@@ -9,7 +9,7 @@ import pytest
 from statewright import END
 from statewright.errors import InvalidUpdateError
 from statewright.workflow.steps import Definition, read_definition
-from statewright.workflow.steps.order import Order
+from statewright.workflow.steps.node import StepOrder
 
 
 def definition(*more: dict[str, Any]) -> Definition:
@@ -18,20 +18,20 @@ def definition(*more: dict[str, Any]) -> Definition:
 
 
 FLOW = definition({}, {"next": "d"}, {"end": True}, {})
-ORDER = Order(FLOW)
+ORDER = StepOrder(FLOW)
 
 
 @pytest.mark.parametrize(("name", "expected"), [("a", "b"), ("b", "d"), ("c", END), ("d", END)])
 def test_what_follows_by_itself(name: str, expected: str) -> None:
-    assert ORDER.usual(FLOW.step(name)) == expected
-    assert ORDER.following(FLOW.step(name), None) == expected
-    assert ORDER.following(FLOW.step(name), "c") == "c"
+    assert ORDER.default_next(FLOW.step(name)) == expected
+    assert ORDER.resolve_next(FLOW.step(name), None) == expected
+    assert ORDER.resolve_next(FLOW.step(name), "c") == "c"
 
 
 @pytest.mark.parametrize("named", ["e", "", 1, ["a"], END])
 def test_what_is_no_step(named: Any) -> None:
-    with pytest.raises(InvalidUpdateError, match="which is no step"):
-        ORDER.following(FLOW.step("a"), named)
+    with pytest.raises(InvalidUpdateError, match="which is not a step"):
+        ORDER.resolve_next(FLOW.step("a"), named)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_what_is_no_step(named: Any) -> None:
     ],
 )
 def test_what_is_left_out(source: str, target: str, visits: dict[str, int], expected: list[str]) -> None:
-    assert list(ORDER.skipped(FLOW.step(source), target, visits)) == expected
+    assert list(ORDER.iter_skipped(FLOW.step(source), target, visits)) == expected
 
 
 def test_the_names_are_in_order() -> None:

@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 
 from statewright.errors import InternalError
-from statewright.workflow.steps.pausing import Question, asked_before, named_run
+from statewright.workflow.steps.execution import WaitRequest, find_open_interrupt, get_caller_run_id
 
 
 @pytest.mark.parametrize(
     ("question", "kind", "event"),
     [
-        (Question(1), "question", None),
-        (Question(1, signal="paid"), "event", "paid"),
-        (Question(1, signal="paid", until=datetime(2026, 1, 1, tzinfo=UTC)), "event", "paid"),
-        (Question(1, is_timer=True, delay=1), "timer", None),
+        (WaitRequest(1), "question", None),
+        (WaitRequest(1, signal="paid"), "event", "paid"),
+        (WaitRequest(1, signal="paid", until=datetime(2026, 1, 1, tzinfo=UTC)), "event", "paid"),
+        (WaitRequest(1, is_timer=True, delay=1), "timer", None),
     ],
 )
-def test_what_a_question_waits_for(question: Question, kind: str, event: str | None) -> None:
-    described = question.described()
+def test_what_a_question_waits_for(question: WaitRequest, kind: str, event: str | None) -> None:
+    described = question.to_interrupt()
     assert described["value"] == 1
     assert (described.get("kind", "question"), described.get("event")) == (kind, event)
     assert ("schema" in described) is (kind != "timer")
@@ -30,5 +30,5 @@ def test_what_a_question_waits_for(question: Question, kind: str, event: str | N
 def test_outside_a_node_nothing_was_asked() -> None:
     nobody: Any = None
     with pytest.raises(InternalError):
-        asked_before("key", nobody)
-    assert named_run() is None
+        find_open_interrupt("key", nobody)
+    assert get_caller_run_id() is None

@@ -54,13 +54,13 @@ def test_what_a_handler_may_answer() -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ("text", "answered 'text' of type str"),
-        (3, "answered 3"),
+        ("text", "returned 'text' of type str"),
+        (3, "returned 3"),
         ({"state_updates": {}}, "key 'state_updates'. Did you mean 'stateUpdates'?"),
         ({"status": "done"}, "status 'done'"),
-        ({"output": [1]}, "output of step 's' are [1]"),
-        ({"stateUpdates": "x"}, "stateUpdates of step 's' are 'x'"),
-        ({"status": "waiting"}, "wants to wait for nothing"),
+        ({"output": [1]}, "output of step 's' is [1]"),
+        ({"stateUpdates": "x"}, "stateUpdates of step 's' is 'x'"),
+        ({"status": "waiting"}, "nothing to wait for"),
         ({"status": "waiting", "waitUntil": "2026-01-02T03:04:05"}, "has no time zone"),
     ],
 )

@@ -14,8 +14,8 @@ from statewright.errors import (
     ToolError,
 )
 from statewright.workflow.steps import StepFailed
+from statewright.workflow.steps.compile import StepRetry, retry_policy, should_retry
 from statewright.workflow.steps.model import Retry
-from statewright.workflow.steps.retries import StepRetry, is_tried_again, retry_policy
 
 
 def test_the_policy_is_that_of_the_definition() -> None:
@@ -55,8 +55,8 @@ def test_one_attempt_needs_no_policy() -> None:
     ],
 )
 def test_what_is_tried_again(error: BaseException, expected: bool) -> None:
-    assert is_tried_again(error) is expected
+    assert should_retry(error) is expected
 
 
 def test_what_ends_the_run_is_not_tried_again() -> None:
-    assert not is_tried_again(BudgetExceeded.__new__(BudgetExceeded))
+    assert not should_retry(BudgetExceeded.__new__(BudgetExceeded))

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from statewright.workflow.steps.signals import unfit_payload
+from statewright.workflow.steps.kinds import check_payload
 
 
 @pytest.mark.parametrize("payload", [{}, {"a": None}, {"_a": 1, "a__": 2}])
 def test_maps_are_payloads(payload: Any) -> None:
-    assert unfit_payload(payload) is None
+    assert check_payload(payload) is None
 
 
 @pytest.mark.parametrize(
@@ -25,4 +25,4 @@ def test_maps_are_payloads(payload: Any) -> None:
     ],
 )
 def test_other_things_are_not(payload: Any, said: str) -> None:
-    assert said in (unfit_payload(payload) or "")
+    assert said in (check_payload(payload) or "")

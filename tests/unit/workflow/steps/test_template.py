@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.workflow.steps.template import render, text_of
+from statewright.workflow.steps.template import render, to_text
 
 INPUT = {"a": "x", "n": None, "z": 0, "f": False, "o": {"k": 1}, "arr": [1, 2]}
 
@@ -76,7 +76,7 @@ def test_what_is_put_in_is_not_read_again() -> None:
 )
 def test_values_as_text(value: Any, text: str) -> None:
     """Numbers are those that `String(value)` gives in JavaScript."""
-    assert text_of(value) == text
+    assert to_text(value) == text
 
 
 @given(st.text(), st.dictionaries(st.text(), st.text()))
@@ -88,4 +88,4 @@ def test_text_without_places_stays_as_it_is_and_nothing_raises(template: str, st
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_number_reads_back_as_itself(value: float) -> None:
-    assert float(text_of(value)) == value
+    assert float(to_text(value)) == value

@@ -1,10 +1,9 @@
-"""The expressions of conditions, switches and scripts: parsed once, worked out over plain JSON values.
+"""The expressions of conditions, switches and scripts: parsed once, evaluated over plain JSON values.
 
-Nothing here reaches an attribute of a Python object: dots are keys of maps, calls are functions and methods of fixed
-tables, and what an expression may make is bounded. See `docs/decisions/0024-expressions.md`.
+No expression reaches an attribute of a Python object: dots read keys of maps, calls go to fixed tables of functions and
+methods, and the size of results is bounded. See `docs/decisions/0024-expressions.md`.
 """
 
-from statewright.workflow.states.expressions.condition import condition_scope, holds
-from statewright.workflow.states.expressions.expression import Expression, parse_expression
+from statewright.workflow.states.expressions.expression import Expression, condition_scope, holds, parse_expression
 
 __all__ = ["Expression", "condition_scope", "holds", "parse_expression"]

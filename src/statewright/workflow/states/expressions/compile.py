@@ -1,8 +1,8 @@
-"""Compiles the syntax tree of an expression to closures.
+"""Compilation of the syntax tree of an expression to closures.
 
-Python's own parser makes the tree; each of its nodes becomes a function of one evaluation. A kind of node without a
-method here is not part of the language: it is reported, and the whole expression never has a value. So nothing is
-forbidden by name, and future syntax of Python stays unsupported until it is added here.
+Python's parser creates the tree; each node becomes a function of one evaluation. A kind of node without a method here
+is not part of the language: it is reported, and the whole expression has no value. The table is an allowlist, so future
+syntax of Python stays unsupported until it is added here.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from statewright.workflow.states.expressions.operators import (
 
 Step = Callable[[Evaluation], Any]
 WORDS: Final[dict[str, Any]] = {"true": True, "false": False, "null": None}
-"""Words of JSON that are values here, not names."""
+"""Words of JSON, which are values and not names."""
 _FORMAT: Final = re.compile(r"[<>^]?\d{0,2},?(\.\d{1,2})?[dfs%]?")
-"""What may follow a colon in an f-string: sizes of two digits at most."""
+"""The formats that an f-string may use: sizes of two digits at most."""
 _SHOWN: Final = 40
-"""Characters of a name that a message quotes."""
+"""Maximum characters of a name in a message."""
 _UNARY: Final[dict[type[ast.unaryop], Callable[[Any], Any]]] = {
     ast.Not: lambda value: not value,
     ast.USub: negate,
@@ -93,7 +93,7 @@ def _refusal(unsupported: tuple[str, ...]) -> Step:
 
 
 def _with_plain_keys(step: Step) -> Step:
-    """Make the keys of maps in the result texts; during the evaluation they may be numbers."""
+    """Convert the keys of maps in the result to text; during the evaluation they may be numbers."""
 
     def compute(evaluation: Evaluation) -> Any:
         return _with_text_keys(step(evaluation))
@@ -123,8 +123,8 @@ class _Compiler:
             return self._refuse(node, _NOUNS.get(name, f"`{name}`"))
         return maker(node)
 
-    def _refuse(self, node: ast.expr, found: str) -> Step:
-        self.unsupported.append(f"{found} at column {node.col_offset + 1} is not part of the expression language.")
+    def _refuse(self, node: ast.expr, construct: str) -> Step:
+        self.unsupported.append(f"{construct} at column {node.col_offset + 1} is not part of the expression language.")
         return _nothing
 
     def _steps(self, nodes: list[ast.expr]) -> tuple[Step, ...]:
@@ -185,7 +185,7 @@ class _Compiler:
         return lambda evaluation: [step(evaluation) for step in steps]
 
     _tuple = _list
-    """A tuple is a list here: JSON knows no other."""
+    """A tuple is a list, as in JSON."""
 
     def _dict(self, node: ast.Dict) -> Step:
         keys = [key for key in node.keys if key is not None]
@@ -242,7 +242,7 @@ class _Compiler:
     def _isinstance(self, node: ast.Call) -> Step:
         kinds = node.args[1] if len(node.args) == 2 else None
         listed = kinds.elts if isinstance(kinds, ast.Tuple | ast.List) else [kinds]
-        types = tuple(TYPES[one.id] for one in listed if isinstance(one, ast.Name) and one.id in TYPES)
+        types = tuple(TYPES[kind.id] for kind in listed if isinstance(kind, ast.Name) and kind.id in TYPES)
         if len(types) < len(listed) or not types:
             return self._refuse(node, f"isinstance() with other types than {', '.join(TYPES)}")
         value = self.step(node.args[0])
@@ -270,7 +270,7 @@ class _Compiler:
 
 
 def _format_of(node: ast.FormattedValue) -> str | None:
-    """The format that the author wrote, empty for none; None if it is no part of the language."""
+    """Return the format of an f-string value, empty for none; None if it is not part of the language."""
     if node.conversion != -1:
         return None
     if node.format_spec is None:
@@ -326,7 +326,7 @@ def _any_of(steps: tuple[Step, ...]) -> Step:
 
 
 def _chain(first: Step, others: tuple[tuple[Operator, Step], ...]) -> Step:
-    """`1 < value < 100`: each value is worked out once, and none after the first comparison that fails."""
+    """Compile `1 < value < 100`: each value is evaluated once, and none after the first failed comparison."""
 
     def compare(evaluation: Evaluation) -> Any:
         left = first(evaluation)

@@ -3,11 +3,11 @@
 Expressions have no loops, but they read values of any size. Templates have loops. Both are bounded in work and memory
 by counting, never by time: the same input always passes or always fails, on every machine.
 
-There is one rule for all operations. A character or an item that is read or made costs one unit. Whatever runs Python
-code again costs a step, `STEP_COST` units: a name, an operator, a call, a turn of a loop, each item that a filter looks
-at, each part of a path. An object that is made costs as much as a step, since it takes as much memory as ten items. An
-operation pays before it begins, for the size of what it reads and of what it makes; a value that is contained several
-times is paid for each time that it is read. So time and memory are within a constant factor of the units.
+One rule covers all operations. Each character or item that is read or created costs one unit. Each repetition of Python
+code costs a step, `STEP_COST` units: a name, an operator, a call, a loop iteration, each item that a filter visits,
+each part of a path. A new object costs as much as a step, since it takes as much memory as ten items. An operation pays
+in advance for the size of its operands and its result; a value that occurs several times is paid for each time it is
+read. So time and memory are within a constant factor of the units.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from statewright.errors import ExpressionError
 WORK_LIMIT: Final = 16_000_000
 """Units of work for one evaluation."""
 STEP_COST: Final = 10
-"""Units of work for one step, and for one object that is made."""
+"""Units of work for one step, and for one new object."""
 ENTRY_COST: Final = 5
 """Units of work for one entry of a map, besides those for its key and its value."""
 FLOAT_SIZE: Final = 18
-"""Characters of a number with a fraction, about."""
+"""Approximate characters of a number with a fraction."""
 EXPRESSION_VALUE_LIMIT: Final = 65_536
-"""Characters, or items, of one value that an expression makes."""
+"""Maximum characters, or items, of one value that an expression creates."""
 INTEGER_LIMIT: Final = 2**63
-"""Exclusive bound of the integers that an evaluation makes; larger ones cannot be stored everywhere."""
+"""Exclusive bound of the integers that an evaluation creates; larger ones cannot be stored everywhere."""
 OPERAND_BITS: Final = 1024
-"""Bits of an integer that is computed with. Longer ones of a scope can be written and compared only."""
+"""Maximum bits of an operand. Longer integers of a scope can only be written and compared."""
 
 
 class WorkLimitExceeded(ExpressionError):
@@ -40,11 +40,11 @@ class WorkLimitExceeded(ExpressionError):
 
 
 class Evaluation:
-    """One evaluation: the names that it may read, and the units of work that are left."""
+    """One evaluation: its scope of names, and the remaining units of work."""
 
     __slots__ = ("scope", "value_limit", "work_left")
     work_left: int
-    """Units that may still be spent."""
+    """Remaining units."""
 
     def __init__(
         self, scope: Mapping[str, Any], *, work: int = WORK_LIMIT, value_limit: int = EXPRESSION_VALUE_LIMIT
@@ -60,7 +60,7 @@ class Evaluation:
             raise WorkLimitExceeded("it takes too much work: pass less to it, or split it up")
 
     def spend_steps(self, count: int) -> None:
-        """Pay for steps, or for objects that are about to be made."""
+        """Pay for steps, or for objects about to be created."""
         self.spend(STEP_COST * count)
 
     def spend_pass(self, value: object) -> None:
@@ -69,14 +69,14 @@ class Evaluation:
             self.spend(len(cast("Sized", value)))
 
     def spend_deep(self, value: object, times: int = 1) -> None:
-        """Pay for `times` passes over a value with everything that it holds."""
+        """Pay for `times` passes over a value with everything it contains."""
         if isinstance(value, list | dict):
             self.spend(times * extent(cast("object", value), self.work_left // times))
         else:
             self.spend(times * _own_size(value))
 
     def reserve(self, size: int) -> None:
-        """Pay for a value that is about to be made. Raises WorkLimitExceeded if it would be too large."""
+        """Pay for a value about to be created. Raises WorkLimitExceeded if it would be too large."""
         self.check_size(size)
         self.spend(size)
 
@@ -104,9 +104,9 @@ def checked_operand(value: Any) -> Any:
 
 
 def extent(value: object, limit: int = EXPRESSION_VALUE_LIMIT) -> int:
-    """Return the size of a value with everything that it holds, in units of work.
+    """Return the size of a value with everything it contains, in units of work.
 
-    Counting stops when `limit` is passed, so a value that contains itself has a size too.
+    Counting stops at `limit`, so even a value that contains itself has a size.
     """
     total = 1 + _own_size(value)
     waiting = [value]

@@ -1,4 +1,4 @@
-"""An expression as the model of a workflow holds it: its text, and what it was compiled to."""
+"""Expressions, as the model of a workflow stores them, and conditions over the result of a state."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ import ast
 import re
 import warnings
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.compile import Program, compile_tree
 from statewright.workflow.states.expressions.evaluation import Evaluation
+from statewright.workflow.states.expressions.literal import InvalidLiteral, read_literal
 from statewright.workflow.states.expressions.operators import UndefinedName
 
 LENGTH_LIMIT: Final = 4096
-"""Characters of a text."""
+"""Maximum characters of an expression."""
 NODE_LIMIT: Final = 200
-"""Names, values, operations and calls of an expression."""
+"""Maximum names, values, operations and calls of an expression."""
 DEPTH_LIMIT: Final = 20
-"""Operations inside each other."""
+"""Maximum nesting of operations."""
 _SHOWN: Final = 80
-"""Characters of a text that a message quotes."""
+"""Maximum characters of a text in a message."""
 _NAMES_SHOWN: Final = 20
 
 
 class Expression:
-    """A text that can be worked out over plain JSON values. Equal to every other of the same text."""
+    """A parsed expression over plain JSON values. Immutable, and compared by its text."""
 
     __slots__ = ("_program", "text")
     text: str
@@ -38,32 +39,32 @@ class Expression:
 
     @property
     def unsupported(self) -> tuple[str, ...]:
-        """A sentence for each thing that is no part of the language: with one of them there is never a value."""
+        """A sentence for each unsupported construct. An expression with one of them never has a value."""
         return self._program.unsupported
 
     def evaluate(self, scope: Mapping[str, Any]) -> Any:
-        """The value of the expression: JSON again, maybe a part of the scope itself.
+        """Return the value of the expression: a JSON value, possibly a part of the scope itself.
 
-        Raises ExpressionError, and nothing else, for whatever cannot be worked out.
+        Raises ExpressionError, and nothing else, for every failure.
         """
         try:
-            return self.work_out(scope)
+            return self.compute(scope)
         except UndefinedName as missing:
             raise ExpressionError(f"{_quoted(self.text)}: {_undefined(missing.name, scope)}") from None
         except ExpressionError as error:
             raise ExpressionError(f"{_quoted(self.text)}: {error}.") from None
         except Exception as error:
-            raise ExpressionError(f"{_quoted(self.text)} cannot be worked out: {_reason(error)}") from error
+            raise ExpressionError(f"{_quoted(self.text)} cannot be evaluated: {_reason(error)}") from error
 
-    def work_out(self, scope: Mapping[str, Any]) -> Any:
-        """As `evaluate`, for those to whom all errors are one: any Exception may come of it."""
+    def compute(self, scope: Mapping[str, Any]) -> Any:
+        """Evaluate without converting errors, for callers that treat all of them alike: may raise any Exception."""
         return self._program.step(Evaluation(scope))
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"An expression does not change: {name!r} cannot be set.")
+        raise AttributeError(f"An expression is immutable: {name!r} cannot be set.")
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"An expression does not change: {name!r} cannot be deleted.")
+        raise AttributeError(f"An expression is immutable: {name!r} cannot be deleted.")
 
     def __eq__(self, other: object) -> bool:
         return self.text == other.text if isinstance(other, Expression) else NotImplemented
@@ -85,10 +86,10 @@ class Expression:
 
 
 def parse_expression(text: str) -> Expression:
-    """The expression that a text spells.
+    """Parse an expression.
 
-    Raises ExpressionError if it does not parse, or is too long, too large or too deep. What parses and is no part of
-    the language waits in `Expression.unsupported`.
+    Raises ExpressionError if it does not parse, or is too long, too large or too deep. Valid Python that is not part of
+    the language is listed in `Expression.unsupported`.
     """
     return Expression(text)
 
@@ -99,8 +100,8 @@ def _read(text: str) -> ast.expr:
         raise ExpressionError("The expression is empty. Write a condition, e.g. status == 'success'.")
     if len(text) > LENGTH_LIMIT:
         raise ExpressionError(
-            f"The expression {_quoted(text)} has {len(text)} characters; at most {LENGTH_LIMIT} are read."
-            f" Let the state work it out, and test its result."
+            f"The expression {_quoted(text)} has {len(text)} characters; at most {LENGTH_LIMIT} are allowed."
+            f" Compute the value in the state, and test its result."
         )
     tree = _parse(text, " ".join(source.splitlines()))
     _measure(text, tree)
@@ -115,15 +116,17 @@ def _parse(text: str, source: str) -> ast.expr:
     except SyntaxError as error:
         column = (error.offset or len(source) + 1) + text.index(source[0])
         raise ExpressionError(
-            f"{_quoted(text)} is no expression: {error.msg} at column {column}. {_advice(source, error.msg)}"
+            f"{_quoted(text)} is not a valid expression: {error.msg} at column {column}. {_advice(source, error.msg)}"
         ) from None
     except (ValueError, MemoryError, RecursionError) as error:
-        raise ExpressionError(f"{_quoted(text)} is no expression: {error or 'it is too deep'}.") from None
+        raise ExpressionError(
+            f"{_quoted(text)} is not a valid expression: {error or 'it is nested too deeply'}."
+        ) from None
 
 
 def _advice(source: str, complaint: str) -> str:
     if "{{" in source or "{%" in source:
-        return "Names stand in expressions without braces: status == 'success'."
+        return "Write names in expressions without braces: status == 'success'."
     guess = _as_python(source)
     hint = f" Did you mean {_quoted(guess)}?" if _parses(guess) else ""
     if "&&" in source or "||" in source:
@@ -138,7 +141,7 @@ _SIGNS: Final = {"=": "==", "===": "==", "!==": "!=", "<>": "!=", "&&": "and", "
 
 
 def _as_python(source: str) -> str:
-    """Return the text with the operators of other languages written as in Python: `score = 5` as `score == 5`."""
+    """Return the text with operators of other languages replaced by Python's: `score = 5` by `score == 5`."""
     return _STRING_OR_SIGN.sub(lambda match: _SIGNS.get(match[0], match[0]), source)
 
 
@@ -158,7 +161,9 @@ def _measure(text: str, tree: ast.expr) -> None:
         count += isinstance(node, ast.expr)
         if count > NODE_LIMIT or depth > DEPTH_LIMIT:
             limit = f"{NODE_LIMIT} parts" if count > NODE_LIMIT else f"{DEPTH_LIMIT} operations inside each other"
-            raise ExpressionError(f"The expression {_quoted(text)} is too large: at most {limit} are read. Split it.")
+            raise ExpressionError(
+                f"The expression {_quoted(text)} is too large: at most {limit} are allowed. Split it."
+            )
         waiting.extend((child, depth + 1) for child in ast.iter_child_nodes(node) if not _is_sign(child))
 
 
@@ -167,16 +172,70 @@ def _is_sign(node: ast.AST) -> bool:
 
 
 def _quoted(text: str) -> str:
-    shown = text.strip()
-    return repr(shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "...")
+    source = text.strip()
+    return repr(source if len(source) <= _SHOWN else source[: _SHOWN - 3] + "...")
 
 
 def _undefined(name: str, scope: Mapping[str, Any]) -> str:
-    names = sorted(str(one) for one in scope)
+    names = sorted(str(key) for key in scope)
     listed = ", ".join(names[:_NAMES_SHOWN]) + (" and more" if len(names) > _NAMES_SHOWN else "")
     return f"there is no {name!r}. Names: {listed or 'none'}."
 
 
 def _reason(error: Exception) -> str:
-    said = str(error)
-    return f"{said[:200]}." if said else f"{type(error).__name__}."
+    message = str(error)
+    return f"{message[:200]}." if message else f"{type(error).__name__}."
+
+
+# -- conditions
+#
+# A condition tests the result of one state. Texts of the result are converted first, as models write 'true' and "15"
+# where they mean true and 15.
+
+CONVERTED: Final = 10_000
+"""Maximum characters of a text that is converted; longer ones stay text."""
+_BEGINS_VALUE: Final = frozenset("0123456789+-.\"'([{NTFrRuU \t\r\n")
+_BOOLEANS: Final = {"true": True, "false": False}
+
+
+def holds(expression: Expression, result: Any) -> bool:
+    """Return whether a condition holds for the parsed result of a state. A failed evaluation counts as false."""
+    try:
+        return bool(expression.compute(condition_scope(result)))
+    except Exception:
+        return False
+
+
+class _Scope(dict[str, Any]):
+    """The names that a condition may read, converted on access: results are large, and conditions short."""
+
+    __slots__ = ("_result",)
+
+    def __init__(self, result: dict[str, Any]) -> None:
+        self._result = result
+        self["keys"] = list(result)
+
+    def __missing__(self, name: str) -> Any:
+        value = self._result[name]
+        self[name] = value = convert_text(value) if isinstance(value, str) else value
+        return value
+
+
+def condition_scope(result: Any) -> Mapping[str, Any]:
+    """Return the names that a condition may read: the keys of a map, and `keys`, their list."""
+    return _Scope(cast(dict[str, Any], result)) if isinstance(result, dict) else {"keys": []}
+
+
+def convert_text(text: str) -> Any:
+    """Return the value that a text spells, or the text itself: 'True' is true, '15' a number, '[1, 2]' a list."""
+    if len(text) > CONVERTED or not text:
+        return text
+    word = _BOOLEANS.get(text.lower())
+    if word is not None:
+        return word
+    if text[0] not in _BEGINS_VALUE:
+        return text
+    try:
+        return read_literal(text)
+    except InvalidLiteral:
+        return text

@@ -1,4 +1,4 @@
-"""The functions that expressions and templates may call by name. Each takes the evaluation that pays for it first."""
+"""The functions of expressions and templates. Each takes the evaluation first, and charges its work to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TYPES: Final[Mapping[str, type]] = MappingProxyType(
 )
 """The names that `isinstance` takes as its second argument."""
 _DIGITS_LIMIT: Final = 20
-"""Digits to which a number is rounded; Python would compute a power of ten with as many as it is asked for."""
+"""Maximum digits for rounding: Python would compute a power of ten of any size."""
 
 
 def _of_one(function: Callable[[Any], Any]) -> Function:
@@ -41,7 +41,7 @@ def _sum(evaluation: Evaluation, value: Any) -> Any:
 
 
 def _extreme(function: Callable[[list[Any]], Any]) -> Function:
-    """`min` and `max`: of one list, or of several values."""
+    """Return `min` or `max` of one list or of several values."""
 
     def call(evaluation: Evaluation, *values: Any) -> Any:
         items = items_of(evaluation, values[0]) if len(values) == 1 else list(values)

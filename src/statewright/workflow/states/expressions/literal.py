@@ -1,7 +1,7 @@
-"""Reading values that are written as Python writes them, without Python: untrusted text of any length.
+"""A parser of Python literals for untrusted text of any length, in linear time.
 
-Numbers, texts, None, True, False, lists, tuples (which become lists) and maps (whose keys become texts). Sets, bytes
-and complex numbers are no values of JSON and are refused. The reader looks at each character once.
+It accepts numbers, texts, None, True, False, lists, tuples (which become lists) and maps (whose keys become text).
+Sets, bytes and complex numbers are not JSON values and are rejected.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from math import isfinite
 from typing import Any, Final
 
 DEPTH_LIMIT: Final = 100
-"""Lists and maps inside each other."""
+"""Maximum nesting of lists and maps."""
 DIGIT_LIMIT: Final = 1000
-"""Digits of a whole number; Python needs quadratic time to read them."""
+"""Maximum digits of an integer; Python needs quadratic time to parse them."""
 
 _SPACE: Final = re.compile(r"(?:\s|#[^\n]*\n)*+")
-# Possessive throughout: a million digits and a letter are refused without a second look.
+# Possessive throughout: a million digits and a letter are rejected without backtracking.
 _DIGITS: Final = r"\d++(?:_\d++)*+"
 _NUMBER: Final = re.compile(
     r"[+-]?+(?:0[xX][0-9a-fA-F]++|0[oO][0-7]++|0[bB][01]++"
@@ -50,8 +50,8 @@ _ESCAPES: Final = {
 }
 
 
-class NoLiteral(ValueError):
-    """The text does not hold a value of Python, or none of JSON's kinds; `at` is the place where that shows."""
+class InvalidLiteral(ValueError):
+    """The text is not a Python literal of a JSON type; `at` is the position of the error."""
 
     def __init__(self, at: int) -> None:
         self.at = at
@@ -59,30 +59,30 @@ class NoLiteral(ValueError):
 
 
 def read_literal(text: str) -> Any:
-    """The value that the whole text spells. Raises NoLiteral."""
+    """Parse a whole text. Raises InvalidLiteral."""
     source = text.strip()
     value, end = read_literal_at(source, 0)
     if end < len(source):
-        raise NoLiteral(end)
+        raise InvalidLiteral(end)
     return value
 
 
 def read_literal_at(text: str, start: int) -> tuple[Any, int]:
-    """The value that begins at `start`, and where it ends. Raises NoLiteral."""
+    """Parse the value at `start`, and return it with its end. Raises InvalidLiteral."""
     return _value(text, start, 0)
 
 
 def _after_space(text: str, at: int) -> int:
-    """Past spaces and comments, which may stand between the parts of lists and maps."""
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    """Return the position after spaces and comments."""
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
 
 
 def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
     sign = text[at : at + 1]
     if sign and sign in "[({":
         if depth >= DEPTH_LIMIT:
-            raise NoLiteral(at)
+            raise InvalidLiteral(at)
         return _map(text, at + 1, depth + 1) if sign == "{" else _list(text, at + 1, depth + 1, sign)
     if sign and sign in "'\"rRuU":
         return _texts(text, at)
@@ -97,7 +97,7 @@ def _list(text: str, at: int, depth: int, opened: str) -> tuple[Any, int]:
     ended = False
     while text[at : at + 1] != closing:
         if ended:
-            raise NoLiteral(at)
+            raise InvalidLiteral(at)
         value, at = _value(text, at, depth)
         items.append(value)
         at, ended = _after_item(text, at)
@@ -109,7 +109,7 @@ def _list(text: str, at: int, depth: int, opened: str) -> tuple[Any, int]:
 
 
 def _after_item(text: str, at: int) -> tuple[int, bool]:
-    """Where the next item begins, and whether there can be none because no comma follows."""
+    """Return the start of the next item, and True if no comma follows, so that the list must end."""
     at = _after_space(text, at)
     if text[at : at + 1] == ",":
         return _after_space(text, at + 1), False
@@ -117,23 +117,23 @@ def _after_item(text: str, at: int) -> tuple[int, bool]:
 
 
 def _map(text: str, at: int, depth: int) -> tuple[Any, int]:
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     at = _after_space(text, at)
     ended = False
     while text[at : at + 1] != "}":
         if ended:
-            raise NoLiteral(at)
+            raise InvalidLiteral(at)
         key, at = _value(text, at, depth)
         at = _after_space(text, at)
         if isinstance(key, list | dict) or text[at : at + 1] != ":":
-            raise NoLiteral(at)
-        found[key_text(key)], at = _value(text, _after_space(text, at + 1), depth)
+            raise InvalidLiteral(at)
+        entries[key_text(key)], at = _value(text, _after_space(text, at + 1), depth)
         at, ended = _after_item(text, at)
-    return found, at + 1
+    return entries, at + 1
 
 
 def key_text(value: object) -> str:
-    """A key as JSON writes it: always a text."""
+    """Return a key as text, as JSON writes it."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -142,44 +142,44 @@ def key_text(value: object) -> str:
 
 
 def _texts(text: str, at: int) -> tuple[str, int]:
-    """One text, or several after each other, which are one."""
+    """Parse one text, or several adjacent ones, which are concatenated."""
     parts: list[str] = []
-    found = _TEXT.match(text, at)
-    if found is None:
-        raise NoLiteral(at)
-    while found is not None:
-        at = found.end()
-        inner = found["a"] or found["b"] or found["c"] or found["d"] or ""
-        parts.append(inner if found["raw"] or "\\" not in inner else _ESCAPE.sub(_unescaped, inner))
-        found = _TEXT.match(text, _after_space(text, at))
+    match = _TEXT.match(text, at)
+    if match is None:
+        raise InvalidLiteral(at)
+    while match is not None:
+        at = match.end()
+        inner = match["a"] or match["b"] or match["c"] or match["d"] or ""
+        parts.append(inner if match["raw"] or "\\" not in inner else _ESCAPE.sub(_unescaped, inner))
+        match = _TEXT.match(text, _after_space(text, at))
     return "".join(parts), at
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    code = found[0][1:]
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[0][1:]
     if code in _ESCAPES:
         return _ESCAPES[code]
     if code[0] in "xuU" and len(code) > 1:
         point = int(code[1:], 16)
-        return chr(point) if point <= 0x10FFFF else found[0]
-    return chr(int(code, 8)) if code[0] in "01234567" else found[0]
+        return chr(point) if point <= 0x10FFFF else match[0]
+    return chr(int(code, 8)) if code[0] in "01234567" else match[0]
 
 
 def _number(text: str, at: int) -> tuple[int | float, int]:
-    found = _NUMBER.match(text, at)
-    digits = found[0] if found else ""
-    if found is None or len(digits) > DIGIT_LIMIT or not any(one.isdigit() for one in digits):
-        raise NoLiteral(at)
+    match = _NUMBER.match(text, at)
+    digits = match[0] if match else ""
+    if match is None or len(digits) > DIGIT_LIMIT or not any(character.isdigit() for character in digits):
+        raise InvalidLiteral(at)
     try:
-        # Base 0 reads what Python's own source allows: no zeros before a number.
+        # Base 0 accepts the syntax of Python source: no leading zeros.
         value = int(digits, 0) if _is_whole(digits) else float(digits)
     except ValueError:
-        raise NoLiteral(at) from None
-    # Whole numbers have no limit here, and one of 400 digits is too large to be asked.
+        raise InvalidLiteral(at) from None
+    # Only floats are tested: `isfinite` would overflow for an integer of 400 digits.
     if isinstance(value, float) and not isfinite(value):
-        raise NoLiteral(at)
-    return value, found.end()
+        raise InvalidLiteral(at)
+    return value, match.end()
 
 
 def _is_whole(digits: str) -> bool:
-    return digits.lstrip("+-")[:2].lower() in ("0x", "0o", "0b") or not any(one in ".eE" for one in digits)
+    return digits.lstrip("+-")[:2].lower() in ("0x", "0o", "0b") or not any(character in ".eE" for character in digits)

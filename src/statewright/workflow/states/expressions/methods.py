@@ -1,8 +1,8 @@
 """The methods that expressions and templates may call on a value, by the exact type of the value.
 
-They are Python's own, without those that reach attributes (`format`), leave plain values (`encode`) or change the
-value. Each takes the evaluation, the value and the arguments, and pays for all that it reads and makes. Arguments may
-have the names that Python gives them.
+They are Python's own, except those that reach attributes (`format`), return other types (`encode`) or modify the value.
+Each takes the evaluation, the value and the arguments, and charges for everything it reads and creates. Arguments may
+be passed by Python's names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statewright.workflow.states.expressions.operators import contains, describe
 
 Method = Callable[..., Any]
 STRIP_LIMIT: Final = 100
-"""Characters to strip: each character of the text is compared with each of them."""
+"""Maximum characters to strip: each character of the text is compared with each of them."""
 _ASCII_SPACES: Final = "\t\n\v\f\r\x1c\x1d\x1e\x1f "
 _SPACES: Final = _ASCII_SPACES + (
     "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -37,7 +37,7 @@ def count_spaces(text: str) -> int:
 
 
 def _linear(function: Callable[..., Any]) -> Method:
-    """A method whose work and result are in proportion to the value and its arguments."""
+    """Return a method whose work and result are proportional to the value and its arguments."""
 
     def call(evaluation: Evaluation, value: Any, *args: Any) -> Any:
         evaluation.spend_pass(value)
@@ -60,7 +60,7 @@ def _stripping(function: Callable[..., str]) -> Method:
 
 
 def _matching(function: Callable[..., bool]) -> Method:
-    """`startswith` and `endswith`, which take a list of affixes too."""
+    """Return `startswith` or `endswith`, which also accept a list of affixes."""
 
     def call(evaluation: Evaluation, text: str, affix: Any, *bounds: Any) -> bool:
         evaluation.spend_deep(affix)
@@ -70,7 +70,7 @@ def _matching(function: Callable[..., bool]) -> Method:
 
 
 def _from_the_right(function: Callable[..., Any]) -> Method:
-    """A search from the end; its time may be proportional to the product of both lengths."""
+    """Return a search from the end, whose time may be proportional to the product of both lengths."""
     linear = _linear(function)
 
     def call(evaluation: Evaluation, text: str, part: str, *args: Any) -> Any:
@@ -81,7 +81,7 @@ def _from_the_right(function: Callable[..., Any]) -> Method:
 
 
 def _splitting(function: Callable[..., list[str]], *, from_the_right: bool) -> Method:
-    """`split` and `rsplit`, which make a text for each piece."""
+    """Return `split` or `rsplit`, which create a text for each piece."""
 
     def call(evaluation: Evaluation, text: str, sep: str | None = None, maxsplit: int = -1) -> list[str]:
         evaluation.spend(len(text) * (1 + len(sep or "") * from_the_right))
@@ -132,7 +132,7 @@ def _contains(evaluation: Evaluation, value: Any, part: Any) -> bool:
 
 
 def _searching(function: Callable[..., int]) -> Method:
-    """A search in a list, which compares nested values."""
+    """Return a search in a list, which compares nested values."""
 
     def call(evaluation: Evaluation, items: list[Any], *args: Any) -> int:
         evaluation.spend_deep(items)

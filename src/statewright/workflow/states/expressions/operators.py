@@ -1,6 +1,6 @@
 """The operators of expressions and templates, on plain JSON values.
 
-Each takes the evaluation that pays for it, then its operands.
+Each takes the evaluation to which its work is charged, then its operands.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _compared(function: Callable[[Any, Any], Any]) -> Operator:
 
 
 def _is_same(left: Any, right: Any) -> bool:
-    """`is`: equal values of one type. Identity has no meaning for JSON values."""
+    """Compare for `is`: equal values of one type, as identity has no meaning for JSON values."""
     return type(left) is type(right) and left == right
 
 

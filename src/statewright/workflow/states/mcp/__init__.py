@@ -1,4 +1,4 @@
-"""MCP servers of workflows: what their files may say of them, how far that reaches, and the tools that they have.
+"""MCP servers of workflows: resolution of their configuration, permissions, connections and tools.
 
 A workflow file starts no program and reaches no host that its project does not allow.
 """

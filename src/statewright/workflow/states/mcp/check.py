@@ -1,4 +1,4 @@
-"""What a look at a workflow file tells about its servers: which could not be used, and what would allow them."""
+"""Warnings about servers that a workflow could not use, with the settings that would allow them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from statewright.errors import Problem, ToolError
-from statewright.workflow.states.mcp.described import own_config
+from statewright.workflow.states.language.model import Definition, McpServer
 from statewright.workflow.states.mcp.permission import check_command, check_variables, host_stanza, server_stanza
-from statewright.workflow.states.model import Definition, McpServer
+from statewright.workflow.states.mcp.resolve import own_config
 from statewright.workflow.states.tools import Guard, Integrations, ToolSettings, integration_stanza, read_url
 
 
 def check_servers(
-    definition: Definition, settings: ToolSettings, integrations: Integrations, kept: Mapping[str, Mapping[str, Any]]
+    definition: Definition,
+    settings: ToolSettings,
+    integrations: Integrations,
+    project_servers: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[Problem]:
-    """A warning for each server that is enabled and cannot be used as things are. Nothing is looked up or started."""
+    """Yield a warning for each enabled server that is not usable. Does neither resolve hosts nor start programs."""
     for server in servers_of(definition):
-        for message, advice in _problems(server, settings, integrations, kept):
+        for message, advice in _problems(server, settings, integrations, project_servers):
             yield Problem("", server.at.line, server.at.column, f"MCP server {server.name!r}: {message}", advice)
 
 
 def servers_of(definition: Definition) -> Iterator[McpServer]:
-    """The servers that are enabled, in the order of the file."""
+    """Yield the enabled servers, in the order of the file."""
     for assistant in definition.assistants:
         yield from (server for server in assistant.mcp_servers if server.enabled)
     for tool in definition.tools:
@@ -31,21 +34,24 @@ def servers_of(definition: Definition) -> Iterator[McpServer]:
 
 
 def _problems(
-    server: McpServer, settings: ToolSettings, integrations: Integrations, kept: Mapping[str, Mapping[str, Any]]
+    server: McpServer,
+    settings: ToolSettings,
+    integrations: Integrations,
+    project_servers: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[tuple[str, str]]:
-    said = server.settings
-    alias = said.get("integration_alias")
+    settings_in_file = server.settings
+    alias = settings_in_file.get("integration_alias")
     if alias is not None and alias not in integrations:
-        yield f"the integration {alias!r} is nowhere.", f"To add it:\n{integration_stanza(alias)}"
-    if said.get("mcp_connect_url"):
+        yield f"the integration {alias!r} does not exist.", f"To add it:\n{integration_stanza(alias)}"
+    if settings_in_file.get("mcp_connect_url"):
         yield "mcp_connect_url is not supported.", "The server is started or reached directly, as its config says."
-    config_id = said.get("mcp_config_id")
+    config_id = settings_in_file.get("mcp_config_id")
     if not config_id:
         yield from _of_config(server, settings)
-    elif config_id not in kept:
-        yield f"the server {config_id!r} is nowhere.", f"To add it:\n{server_stanza(config_id)}"
-    elif server.config or said.get("command"):
-        yield f"what the project keeps as {config_id!r} counts, and its config does not.", "Leave the config out."
+    elif config_id not in project_servers:
+        yield f"the server {config_id!r} does not exist.", f"To add it:\n{server_stanza(config_id)}"
+    elif server.config or settings_in_file.get("command"):
+        yield f"the project's server {config_id!r} is used, and the config is ignored.", "Remove the config."
 
 
 def _of_config(server: McpServer, settings: ToolSettings) -> Iterator[tuple[str, str]]:

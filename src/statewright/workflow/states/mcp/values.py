@@ -1,7 +1,7 @@
-"""The values that descriptions of servers may name: those of an integration, and of the environment.
+"""Values in the configuration of servers: those of an integration and of the environment.
 
-They are put in once. What a model or a tool has answered is put into arguments of programs only, and only where the
-workflow says so: an address or a header that a model chooses would lead anywhere, with everything that is secret.
+Values are filled in once. Answers of models and tools are filled into program arguments only, and only if the workflow
+enables it: a URL or header chosen by a model could send the secrets anywhere.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
 _WITH_ENVIRONMENT: Final = ("env", "headers")
 
 
-class Values:
-    """Fills in what one server's description names, and remembers what is secret."""
+class ServerValues:
+    """Fills in the configuration of one server, and collects its secrets."""
 
     def __init__(self, server: str, credentials: Credentials) -> None:
         self._server = server
         self._credentials = credentials
         self._known: dict[str, Any] = dict(credentials)
         self.secrets: set[str] = set()
-        """What came from the environment."""
+        """The values from the environment."""
 
     def fill(self, written: Mapping[str, Any], context: Mapping[str, Any] | None) -> dict[str, Any]:
-        """A description with values for what it names; `context` is what arguments may name besides, if they may."""
+        """Fill in a configuration. Arguments may also refer to names of `context`, if it is given."""
         filled = dict(written)
         for name in _WITH_ENVIRONMENT:
-            if isinstance(given := written.get(name), Mapping):
-                filled[name] = {key: self._value(f"{name}.{key}", one) for key, one in _pairs(given)}
-        # The program's own variables may be named too, in what comes after.
+            if isinstance(values := written.get(name), Mapping):
+                filled[name] = {key: self._value(f"{name}.{key}", value) for key, value in _pairs(values)}
+        # The keys below may also refer to the variables of the program.
         self._known = {**(filled.get("env") or {}), **self._known}
         for name in ("command", "url", "auth_token"):
             if name in written:
                 filled[name] = self._value(name, written[name], from_environment=name == "auth_token")
         if isinstance(args := written.get("args"), list):
             scope = {**(context or {}), **self._known}
-            filled["args"] = [_argument(one, scope) for one in cast("list[Any]", args)]
+            filled["args"] = [_argument(value, scope) for value in cast("list[Any]", args)]
         return filled
 
     def _value(self, where: str, written: Any, *, from_environment: bool = True) -> Any:
@@ -54,40 +54,41 @@ class Values:
         template = _parse(written)
         for name in sorted(template.names - self._known.keys()):
             raise ToolError(
-                f"MCP server {self._server!r}: {where} names {{{{{name}}}}}, which has no value. It may name "
-                f"{', '.join(sorted(self._known)) or 'nothing'}: give the server an integration_alias that has it. "
-                f"Values of a run are for args only."
+                f"MCP server {self._server!r}: {where} refers to {{{{{name}}}}}, which has no value. It may refer to "
+                f"{', '.join(sorted(self._known)) or 'nothing'}: set an integration_alias that defines it. "
+                f"Only args may refer to values of a run."
             )
         return template.render(self._known)
 
     def _from_environment(self, where: str, variable: str) -> str:
-        found = os.environ.get(variable)
-        if not found:
+        value = os.environ.get(variable)
+        if not value:
             raise MissingKey(
                 f"MCP server {self._server!r} takes {where} from the environment variable {variable}, which is not "
                 f"set. Set it where Statewright runs."
             )
-        self.secrets.add(found)
-        return found
+        self.secrets.add(value)
+        return value
 
 
 def names_context(args: Any, context: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
-    """Whether arguments name something that only the context has."""
-    texts = [one for one in cast("list[Any]", args) if isinstance(one, str)] if isinstance(args, list) else []
+    """Return whether arguments refer to names that only the context defines."""
+    texts = [text for text in cast("list[Any]", args) if isinstance(text, str)] if isinstance(args, list) else []
     named = {name for text in texts for name in _parse(text).names}
     return bool((named & context.keys()) - known.keys())
 
 
 def _parse(text: str) -> Template:
-    from statewright.workflow.states.templates import parse_template  # not above: projects without YAML get this far
+    # Imported here, because projects without the extra `states` use this module too.
+    from statewright.workflow.states.templates import parse_template
 
     return parse_template(text, simple=True)
 
 
 def _argument(written: Any, scope: Mapping[str, Any]) -> Any:
-    """One argument stays one, whatever is put into it."""
+    """Fill in one argument, which stays a single argument."""
     return _parse(written).render(scope) if isinstance(written, str) else written
 
 
-def _pairs(given: Any) -> Any:
-    return cast("Mapping[str, Any]", given).items()
+def _pairs(mapping: Any) -> Any:
+    return cast("Mapping[str, Any]", mapping).items()

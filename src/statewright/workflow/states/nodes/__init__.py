@@ -1,4 +1,4 @@
-"""Custom nodes: states whose work is neither an assistant's nor a tool's, by the names of their kinds.
+"""Custom nodes: states that are neither assistants nor tools, by the names of their kinds.
 
 kinds = NodeKinds()
 kinds.register("greeter", lambda definition, resources: Greeter(definition.config["name"]))

@@ -1,8 +1,7 @@
-"""The `config` of a custom node, read key by key.
+"""Validation of the `config` of custom nodes.
 
-A reader notes everything that is wrong, so that an author hears of it all at once. A kind reads its config in one
-function: the check keeps what was noted, the node what was read. Keys that nobody asked for do nothing; they are noted
-as oddities.
+A reader collects all faults, so that an author sees them together. Each kind reads its config in one function: the
+check uses the faults, the node uses the values. Keys that the function does not read are reported as warnings.
 """
 
 from __future__ import annotations
@@ -12,29 +11,29 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from statewright.errors import ExpressionError, Problem, WorkflowError, suggestion
-from statewright.workflow.states.document import Path, path_text, shortened
 from statewright.workflow.states.expressions import Expression, parse_expression
-from statewright.workflow.states.model import CustomNode
+from statewright.workflow.states.language.model import CustomNode
+from statewright.workflow.states.language.yaml.nodes import Path, path_text, shorten
 from statewright.workflow.states.templates import Template, parse_template
 
 _Kind = TypeVar("_Kind")
 
 
 class ConfigFault(NamedTuple):
-    """Something about a custom node that is wrong, or odd."""
+    """An error or warning about a custom node."""
 
     path: Path
-    """Where, from the node on: `("config", "mappings", 2, "type")`."""
+    """The path within the node: `("config", "mappings", 2, "type")`."""
     message: str
-    """What was found."""
+    """What is wrong."""
     suggestion: str
-    """What to do about it."""
+    """How to correct it."""
     is_error: bool = True
-    """False for what is accepted, and probably not what was meant."""
+    """False for a warning: accepted, but probably a mistake."""
 
 
 class ConfigReader:
-    """Reads one map of a config, and notes what is wrong in `faults`."""
+    """Reads one map of a config, and collects errors and warnings in `faults`."""
 
     def __init__(
         self, config: Mapping[str, Any], path: Path = ("config",), faults: list[ConfigFault] | None = None
@@ -45,12 +44,12 @@ class ConfigReader:
         self.faults: list[ConfigFault] = [] if faults is None else faults
 
     def given(self, key: str) -> bool:
-        """Whether the key was written, with null too."""
+        """Return whether the key is present, even with null."""
         self._read.add(key)
         return key in self._config
 
     def anything(self, key: str, default: Any = None) -> Any:
-        """The value of a key, whatever it is; null too, if that was written."""
+        """Return the value of a key of any type, even null."""
         self._read.add(key)
         return self._config.get(key, default)
 
@@ -64,16 +63,16 @@ class ConfigReader:
         return self._typed(key, cast("type[list[Any]]", list), "a list", None) or []
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """One text or several."""
+        """Return one text or a list of texts as a tuple."""
         value = self.anything(key)
-        found = cast("list[Any]", value if isinstance(value, list) else [] if value is None else [value])
-        if not all(isinstance(one, str) for one in found):
+        items = cast("list[Any]", value if isinstance(value, list) else [] if value is None else [value])
+        if not all(isinstance(item, str) for item in items):
             self.fault(key, f"{key} is {_shown(value)}.", "Write a text, or a list of texts.")
             return ()
-        return tuple(found)
+        return tuple(items)
 
     def map(self, key: str) -> dict[str, Any] | None:
-        """A map, which may also be written as a text of JSON."""
+        """Return a map, which may also be written as JSON text."""
         value = self.anything(key)
         if isinstance(value, str) and value.strip():
             value = _from_json(value)
@@ -84,7 +83,7 @@ class ConfigReader:
         return None
 
     def choice(self, key: str, choices: Iterable[str], default: str) -> str:
-        """One of several words."""
+        """Return one of several words."""
         value = self.text(key, default) or default
         known = tuple(choices)
         if value in known:
@@ -93,20 +92,20 @@ class ConfigReader:
         return default
 
     def required(self, key: str, value: _Kind | None, words: str) -> _Kind | None:
-        """The value; notes that it is missing, if there is none and nothing was said of it yet."""
+        """Return the value; report a missing key."""
         if value is None and self._config.get(key) is None:
             self.fault(key, f"{key} is missing.", f"Write {words}.")
         return value
 
     def expression(self, key: str, *, must_have_value: bool = False) -> Expression | None:
-        """An expression. What is no part of the language is odd, or wrong where there `must_have_value`."""
+        """Return an expression. Unsupported constructs are warnings, or errors with `must_have_value`."""
         text = self.text(key)
         if text is None:
             return None
         try:
             expression = parse_expression(text)
         except ExpressionError as error:
-            self.fault(key, str(error), "Names stand in expressions as they are: count > 10.")
+            self.fault(key, str(error), "Write names in expressions without braces: count > 10.")
             return None
         for sentence in expression.unsupported:
             self.fault(key, sentence, "It never has a value. Write it without.", is_error=must_have_value)
@@ -129,20 +128,25 @@ class ConfigReader:
         return template
 
     def inner(self, config: Mapping[str, Any], *steps: str | int) -> ConfigReader:
-        """A reader of a map inside this one, that notes into the same list."""
+        """Return a reader of a nested map that shares the list of faults."""
         return ConfigReader(config, (*self._path, *steps), self.faults)
 
     def fault(self, key: str | None, message: str, advice: str, *, is_error: bool = True) -> None:
-        """Note what is wrong or odd about a key, or about the whole map."""
+        """Report an error or warning about a key, or about the whole map."""
         path = self._path if key is None else (*self._path, key)
         self.faults.append(ConfigFault(path, message, advice, is_error))
 
     def finish(self) -> None:
-        """Note the keys that nobody has asked for."""
+        """Warn about the keys that were not read."""
         for key in self._config:
             if key not in self._read:
-                advice = suggestion(shortened(str(key)), self._read, noun="Known keys")
-                self.fault(str(key), f"{shortened(str(key))!r} does nothing here.", advice, is_error=False)
+                advice = suggestion(shorten(str(key)), self._read, noun="Known keys")
+                self.fault(
+                    str(key),
+                    f"{shorten(str(key))!r} is not a key of this map, and has no effect.",
+                    advice,
+                    is_error=False,
+                )
 
     def _typed(self, key: str, kind: type[_Kind], words: str, default: _Kind | None) -> _Kind | None:
         value = self.anything(key)
@@ -174,8 +178,8 @@ def _from_json(text: str) -> Any:
 
 def _shown(value: Any) -> str:
     if isinstance(value, str):
-        return repr(shortened(value))
-    return f"a {_NOUNS.get(cast(Any, type(value)), 'value')}: {shortened(str(value))}"
+        return repr(shorten(value))
+    return f"a {_NOUNS.get(cast(Any, type(value)), 'value')}: {shorten(str(value))}"
 
 
 _NOUNS: Final[Mapping[type, str]] = {dict: "map", list: "list", bool: "boolean", int: "number", float: "number"}

@@ -1,18 +1,98 @@
-"""`generate_documents_tree`: lists the documents of data sources, for an iteration over them for example."""
+"""`generate_documents_tree`: lists the documents of data sources in a stable order, for example to iterate over
+them."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
-from statewright.errors import ExpressionError
-from statewright.workflow.states.model import CustomNode
+from statewright.errors import ExpressionError, InvalidConfig
+from statewright.workflow.states.handlers import Call, Outcome
+from statewright.workflow.states.language.model import CustomNode
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
-from statewright.workflow.states.nodes.documents import DocumentReader
-from statewright.workflow.states.nodes.patterns import Matcher, filter_matcher, path_matcher
-from statewright.workflow.states.nodes.resources import NodeResources
-from statewright.workflow.states.performers import Call, Outcome
+from statewright.workflow.states.nodes.patterns import Matcher, filter_matcher, glob_matcher, path_matcher
+from statewright.workflow.states.nodes.resources import DataSource, NodeLimits, NodeResources
+
+
+@dataclass(slots=True)
+class DocumentReader:
+    """Lists documents for one state, within its limits."""
+
+    limits: NodeLimits
+    wants: Matcher
+    """Returns whether the path of a document is included."""
+    with_content: bool
+    seen: int = 0
+    listed: int = 0
+    read: int = 0
+
+    def documents(self, datasource_id: str, source: DataSource) -> list[dict[str, Any]]:
+        """Return the included documents of a data source, sorted by path. Raises InvalidConfig if a limit is
+        exceeded."""
+        if not source.folder.is_dir():
+            raise InvalidConfig(
+                f"The folder {str(source.folder)!r} of data source {datasource_id!r} does not exist. Create it, or set "
+                f"another one in statewright.toml."
+            )
+        matches_glob = glob_matcher(source.glob)
+        paths = sorted(path for path in self._paths(source.folder) if matches_glob(path) and self.wants(path))
+        self.listed += len(paths)
+        self._check("documents", self.listed, self.limits.documents)
+        return [self._document(datasource_id, source.folder, path) for path in paths]
+
+    def _paths(self, folder: Path) -> Iterator[str]:
+        """Yield the paths of all files below a folder, with slashes. Hidden files and links are skipped."""
+        for above, folders, names in os.walk(folder):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            for name in names:
+                path = Path(above, name)
+                if name.startswith(".") or not _is_plain_file(path):
+                    continue
+                self.seen += 1
+                self._check("files", self.seen, self.limits.files)
+                yield path.relative_to(folder).as_posix()
+
+    def _document(self, datasource_id: str, folder: Path, path: str) -> dict[str, Any]:
+        document: dict[str, Any] = {
+            "datasource_id": datasource_id,
+            "file_path": path,
+            "file_name": path.rpartition("/")[2],
+            "source": f"{datasource_id}/{path}",
+        }
+        return {**document, **self._content(folder / path)} if self.with_content else document
+
+    def _content(self, path: Path) -> dict[str, Any]:
+        """Return the text of a file, truncated if it is too long; null for a binary file."""
+        limit = self.limits.document_bytes
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+        self.read += min(len(data), limit)
+        self._check("bytes of content", self.read, self.limits.content_bytes)
+        content = None if b"\0" in data else data[:limit].decode("utf-8", errors="replace")
+        return {"content": content, "is_cut": True} if len(data) > limit else {"content": content}
+
+    def _check(self, what: str, count: int, limit: int) -> None:
+        if count > limit:
+            raise InvalidConfig(
+                f"A tree of documents would have more than {limit} {what}. Narrow the glob of the data source or "
+                f"documents_filtering_pattern, or raise the limit."
+            )
+
+
+def _is_plain_file(path: Path) -> bool:
+    """Return whether a path is a regular file, not a link, with a name that UTF-8 can encode."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return path.is_file() and not path.is_symlink()
+
+
+# -- the node
 
 OUTPUT_KEY: Final = "documents_tree"
 _PATTERN: Final = "documents_filtering_pattern"
@@ -25,7 +105,7 @@ def _all(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DocumentsTreeConfig:
-    """What a node is told."""
+    """Settings of a node."""
 
     datasource_ids: tuple[str, ...] = ()
     wants: Matcher = _all
@@ -34,7 +114,7 @@ class DocumentsTreeConfig:
 
 
 class DocumentsTree:
-    """Lists documents; asks nobody."""
+    """Lists documents, without a model."""
 
     def __init__(self, config: DocumentsTreeConfig, resources: NodeResources) -> None:
         self._config = config
@@ -44,13 +124,13 @@ class DocumentsTree:
         return Outcome({self._config.output_key: await asyncio.to_thread(self._documents)})
 
     def _documents(self) -> list[dict[str, Any]]:
-        config, found = self._config, self._resources.datasource
+        config, find_source = self._config, self._resources.datasource
         reader = DocumentReader(self._resources.limits, config.wants, config.with_content)
-        return [one for name in config.datasource_ids for one in reader.documents(name, found(name))]
+        return [document for name in config.datasource_ids for document in reader.documents(name, find_source(name))]
 
 
 def read(definition: CustomNode) -> tuple[DocumentsTreeConfig, list[ConfigFault]]:
-    """The config of a node, and what is wrong or odd about it."""
+    """Read the config of a node, with its faults."""
     reader = ConfigReader(definition.config)
     ids = tuple(dict.fromkeys((*reader.texts("datasource_id"), *reader.texts("datasource_ids"))))
     if not ids and not reader.faults:
@@ -77,7 +157,7 @@ def _read_filters(reader: ConfigReader) -> Matcher:
     pattern = reader.text(_PATTERN)
     lines = [line for text in reader.texts(_FILTER) for line in text.splitlines()]
     if pattern and lines:
-        reader.fault(_FILTER, f"{_PATTERN} and {_FILTER} exclude each other.", "Keep one of them.")
+        reader.fault(_FILTER, f"{_PATTERN} and {_FILTER} exclude each other.", "Remove one of them.")
         return _all
     try:
         return path_matcher(pattern) if pattern else filter_matcher(lines) if lines else _all

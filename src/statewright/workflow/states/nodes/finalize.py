@@ -1,16 +1,15 @@
-"""`result_finalizer_node`: the result of a workflow, written by a model; without a model the last output as it is."""
+"""`result_finalizer_node`: lets a model write the result of a workflow; without a model, returns the last output."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from statewright.messages import Message
-from statewright.workflow.states.model import CustomNode
-from statewright.workflow.states.nodes.ask import ask
+from statewright.workflow.states.engine.visit import ANSWER
+from statewright.workflow.states.handlers import Call, Outcome
+from statewright.workflow.states.language.model import CustomNode
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
-from statewright.workflow.states.nodes.resources import NodeResources
-from statewright.workflow.states.performers import Call, Outcome
-from statewright.workflow.states.visit import ANSWER
+from statewright.workflow.states.nodes.resources import NodeResources, ask_model
 
 _USUAL: Final = (
     "The work of several steps is done. Write the final answer for the user from what they found. Add nothing that "
@@ -20,7 +19,7 @@ _TASK: Final = "Write the final answer."
 
 
 class ResultFinalizer:
-    """Makes the final result."""
+    """Produces the final result."""
 
     def __init__(self, definition: CustomNode, resources: NodeResources) -> None:
         self._definition = definition
@@ -31,11 +30,11 @@ class ResultFinalizer:
         if name is None and self._resources.find_model(None) is None:
             return Outcome(_last_output(call))
         messages = [*call.history, Message(call.prompt or _TASK)]
-        return Outcome(await ask(self._resources.model(name), self._definition, call, messages, usual=_USUAL))
+        return Outcome(await ask_model(self._resources.model(name), self._definition, call, messages, usual=_USUAL))
 
 
 def check(definition: CustomNode) -> list[ConfigFault]:
-    """Nothing can be wrong: it has no settings."""
+    """Return warnings about keys: the node has no settings."""
     reader = ConfigReader(definition.config)
     reader.finish()
     return reader.faults
@@ -46,6 +45,6 @@ def make(definition: CustomNode, resources: NodeResources) -> ResultFinalizer:
 
 
 def _last_output(call: Call) -> Any:
-    """The output of the last state that has run; the user's input, if none has."""
+    """Return the output of the last state that ran; the input if there is none."""
     outputs = [visit.output for visit in call.lineage if visit.state != ANSWER]
     return outputs[-1] if outputs else call.scope.get("task", "")

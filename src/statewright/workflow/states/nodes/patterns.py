@@ -1,8 +1,7 @@
 """Patterns of paths: globs, regular expressions, and lists of globs as in a .gitignore.
 
-All of them become regular expressions of an engine whose time grows with the length of the path and not with what a
-pattern can be read as, so no pattern can keep a worker busy. What that engine does not know (looking ahead or behind,
-references to groups) is refused.
+All of them are compiled by a regular expression engine without backtracking, whose time is linear in the length of the
+path, so no pattern can keep a worker busy. Its missing features (lookahead, lookbehind, backreferences) are rejected.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.document import shortened
+from statewright.workflow.states.language.yaml.nodes import shorten
 
 LENGTH_LIMIT: Final = 1000
-"""Characters of one pattern."""
+"""Maximum characters of one pattern."""
 COUNT_LIMIT: Final = 1000
-"""Patterns of one list."""
+"""Maximum patterns of one list."""
 _SIZE_LIMIT: Final = 2_000_000
-"""Bytes of a compiled pattern."""
+"""Maximum bytes of a compiled pattern."""
 _ONLY_IN_REGEX: Final = re.compile(r"[()|+]|\.\*|\.\?|\{\d+,?\d*\}|\[\^")
 _SURELY_REGEX: Final = re.compile(r"^\^|\\|\$$")
 _SURELY_GLOB: Final = re.compile(r"^\*|\*\*|/\*")
@@ -29,11 +28,11 @@ _GLOB: Final = re.compile(
 _BRACES: Final = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 Matcher = Callable[[str], bool]
-"""Whether a path, with slashes, is one of those that are meant."""
+"""Returns whether a path, with slashes, matches."""
 
 
 def path_matcher(pattern: str) -> Matcher:
-    """What a pattern matches: a regular expression if it has signs that globs do not have, else a glob.
+    """Compile a pattern: a regular expression if it has characters that globs do not have, else a glob.
 
     A regular expression may match anywhere in a path. Raises ExpressionError if it is neither.
     """
@@ -41,31 +40,31 @@ def path_matcher(pattern: str) -> Matcher:
 
 
 def glob_matcher(glob: str) -> Matcher:
-    """What a glob matches: without a slash names in any folder, else whole paths. Raises ExpressionError."""
+    """Compile a glob. Without a slash it matches names in any folder, else whole paths. Raises ExpressionError."""
     return _search(f"^{'' if '/' in glob else '(?:.*/)?'}{_translated(glob)}$", glob)
 
 
 def is_regex(pattern: str) -> bool:
-    """Whether a pattern is read as a regular expression."""
+    """Return whether a pattern is interpreted as a regular expression."""
     if _SURELY_REGEX.search(pattern):
         return True
     return _SURELY_GLOB.search(pattern) is None and _ONLY_IN_REGEX.search(pattern) is not None
 
 
 def filter_matcher(lines: Sequence[str]) -> Matcher:
-    """What a list of patterns matches, as in a .gitignore; here it says what is wanted.
+    """Compile a list of patterns in the syntax of .gitignore that includes paths instead of ignoring them.
 
-    The last pattern that fits decides; `!` before it takes away again. If all of them take away, the rest is wanted. A
-    folder stands for all that is in it. Raises ExpressionError.
+    The last matching pattern wins; a leading `!` excludes. If all patterns exclude, all other paths are included. A
+    folder includes everything below it. Raises ExpressionError.
     """
     if len(lines) > COUNT_LIMIT:
-        raise ExpressionError(f"There are {len(lines)} patterns; at most {COUNT_LIMIT} are read.")
+        raise ExpressionError(f"There are {len(lines)} patterns; at most {COUNT_LIMIT} are allowed. Remove some.")
     patterns = [line.rstrip() for line in lines]
-    patterns = [one for one in patterns if one and not one.startswith("#")]
-    rules = [(not one.startswith("!"), _ignore_rule(one.removeprefix("!"))) for one in patterns]
-    usual = not any(wanted for wanted, _ in rules)
+    patterns = [pattern for pattern in patterns if pattern and not pattern.startswith("#")]
+    rules = [(not pattern.startswith("!"), _ignore_rule(pattern.removeprefix("!"))) for pattern in patterns]
+    default = not any(wanted for wanted, _ in rules)
     last_first = rules[::-1]
-    return lambda path: next((wanted for wanted, fits in last_first if fits(path)), usual)
+    return lambda path: next((wanted for wanted, fits in last_first if fits(path)), default)
 
 
 def _ignore_rule(pattern: str) -> Matcher:
@@ -77,32 +76,32 @@ def _ignore_rule(pattern: str) -> Matcher:
 
 
 def _translated(glob: str) -> str:
-    """A glob as a regular expression, without its ends."""
+    """Translate a glob to a regular expression without anchors."""
     parts: list[str] = []
     at = 0
-    for found in _BRACES.finditer(glob):
-        parts.append(_without_braces(glob[at : found.start()]))
-        parts.append(f"(?:{'|'.join(_without_braces(one) for one in found[1].split(','))})")
-        at = found.end()
+    for match in _BRACES.finditer(glob):
+        parts.append(_without_braces(glob[at : match.start()]))
+        parts.append(f"(?:{'|'.join(_without_braces(alternative) for alternative in match[1].split(','))})")
+        at = match.end()
     return "".join((*parts, _without_braces(glob[at:])))
 
 
 def _without_braces(glob: str) -> str:
     parts: list[str] = []
     at = 0
-    for found in _GLOB.finditer(glob):
-        parts += (_escaped(glob[at : found.start()]), _wildcard(found))
-        at = found.end()
+    for match in _GLOB.finditer(glob):
+        parts += (_escaped(glob[at : match.start()]), _wildcard(match))
+        at = match.end()
     return "".join((*parts, _escaped(glob[at:])))
 
 
-def _wildcard(found: re.Match[str]) -> str:
-    if found["set"] is not None:
-        inside = found["set"].replace("\\", "\\\\").replace("[", "\\[").replace("&", "\\&").replace("^", "\\^")
+def _wildcard(match: re.Match[str]) -> str:
+    if match["set"] is not None:
+        inside = match["set"].replace("\\", "\\\\").replace("[", "\\[").replace("&", "\\&").replace("^", "\\^")
         negated = inside.startswith("!")
         inside = inside.removeprefix("!")
-        return f"[{'^/' if negated else ''}{inside}]" if inside else _escaped(found[0])
-    return {"any": "(?:.+/)?", "rest": ".*", "star": "[^/]*", "one": "[^/]"}[found.lastgroup or ""]
+        return f"[{'^/' if negated else ''}{inside}]" if inside else _escaped(match[0])
+    return {"any": "(?:.+/)?", "rest": ".*", "star": "[^/]*", "one": "[^/]"}[match.lastgroup or ""]
 
 
 def _escaped(text: str) -> str:
@@ -110,18 +109,18 @@ def _escaped(text: str) -> str:
 
 
 def _search(regex: str, written: str) -> Matcher:
-    """Whether a regular expression is found in a path."""
+    """Return a matcher that searches a regular expression in a path."""
     if len(written) > LENGTH_LIMIT:
-        raise ExpressionError(f"The pattern {shortened(written)!r} is longer than {LENGTH_LIMIT} characters.")
+        raise ExpressionError(f"The pattern {shorten(written)!r} is longer than {LENGTH_LIMIT} characters.")
     import jsonschema_rs
 
     options = jsonschema_rs.RegexOptions(size_limit=_SIZE_LIMIT, dfa_size_limit=_SIZE_LIMIT)
     try:
-        # Its regular expressions are those of Rust; schemas are only how Python gets at them.
+        # A JSON Schema validator gives access to the regular expressions of Rust.
         validator: Any = jsonschema_rs.Draft202012Validator({"pattern": f"(?s){regex}"}, pattern_options=options)
     except ValueError:
         raise ExpressionError(
-            f"{shortened(written)!r} is no pattern. Write a glob such as docs/**/*.md, or a regular expression without "
-            f"references and without looking ahead or behind."
+            f"{shorten(written)!r} is not a pattern. Write a glob such as docs/**/*.md, or a regular expression "
+            f"without backreferences, lookahead and lookbehind."
         ) from None
     return validator.is_valid

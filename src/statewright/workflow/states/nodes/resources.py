@@ -1,14 +1,18 @@
-"""What a custom node may use beside its call: models, data sources, and how much of them."""
+"""Resources of custom nodes besides their call: models, data sources, and limits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from statewright.agents import ask
 from statewright.errors import InvalidConfig, ModelError, suggestion
-from statewright.models import ChatModel
+from statewright.messages import Message
+from statewright.models import ChatModel, ModelRequest
+from statewright.workflow.states.handlers import Call
+from statewright.workflow.states.language.model import CustomNode
 
 
 class DataSource(Protocol):
@@ -19,24 +23,24 @@ class DataSource(Protocol):
 
     @property
     def glob(self) -> str:
-        """Which files of it count, below the folder."""
+        """The files below the folder that are included."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLimits:
-    """How much a node may read and ask."""
+    """Limits of one node."""
 
     documents: int = 10_000
-    """That one node lists."""
+    """Maximum documents in a list."""
     files: int = 200_000
-    """That are looked at to find them."""
+    """Maximum files that are visited to find them."""
     document_bytes: int = 1_000_000
-    """Of one document's content; what is longer is cut."""
+    """Maximum bytes of one document's content, which is truncated."""
     content_bytes: int = 20_000_000
-    """Of all contents together."""
+    """Maximum bytes of all contents together."""
     questions: int = 1000
-    """To models, in one execution of a state."""
+    """Maximum model calls in one execution of a state."""
 
 
 def _no_model(name: str | None) -> ChatModel | None:
@@ -45,33 +49,59 @@ def _no_model(name: str | None) -> ChatModel | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeResources:
-    """What is there for one state."""
+    """The resources of one state."""
 
     state_id: str
-    """Named when something is missing."""
+    """Named in errors about missing resources."""
     find_model: Callable[[str | None], ChatModel | None] = _no_model
-    """The model of a name, or without a name the usual one; None if there is none."""
+    """Returns the model of a name, or the default model for None; None if there is none."""
     datasources: Mapping[str, DataSource] = field(default_factory=dict[str, DataSource])
     limits: NodeLimits = NodeLimits()
 
     def model(self, name: str | None = None) -> ChatModel:
-        """The model of a name, or the usual one. Raises ModelError that names the state."""
-        found = self.find_model(name)
-        if found is None:
+        """Return the model of a name, or the default model. Raises ModelError."""
+        model = self.find_model(name)
+        if model is None:
             called = f"the model {name!r}" if name is not None else "a model"
             raise ModelError(
-                f"State {self.state_id!r} needs {called}, and there is none. Compile with models=, or give its output "
-                f"in a script."
+                f"State {self.state_id!r} needs {called}, and none is configured. Compile with models=, or add its "
+                f"output to a script."
             )
-        return found
+        return model
 
     def datasource(self, datasource_id: str) -> DataSource:
-        """A data source. Raises InvalidConfig that shows what to add."""
-        found = self.datasources.get(datasource_id)
-        if found is None:
-            known = suggestion(datasource_id, self.datasources, noun="Data sources")
+        """Return a data source. Raises InvalidConfig that shows what to add."""
+        source = self.datasources.get(datasource_id)
+        if source is None:
+            hint = suggestion(datasource_id, self.datasources, noun="Data sources")
             raise InvalidConfig(
-                f"State {self.state_id!r} reads the data source {datasource_id!r}, which is nowhere. {known} Add to "
-                f'statewright.toml: [datasources.{datasource_id}] with folder = "documents" and glob = "**/*.md".'
+                f"State {self.state_id!r} reads the data source {datasource_id!r}, which does not exist. {hint} Add "
+                f'to statewright.toml: [datasources.{datasource_id}] with folder = "documents" and glob = "**/*.md".'
             )
-        return found
+        return source
+
+
+# -- model calls
+
+
+async def ask_model(
+    model: ChatModel,
+    definition: CustomNode,
+    call: Call,
+    messages: Sequence[Message],
+    *,
+    usual: str,
+    position: int = 0,
+) -> str:
+    """Return the answer of a model; `usual` are the instructions of a node that has none of its own.
+
+    `position` distinguishes the requests of one execution. Usage is charged to the budget of the run. Raises
+    ModelError.
+    """
+    request = ModelRequest(
+        messages=tuple(messages),
+        system=definition.system_prompt or usual,
+        model=definition.model,
+        metadata={"state": call.state.id, "call": call},
+    )
+    return (await ask(model, request, call.runtime, name=call.state.id, position=position)).text

@@ -1,6 +1,6 @@
-"""`summarize_conversation_node`: a model sums up the history, and the summary is the output.
+"""`summarize_conversation_node`: a model summarizes the history.
 
-With `clear_prior_messages: true` in `next` it takes the place of the history; without, it is one more message.
+With `clear_prior_messages: true` in `next` the summary replaces the history; otherwise it is one more message.
 """
 
 from __future__ import annotations
@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from statewright.messages import Message
-from statewright.workflow.states.model import CustomNode
-from statewright.workflow.states.nodes.ask import ask
+from statewright.workflow.states.handlers import Call, Outcome
+from statewright.workflow.states.handlers.summaries import split_batches
+from statewright.workflow.states.language.model import CustomNode
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
-from statewright.workflow.states.nodes.resources import NodeResources
-from statewright.workflow.states.performers import Call, Outcome
-from statewright.workflow.states.performers.memory import batches
+from statewright.workflow.states.nodes.resources import NodeResources, ask_model
 
 _USUAL: Final = (
     "You are given a conversation. Sum it up for whoever goes on with the work: what was wanted, what was done, what "
@@ -22,7 +21,7 @@ _USUAL: Final = (
 
 
 class ConversationSummary:
-    """Sums up the history of its branch, in as many parts as a model can read."""
+    """Summarizes the history of its branch, in batches that a model can read."""
 
     def __init__(self, definition: CustomNode, resources: NodeResources) -> None:
         self._definition = definition
@@ -33,14 +32,14 @@ class ConversationSummary:
             return Outcome("")
         model = self._resources.model(self._definition.model)
         parts: list[str] = []
-        for position, batch in enumerate(batches(call.history)):
-            told = [_told(batch, call.prompt)]
-            parts.append(await ask(model, self._definition, call, told, usual=_USUAL, position=position))
+        for position, batch in enumerate(split_batches(call.history)):
+            messages = [_told(batch, call.prompt)]
+            parts.append(await ask_model(model, self._definition, call, messages, usual=_USUAL, position=position))
         return Outcome("\n\n".join(parts), calls=len(parts))
 
 
 def check(definition: CustomNode) -> list[ConfigFault]:
-    """Nothing can be wrong: it has no settings."""
+    """Return warnings about keys: the node has no settings."""
     reader = ConfigReader(definition.config)
     reader.finish()
     return reader.faults
@@ -51,5 +50,5 @@ def make(definition: CustomNode, resources: NodeResources) -> ConversationSummar
 
 
 def _told(batch: list[Message], task: str) -> Message:
-    said = "\n\n".join(f"{message.role}: {message.text}" for message in batch)
-    return Message(f"{task}\n\n{said}" if task else said)
+    conversation = "\n\n".join(f"{message.role}: {message.text}" for message in batch)
+    return Message(f"{task}\n\n{conversation}" if task else conversation)

@@ -14,16 +14,16 @@ from jinja2 import Environment, TemplateSyntaxError, nodes
 from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.functions import items_of
 from statewright.workflow.states.expressions.operators import describe_kind
-from statewright.workflow.states.templates.compile import ExpressionCompiler, Step, TemplateProblem, existing
-from statewright.workflow.states.templates.rendering import Rendering
+from statewright.workflow.states.templates.compile import ExpressionCompiler, existing
+from statewright.workflow.states.templates.rendering import Rendering, Step, TemplateProblem
 from statewright.workflow.states.templates.values import Loop, Missing, Namespace, UnresolvedName
 
 Block = Callable[[Rendering], None]
 Assign = Callable[[Rendering, Any], None]
 BLOCKS_LIMIT: Final = 100_000
-"""Characters of a template with blocks."""
+"""Maximum characters of a template with blocks."""
 NESTING_LIMIT: Final = 50
-"""Blocks inside each other."""
+"""Maximum nesting of blocks."""
 ENVIRONMENT: Final = Environment(keep_trailing_newline=True, cache_size=0, autoescape=False)
 """Used for parsing only."""
 _DASHED: Final = re.compile(r"\w+(?:-\w+)+")
@@ -40,7 +40,7 @@ _TAGS: Final = {
 
 
 class CompiledBlocks:
-    """A compiled template with blocks, or why there is none."""
+    """A compiled template with blocks, or its problems."""
 
     def __init__(
         self, block: Block, names: frozenset[str], *, changes: bool, problems: tuple[TemplateProblem, ...]
@@ -60,7 +60,7 @@ class CompiledBlocks:
 
 
 def compile_blocks(source: str) -> CompiledBlocks:
-    """Compile a template. If the result has `problems` it raises the first of them when it is rendered."""
+    """Compile a template. A result with `problems` raises the first of them when it is rendered."""
     compiler = _BlockCompiler()
     block: Block = _nothing
     if len(source) > BLOCKS_LIMIT:
@@ -115,7 +115,7 @@ def _placeholders(source: str) -> list[str]:
     parts: list[str] | None = None
     begins_block = False
     for line, kind, text in ENVIRONMENT.lex(source):
-        if begins_block and kind == "name" and text == "print":  # it makes outputs that have no braces
+        if begins_block and kind == "name" and text == "print":  # it creates outputs without braces
             raise TemplateSyntaxError("{% print %} is not part of the templates of workflows", line)
         begins_block = kind == "block_begin" or (begins_block and kind == "whitespace")
         if kind == "variable_begin":

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from jinja2 import nodes
 
@@ -20,11 +20,10 @@ from statewright.workflow.states.expressions.evaluation import OPERAND_BITS
 from statewright.workflow.states.expressions.functions import FUNCTIONS
 from statewright.workflow.states.expressions.methods import KNOWN_METHODS, METHODS
 from statewright.workflow.states.expressions.operators import BINARY, describe_kind, get_slice, negate, unary_plus
-from statewright.workflow.states.templates.changes import CHANGE_NAMES, CHANGES
 from statewright.workflow.states.templates.conditions import TESTS, compare
 from statewright.workflow.states.templates.filters import FILTER_NAMES, apply_filter
-from statewright.workflow.states.templates.placeholder import PROBLEMS_LIMIT
-from statewright.workflow.states.templates.rendering import Rendering
+from statewright.workflow.states.templates.mutations import CHANGE_NAMES, CHANGES
+from statewright.workflow.states.templates.rendering import PROBLEMS_LIMIT, Rendering, Step, TemplateProblem
 from statewright.workflow.states.templates.values import (
     NOTHING,
     Loop,
@@ -35,11 +34,10 @@ from statewright.workflow.states.templates.values import (
     get_subscript,
 )
 
-Step = Callable[[Rendering], Any]
 DEPTH_LIMIT: Final = 50
-"""Operations inside each other."""
+"""Maximum nesting of operations."""
 RANGE_LIMIT: Final = 100_000
-"""Numbers that `range()` makes, and the largest of them."""
+"""Maximum length and value of `range()`."""
 _BINARY: Final = {"Add": "Add", "Sub": "Sub", "Mul": "Mult", "Div": "Div", "FloorDiv": "FloorDiv", "Mod": "Mod"}
 _COMPARE: Final = {
     "eq": "Eq",
@@ -52,15 +50,6 @@ _COMPARE: Final = {
     "notin": "NotIn",
 }
 _LOOP_METHODS: Final = ("cycle", "changed")
-
-
-class TemplateProblem(NamedTuple):
-    """Something in a template that cannot be rendered."""
-
-    line: int
-    """From 1, in the template."""
-    message: str
-    suggestion: str
 
 
 def _range(rendering: Rendering, *bounds: int) -> list[int]:
@@ -106,7 +95,7 @@ class ExpressionCompiler:
     """Compiles each kind of node by the method `_<name of the kind>`."""
 
     def __init__(self, *, describes: bool = True) -> None:
-        """Without `describes`, problems come without a suggestion."""
+        """Create a compiler; without `describes`, its problems have no suggestions."""
         self._describes = describes
         self.problems: list[TemplateProblem] = []
         self.names: set[str] = set()
@@ -141,7 +130,7 @@ class ExpressionCompiler:
         return lambda rendering: None
 
     def _refuse_name(self, node: nodes.Node, what: str, name: str, names: Iterable[str], noun: str) -> Step:
-        """Report a name that is none of a table."""
+        """Report a name that is not in a table."""
         describes = self._describes and len(self.problems) < PROBLEMS_LIMIT
         return self.refuse(node, what, suggestion(name[:40], names, noun=noun) if describes else "")
 

@@ -29,7 +29,7 @@ def _of_type(*types: type) -> Test:
 
 
 def _of_text(holds: Callable[[str], bool]) -> Test:
-    """A test of the text of any value."""
+    """Return a test of the text of any value."""
 
     def test(rendering: Rendering, value: Any) -> bool:
         return not isinstance(value, Missing) and holds(rendering.text_of(value))

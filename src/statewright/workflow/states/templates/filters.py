@@ -28,13 +28,13 @@ from statewright.workflow.states.templates.list_filters import (
     join,
     last,
     map_items,
+    part_reader,
     reverse,
     slice_items,
     sort,
     sort_map,
     unique,
 )
-from statewright.workflow.states.templates.paths import part_reader
 from statewright.workflow.states.templates.rendering import Rendering
 from statewright.workflow.states.templates.text_filters import (
     center,
@@ -56,7 +56,7 @@ Filter = Callable[..., Any]
 _INDENT_LIMIT: Final = 8
 
 
-# -- of any value
+# -- any value
 
 
 def default(value: Any, default_value: Any = "", boolean: Any = False) -> Any:
@@ -87,7 +87,7 @@ def _to_json(rendering: Rendering, value: Any, indent: int | None = None) -> str
 
 
 def _depth(value: Any) -> int:
-    """How deeply lists and maps are inside each other. The caller has paid for a pass over the whole value."""
+    """Return the nesting of lists and maps. The caller has paid for a pass over the whole value."""
     depth = 0
     level: list[Any] = [value]
     while level:
@@ -110,7 +110,7 @@ def _length(rendering: Rendering, value: Any) -> int:
     return cast("int", FUNCTIONS["len"](rendering, value))
 
 
-# -- of numbers
+# -- numbers
 
 
 def _int(rendering: Rendering, value: Any, default: int = 0, base: int = 10) -> int:
@@ -145,7 +145,7 @@ def _round(rendering: Rendering, value: Any, precision: int = 0, method: str = "
     return checked_number(float(whole / 10**precision))
 
 
-# -- of a filter or test for each item
+# -- a filter or test for each item
 
 
 def _map(rendering: Rendering, value: Any, *args: Any, **named: Any) -> list[Any]:
@@ -166,7 +166,7 @@ def _map(rendering: Rendering, value: Any, *args: Any, **named: Any) -> list[Any
 
 
 def _selecting(keeps: bool, by_attribute: bool) -> Filter:
-    """`select`, `reject`, `selectattr` and `rejectattr`: keep the items that pass a test, or those that do not."""
+    """Return `select`, `reject`, `selectattr` or `rejectattr`, which keep the items that pass a test or fail it."""
 
     def call(rendering: Rendering, value: Any, *args: Any, **named: Any) -> list[Any]:
         attribute, args = (args[0], args[1:]) if by_attribute else (None, args)
@@ -228,7 +228,7 @@ FILTERS: Final[Mapping[str, Filter]] = MappingProxyType(
         "wordwrap": word_wrap,
     }
 )
-"""By name. `default`, alias `d`, is not among them: it alone takes a value that is missing."""
+"""By name, without `default` and its alias `d`, which alone accept missing values."""
 DEFAULT_NAMES: Final = ("default", "d")
 FILTER_NAMES: Final = (*FILTERS, *DEFAULT_NAMES)
 

@@ -1,8 +1,8 @@
 """The filters of lists and maps.
 
-Each takes the rendering, then the filtered value and the arguments, which have the names that Jinja gives them. A map
-stands for its keys, as in Jinja. A text is refused: where a list is expected it is nearly always an answer that was
-not parsed, and the list of its characters would only hide that. `text | list` makes one.
+Each takes the rendering, the filtered value and the arguments, by the names of Jinja. A map stands for its keys, as in
+Jinja. A text is rejected: where a list is expected it is nearly always an answer that was not parsed, and the list of
+its characters would only hide that. `text | list` converts it explicitly.
 """
 
 from __future__ import annotations
@@ -12,14 +12,99 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.expressions.evaluation import checked_number
+from statewright.workflow.states.expressions.evaluation import STEP_COST, checked_number
 from statewright.workflow.states.expressions.functions import sorting_order
 from statewright.workflow.states.expressions.literal import key_text
 from statewright.workflow.states.expressions.methods import METHODS, items_of_map
 from statewright.workflow.states.expressions.operators import describe_kind
-from statewright.workflow.states.templates.paths import Attribute, existing_part_reader, key_reader, part_reader
 from statewright.workflow.states.templates.rendering import Rendering
-from statewright.workflow.states.templates.values import Group, Missing, for_json
+from statewright.workflow.states.templates.values import Group, Missing, for_json, get_attribute, get_subscript
+
+Reader = Callable[[Any], Any]
+Attribute = str | int | None
+LENGTH_LIMIT: Final = 1000
+"""Maximum characters of a path."""
+PARTS_LIMIT: Final = 100
+"""Maximum parts of a path, or of several paths separated by commas."""
+
+
+def part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
+    """Return a function that reads an attribute from an item; the result may be Missing.
+
+    Without an attribute it returns the item itself. Raises ExpressionError if the attribute is not usable.
+    """
+    if attribute is None:
+        return lambda item: item
+    if isinstance(attribute, int):
+        missing = Missing(f"[{attribute}]")
+
+        def read_index(item: Any) -> Any:
+            rendering.step()
+            return get_subscript(item, attribute, missing)
+
+        return read_index
+    return _reader_of(rendering, _split(attribute, ".", PARTS_LIMIT))
+
+
+def existing_part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
+    """Return a reader like `part_reader` for attributes that every item must have."""
+    read = part_reader(rendering, attribute)
+
+    def read_existing(item: Any) -> Any:
+        part = read(item)
+        if isinstance(part, Missing):
+            raise ExpressionError(
+                f"an item has no {str(attribute)!r}" if attribute is not None else "an item is missing"
+            )
+        return part
+
+    return read_existing
+
+
+def key_reader(rendering: Rendering, attribute: Attribute, *, case_sensitive: bool) -> Reader:
+    """Return a function that reads what an item is compared by: one attribute, or several separated by commas."""
+
+    def folded(part: Any) -> Any:
+        if case_sensitive or not isinstance(part, str):
+            return part
+        rendering.spend(len(part))
+        return part.lower()
+
+    if isinstance(attribute, str) and "," in attribute:
+        paths = _split(attribute, ",", PARTS_LIMIT)
+        if sum(path.count(".") + 1 for path in paths) > PARTS_LIMIT:
+            raise _too_long()
+        readers = [existing_part_reader(rendering, path.strip()) for path in paths]
+        return lambda item: [folded(read(item)) for read in readers]
+    read_only = existing_part_reader(rendering, attribute)
+    return lambda item: folded(read_only(item))
+
+
+def _reader_of(rendering: Rendering, names: list[str]) -> Reader:
+    cost, missing = STEP_COST * len(names), Missing(".".join(names))
+
+    def read(item: Any) -> Any:
+        rendering.spend(cost)
+        for name in names:
+            item = get_attribute(item, name, missing)
+        return item
+
+    return read
+
+
+def _split(attribute: object, separator: str, limit: int) -> list[str]:
+    if not isinstance(attribute, str):
+        raise ExpressionError(f"an attribute is a text or a number, not {describe_kind(attribute)}")
+    if len(attribute) > LENGTH_LIMIT or attribute.count(separator) >= limit:
+        raise _too_long()
+    return attribute.split(separator)
+
+
+def _too_long() -> ExpressionError:
+    return ExpressionError(f"an attribute has at most {PARTS_LIMIT} parts and {LENGTH_LIMIT} characters")
+
+
+# -- filters
 
 Filter = Callable[..., Any]
 _CANONICAL: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=for_json)
@@ -28,7 +113,7 @@ _CANONICAL: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default
 def items_in(rendering: Rendering, value: Any) -> list[Any]:
     """Return the items of a list, or the keys of a map, and pay for a step with each of them. It is not a copy."""
     if not isinstance(value, list | dict):
-        advice = ": `| list` makes a list of its characters" if isinstance(value, str) else ""
+        advice = ": `| list` converts it to a list of its characters" if isinstance(value, str) else ""
         raise ExpressionError(f"it needs a list or a map, not {describe_kind(value)}{advice}")
     rendering.spend_steps(len(cast("list[Any]", value)))
     return cast("list[Any]", value) if isinstance(value, list) else list(cast("dict[str, Any]", value))
@@ -88,17 +173,17 @@ def unique(rendering: Rendering, value: Any, case_sensitive: bool = False, attri
     keys = _keys(rendering, items, attribute, case_sensitive)
     rendering.spend_deep(keys, times=2)
     seen: set[str] = set()
-    kept: list[Any] = []
+    result: list[Any] = []
     for key, item in zip(keys, items, strict=True):
         name = _name_of(key)
         if name not in seen:
             seen.add(name)
-            kept.append(item)
-    return kept
+            result.append(item)
+    return result
 
 
 def _name_of(value: Any) -> str:
-    """Return a text that equal values share. Texts are compared in sets, where numbers can be made to collide."""
+    """Return a text that equal values share. Sets of numbers are avoided, as their hashes can be made to collide."""
     if isinstance(value, str):
         return f'"{value}'
     if isinstance(value, int | float) or value is None:

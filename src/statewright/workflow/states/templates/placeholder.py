@@ -1,8 +1,8 @@
-"""One `{{ ... }}` of a text.
+"""Placeholders `{{ ... }}`.
 
-Most of them are a path with filters, such as `{{ user.name | upper }}`. These are read here, without Jinja: it takes
-longer to import than most workflows to load, and texts that come from outside are not parsed by it at all. Anything
-else between the braces is an expression, for `compile`.
+Most of them are a path with filters, such as `{{ user.name | upper }}`. These are parsed here, without Jinja, whose
+import takes longer than loading most workflows; untrusted texts are never parsed by Jinja. Any other placeholder is an
+expression, which `compile` handles.
 """
 
 from __future__ import annotations
@@ -10,34 +10,29 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from statewright.workflow.states.expressions.literal import NoLiteral, read_literal
+from statewright.workflow.states.expressions.literal import InvalidLiteral, read_literal
 from statewright.workflow.states.expressions.operators import get_slice
-from statewright.workflow.states.items import MISSING, follow, read_path
+from statewright.workflow.states.expressions.paths import MISSING, follow_path, parse_path
 from statewright.workflow.states.templates.filters import DEFAULT_NAMES, FILTER_NAMES, apply_filter
-from statewright.workflow.states.templates.rendering import Rendering
+from statewright.workflow.states.templates.rendering import PROBLEMS_LIMIT, Rendering, Step, TemplateProblem
 from statewright.workflow.states.templates.values import Missing, UnresolvedName
-
-if TYPE_CHECKING:
-    from statewright.workflow.states.templates.compile import Step, TemplateProblem
 
 CONSTANTS: Final = frozenset(("true", "false", "none", "True", "False", "None"))
 """Names that are values in Jinja, unless the scope has a key of that name."""
 COMPILE_COST: Final = 100
 """Units of work for each character of an expression that is compiled."""
 LENGTH_LIMIT: Final = 1000
-"""Characters between the braces; more of them are not a placeholder."""
+"""Maximum characters between the braces; a longer text is not a placeholder."""
 EXPRESSIONS_LIMIT: Final = 100_000
-"""Characters of all expressions of one text that has no blocks."""
-PROBLEMS_LIMIT: Final = 20
-"""Placeholders of one text whose problems are described; looking for a similar name takes a while."""
+"""Maximum characters of all expressions of one text without blocks."""
 _TEXT: Final = r'"[^"]*+"|' + r"'[^']*+'"
 _PATH: Final = re.compile(rf"(?:{_TEXT}|[^|\"'])++")
 _TEXTS: Final = re.compile(_TEXT)
 _BEGINNING: Final = re.compile(r"[^\W\d]")
 _OPERATOR: Final = re.compile(r"[^\w\s.\[\]:@$-]")
-"""Characters that make the text an expression; `read_path` would accept them in names."""
+"""Characters that make the text an expression; `parse_path` would accept them in names."""
 _FILTER: Final = re.compile(rf"\|\s*([a-z]\w*)\s*(\((?:{_TEXT}|[^()\"'])*+\))?\s*")
 
 Filters = tuple[tuple[str, tuple[Any, ...]], ...]
@@ -45,7 +40,7 @@ Filters = tuple[tuple[str, tuple[Any, ...]], ...]
 
 
 class Difference:
-    """A path with a dash, such as `total-1`, read as an expression. Compiled when it is needed first."""
+    """A path with a dash, such as `total-1`, read as an expression. Compiled on first use."""
 
     __slots__ = ("_compiled", "_source", "_step")
 
@@ -55,7 +50,7 @@ class Difference:
         self._step: Step | None = None
 
     def evaluate(self, rendering: Rendering, missing: Missing) -> Any:
-        """Return its value. Compiling is paid for each time, so the work does not depend on earlier renderings."""
+        """Return its value. Compilation is charged each time, so the work does not depend on earlier renderings."""
         rendering.spend(COMPILE_COST * len(self._source))
         if not self._compiled:
             from statewright.workflow.states.templates.blocks import compile_placeholder
@@ -73,15 +68,15 @@ class Placeholder:
     source: str
     """With the braces."""
     key: str
-    """Everything between the braces: a key of the scope with this name counts before anything else."""
+    """The text between the braces. A key of the scope with this exact name takes precedence."""
     line: int = 1
-    """Where it begins, in the template."""
+    """The line of the template on which it begins."""
     path: tuple[str | int | slice, ...] = ()
     filters: Filters = ()
     step: Step | None = None
     """Evaluates an expression that is more than a path with filters."""
     difference: Difference | None = None
-    """Of a path with a dash: its other meaning, if there is no such key."""
+    """For a path with a dash: its meaning as an expression if there is no such key."""
     names: frozenset[str] = frozenset()
     """The names that it looks up in the scope."""
     changes: bool = False
@@ -112,7 +107,7 @@ class Placeholder:
             elif isinstance(value, str) and isinstance(step, int):
                 value = value[step : step + 1 or None] or MISSING
             else:
-                value = follow(value, (step,))
+                value = follow_path(value, (step,))
         return Missing(self.key) if value is MISSING else value
 
 
@@ -124,7 +119,7 @@ def _evaluated(step: Step | None, rendering: Rendering, missing: Missing) -> Any
 
 
 class Reading:
-    """What reading the placeholders of one text may still cost, since each expression is compiled by itself."""
+    """The remaining budget for parsing the placeholders of one text, as each expression is compiled by itself."""
 
     __slots__ = ("_characters", "_problems")
 
@@ -151,14 +146,12 @@ class Reading:
         )
 
     def can_compile(self, source: str) -> bool:
-        """Count the characters of an expression. Return False if there are too many of them in the text."""
+        """Charge the characters of an expression. Return False if the text has too many of them."""
         self._characters -= len(source)
         return self._characters >= 0
 
 
 def _too_much() -> TemplateProblem:
-    from statewright.workflow.states.templates.compile import TemplateProblem
-
     message = f"The expressions of this text have more than {EXPRESSIONS_LIMIT} characters together."
     return TemplateProblem(1, message, "Split the text.")
 
@@ -166,7 +159,7 @@ def _too_much() -> TemplateProblem:
 def read_placeholder(
     source: str, *, line: int = 1, simple: bool = False, reading: Reading | None = None
 ) -> Placeholder:
-    """Read a placeholder with its braces. A `simple` one is nothing more than a path with filters."""
+    """Parse a placeholder with its braces. A `simple` one is restricted to a path with filters."""
     reading = reading or Reading()
     key = source[2:-2].strip()
     if len(key) > LENGTH_LIMIT or not key:
@@ -180,7 +173,7 @@ def read_placeholder(
 
 
 def _is_constant(path: tuple[str | int | slice, ...], filters: Filters) -> bool:
-    """True for `true`, `false` and `none`; a name that is given a default is one that may be missing."""
+    """Return True for `true`, `false` and `none`, unless a default follows: then it is a name that may be missing."""
     return path[0] in CONSTANTS and not (filters and filters[0][0] in DEFAULT_NAMES)
 
 
@@ -189,7 +182,7 @@ def _read_path(key: str) -> tuple[tuple[str | int | slice, ...] | None, Filters]
     filters = _read_filters(key, path.end()) if path is not None else None
     if path is None or filters is None or not _BEGINNING.match(key) or _OPERATOR.search(_TEXTS.sub("", path[0])):
         return None, ()
-    return read_path(path[0].strip()), filters
+    return parse_path(path[0].strip()), filters
 
 
 def _read_filters(key: str, start: int) -> Filters | None:
@@ -209,5 +202,5 @@ def _read_args(source: str | None) -> tuple[Any, ...] | None:
         return ()
     try:
         return tuple(read_literal(f"[{source[1:-1]}]"))
-    except NoLiteral:
+    except InvalidLiteral:
         return None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.evaluation import (
@@ -17,9 +17,22 @@ from statewright.workflow.states.expressions.evaluation import (
 from statewright.workflow.states.templates.values import NOTHING, SCALARS, Missing, UnresolvedName, plain, to_text
 
 OUTPUT_LIMIT: Final = 10_000_000
-"""Characters of a rendered text."""
+"""Maximum characters of a rendered text."""
 VALUE_LIMIT: Final = 1_000_000
-"""Characters, or items, of one value that a template makes."""
+"""Maximum characters, or items, of one value that a template creates."""
+
+
+PROBLEMS_LIMIT: Final = 20
+"""Maximum placeholders of one text whose problems are described, as the search for similar names is slow."""
+
+
+class TemplateProblem(NamedTuple):
+    """A part of a template that cannot be rendered."""
+
+    line: int
+    """From 1, in the template."""
+    message: str
+    suggestion: str
 
 
 class Rendering(Evaluation):
@@ -81,12 +94,12 @@ class Rendering(Evaluation):
         self.write(source)
 
     def capture(self) -> list[str]:
-        """Begin an output of its own, and return the one before, for `release`."""
+        """Start a separate output, and return the current one, for `release`."""
         before, self._output = self._output, []
         return before
 
     def release(self, before: list[str]) -> str:
-        """End an output that `capture` has begun, and return its text. It is not part of the output around it."""
+        """End an output that `capture` started, and return its text, which is not part of the surrounding output."""
         parts, self._output = self._output, before
         size = sum(map(len, parts))
         self.size -= size
@@ -132,6 +145,10 @@ class Rendering(Evaluation):
     def finish(self) -> str:
         """Return the whole output."""
         return "".join(self._output)
+
+
+Step = Callable[[Rendering], Any]
+"""A compiled expression: computes a value from one rendering."""
 
 
 def _copied(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A template as a workflow holds it: parsed once, rendered over the names of a scope.
+"""Templates: parsed once, rendered over the names of a scope.
 
 A text without blocks is split into plain text and placeholders. A placeholder that is undefined or not supported is
 left unchanged and does not affect the others. A template with blocks is compiled as a whole.
@@ -17,35 +17,33 @@ from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.evaluation import WORK_LIMIT, Evaluation, WorkLimitExceeded
 from statewright.workflow.states.templates.placeholder import (
     COMPILE_COST,
-    PROBLEMS_LIMIT,
     Placeholder,
     Reading,
     read_placeholder,
 )
-from statewright.workflow.states.templates.rendering import Rendering
+from statewright.workflow.states.templates.rendering import PROBLEMS_LIMIT, Rendering, TemplateProblem
 from statewright.workflow.states.templates.values import NOTHING, Missing, UnresolvedName
 
 if TYPE_CHECKING:
     from statewright.workflow.states.templates.blocks import CompiledBlocks
-    from statewright.workflow.states.templates.compile import TemplateProblem
 
 T = TypeVar("T")
 Report = Callable[[str], object]
 """Called with each placeholder that is left unchanged."""
 SIZE_LIMIT: Final = 1_000_000
-"""Characters of a template."""
+"""Maximum characters of a template."""
 DEPTH_LIMIT: Final = 200
-"""Maps and lists inside each other in which templates are rendered."""
+"""Maximum nesting of maps and lists in which templates are rendered."""
 READ_COST: Final = 10
 """Units of work for each character of a text that is read as a template."""
 QUICK_WORK: Final = 200_000
-"""Units of work that may be done on an event loop: some milliseconds."""
+"""Units of work that may be done on an event loop: a few milliseconds."""
 _BLOCK: Final = re.compile(r"\{%[-+]?\s*(?:if|for|set|with|filter|raw|macro|include|import|from|extends|block|call)\b")
 _COMMENT: Final = re.compile(r"\{#[-+]?\s")
 
 
 class Template:
-    """A text with placeholders or blocks. Equal to every other of the same text."""
+    """A text with placeholders or blocks. Immutable, and compared by its text."""
 
     __slots__ = ("_blocks", "_parts", "simple", "text")
     text: str
@@ -112,7 +110,7 @@ class Template:
         return rendering.finish()
 
     def value(self, scope: Mapping[str, Any], *, report: Report | None = None, work: int = WORK_LIMIT) -> Any:
-        """As `render`, but return the value itself, not a copy of it, for a text that is one placeholder."""
+        """Render the template, or return the value itself, uncopied, if the text is a single placeholder."""
         return self.value_in(Rendering(scope, work=work, copies=self.changes), report)
 
     def value_in(self, rendering: Rendering, report: Report | None) -> Any:
@@ -181,7 +179,7 @@ class Template:
 
 
 def parse_template(text: str, *, simple: bool = False) -> Template:
-    """Parse a template. Raises ExpressionError only if it is too large: see `errors` and `warnings` of the answer.
+    """Parse a template. Raises ExpressionError only if it is too large; see its `errors` and `warnings`.
 
     Pass `simple=True` for untrusted text: it may refer to values, and nothing else.
     """
@@ -200,8 +198,8 @@ def _restored(text: str, simple: bool) -> Template:
 def render_values(value: Any, scope: Mapping[str, Any], *, report: Report | None = None, work: int = WORK_LIMIT) -> Any:
     """Return a value with each text in it rendered, in maps and lists of any depth. Keys of maps stay as they are.
 
-    For what authors wrote. A text that is one placeholder becomes the value itself. All texts share the work, which
-    includes reading them. Raises ExpressionError.
+    For values written by authors. A text that is a single placeholder becomes the value itself. All texts share the
+    work limit, which includes parsing. Raises ExpressionError.
     """
     return _ValueRenderer(scope, report, work).render(value, 0)
 
@@ -234,9 +232,9 @@ class _ValueRenderer:
 
 
 async def rendered_off_loop(render: Callable[[int], T]) -> T:
-    """Call `render` with a limit of work: on the event loop if it is quick, else again on a worker thread.
+    """Call `render` with a work limit: on the event loop if it is quick, else again on a worker thread.
 
-    Rendering changes nothing, so it may begin anew.
+    Rendering has no side effects, so it can be restarted.
     """
     try:
         return render(QUICK_WORK)
@@ -260,13 +258,13 @@ def _write(part: str | Placeholder, rendering: Rendering) -> None:
 
 
 def _has_blocks(text: str) -> bool:
-    """Whether there is a block or a comment. `${#names[@]}` of a shell is none, nor is `date +{%H}`."""
+    """Return whether a text has a block or comment. `${#names[@]}` of a shell is neither, nor is `date +{%H}`."""
     comment = _COMMENT.search(text)
     return _BLOCK.search(text) is not None or (comment is not None and "#}" in text[comment.end() :])
 
 
 def _compile_blocks(text: str) -> CompiledBlocks:
-    # Few workflows have blocks; the others need not wait for the import of Jinja.
+    # Few workflows have blocks; the others must not wait for the import of Jinja.
     from statewright.workflow.states.templates.blocks import compile_blocks
 
     return compile_blocks(text)
@@ -274,13 +272,13 @@ def _compile_blocks(text: str) -> CompiledBlocks:
 
 def _split(text: str, *, simple: bool) -> list[str | Placeholder]:
     parts: list[str | Placeholder] = []
-    # A long text repeats its placeholders: each is read once.
+    # A long text repeats its placeholders: each is parsed once.
     read: dict[str, Placeholder] = {}
     reading = Reading()
     done = at = 0
     line = 1
     while (opened := text.find("{{", at)) >= 0 and (closed := text.find("}}", opened + 2)) >= 0:
-        # The innermost braces count: `{{{a}}` is a brace before `{{a}}`.
+        # The innermost braces delimit: `{{{a}}` is a brace before `{{a}}`.
         start = text.rfind("{{", opened, closed)
         source = text[start : closed + 2]
         line += text.count("\n", done, start)

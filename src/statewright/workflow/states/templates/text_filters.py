@@ -1,6 +1,6 @@
-"""The filters of texts. They take any value, as the text that a template writes for it.
+"""The filters of texts. They accept any value, as the text that a template writes for it.
 
-Each takes the rendering, then the filtered value and the arguments, which have the names that Jinja gives them.
+Each takes the rendering, the filtered value and the arguments, by the names of Jinja.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def word_wrap(
     lines = METHODS[str]["splitlines"](rendering, text)
     breaks = count_spaces(text) + text.count("-")
     longest = max(map(len, text.split()), default=0)
-    # The rest of a long word is copied for each line that it is broken to.
+    # textwrap copies the rest of a long word for each line.
     rendering.spend(2 * len(text) + longest * longest // width)
     rendering.spend_steps(_WRAP_STEPS * len(lines) + _WORD_STEPS * (breaks + len(text) // width))
     rendering.reserve(len(text) + len(wrapstring) * (len(lines) + breaks + len(text) // width))

@@ -13,14 +13,14 @@ from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.literal import key_text
 
 SCALARS: Final = frozenset((str, int, float, bool, type(None)))
-"""The types of values that hold no others."""
+"""The types of values that contain no others."""
 _LOOP_NAMES: Final = frozenset(
     ("index", "index0", "revindex", "revindex0", "first", "last", "length", "depth", "depth0", "previtem", "nextitem")
 )
 
 
 class Missing:
-    """The value of a name or path that leads nowhere. It is false, and everything below it is missing too."""
+    """The value of an undefined name or path. It is false, and everything below it is missing too."""
 
     __slots__ = ("path",)
 
@@ -57,7 +57,7 @@ class Namespace:
 
 
 class Loop:
-    """`loop` in a `{% for %}`: where the loop is."""
+    """`loop` in a `{% for %}`: the position of the loop."""
 
     __slots__ = ("_changed", "index0", "items")
 
@@ -167,7 +167,7 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=for_json)
 
 
 def to_text(value: Any) -> str:
-    """Return a value as it stands in a rendered text: texts as they are, everything else as JSON.
+    """Return a value as text for the output: texts unchanged, everything else as JSON.
 
     Raises ExpressionError, ValueError or RecursionError for a value that cannot be written.
     """

@@ -1,17 +1,16 @@
-"""Tools: functions of Python and what is built in, by name, with the credentials that they are given.
+"""Tools of workflows: Python functions and built-in tools by name, with their credentials.
 
-Models and the texts of services are not to be trusted here: a tool reaches no further than its project allows.
+Models and answers of services are untrusted: a tool reaches no further than its project allows.
 """
 
 from statewright.redaction import is_secret_name
 from statewright.workflow.states.tools.guard import Guard, Url, check_host, read_url
-from statewright.workflow.states.tools.imports import check_reference
 from statewright.workflow.states.tools.integrations import (
     FROM_ENVIRONMENT,
     Integrations,
     integration_stanza,
 )
-from statewright.workflow.states.tools.registry import ToolRegistry, tool_stanza
+from statewright.workflow.states.tools.registry import ToolRegistry, check_reference, tool_stanza
 from statewright.workflow.states.tools.settings import ToolSettings
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The tools that come with Statewright, as far as the settings of a project turn them on."""
+"""The built-in tools, which the settings of a project enable."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TURNED_ON_BY: Final = {
     "http_request": 'allow_hosts = ["api.example.com"]',
     "run_command": "allow_shell = true",
 }
-"""What to write under `[tools]` for each."""
+"""The line under `[tools]` that enables each tool."""
 
 
 def builtin_tools(settings: ToolSettings) -> Iterator[Tool]:
-    """Those that are turned on. Raises ToolError for an allow-list that cannot be read.
+    """Yield the enabled tools. Raises ToolError for an invalid allow-list.
 
-    What nobody wrote for an optional argument is not taken from the context: a model whose answer holds a `method` must
-    not choose it. Nor is a command.
+    Optional arguments and commands are never read from the context: a model whose answer contains a `method` must not
+    choose it.
     """
     if settings.root is not None:
         files = Files(settings)
@@ -36,9 +36,9 @@ def builtin_tools(settings: ToolSettings) -> Iterator[Tool]:
         yield ToolFunction(files.list_files, never_from_context=("path", "pattern"))
         yield ToolFunction(files.search_files, never_from_context=("path", "pattern"))
     if settings.allow_hosts:
-        from statewright.workflow.states.tools.http_request import HttpRequests  # an HTTP client, for those who use it
+        from statewright.workflow.states.tools.http_request import HttpRequests  # loads an HTTP client
 
-        asked = HttpRequests(settings)
-        yield ToolFunction(asked.http_request, never_from_context=("method", "headers", "json", "text"))
+        requests = HttpRequests(settings)
+        yield ToolFunction(requests.http_request, never_from_context=("method", "headers", "json", "text"))
     if settings.allow_shell:
         yield ToolFunction(Shell(settings).run_command, never_from_context=("command",))

@@ -1,4 +1,4 @@
-"""One exchange over HTTP with an address that was checked before, within a time and a size."""
+"""One HTTP exchange with checked addresses, within limits of time and size."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from statewright.workflow.states.tools.guard import PORTS, Url
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What is sent."""
+class HttpRequest:
+    """A request."""
 
     method: str
     url: Url
@@ -26,18 +26,18 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back."""
+class HttpResponse:
+    """A response."""
 
     status: int
     reason: str
     headers: Mapping[str, str]
-    """By names in small letters."""
+    """By lower-case names."""
     body: bytes
 
 
 class _Connection(http.client.HTTPConnection):
-    """Connects to given addresses, whatever the name of the host leads to by now."""
+    """Connects to the checked addresses instead of resolving the host again."""
 
     def __init__(self, url: Url, addresses: Sequence[str], until: float) -> None:
         self.default_port = PORTS[url.scheme]
@@ -48,7 +48,7 @@ class _Connection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         plain = self._connected()
-        # The limit on single waits; the one on the whole exchange is that of `_ended_at`.
+        # This limits each wait; `_ended_at` limits the whole exchange.
         plain.settimeout(_left(self._until))
         self.sock = plain
         if self._url.scheme == "https":
@@ -65,22 +65,22 @@ class _Connection(http.client.HTTPConnection):
         raise last
 
 
-def exchange(request: Request, addresses: Sequence[str], *, until: float, limit: int) -> Answer:
-    """The answer to a request; `until` is an instant of the monotonic clock.
+def exchange(request: HttpRequest, addresses: Sequence[str], *, until: float, limit: int) -> HttpResponse:
+    """Send a request and return the response; `until` is an instant of the monotonic clock.
 
-    Raises ConnectionError, TimeoutError, and ToolError for what trying again would not change.
+    Raises ConnectionError, TimeoutError, and ToolError for permanent failures.
     """
     connection = _Connection(request.url, addresses, until)
     try:
         with _ended_at(connection, until):
             answer = _exchanged(connection, request, limit)
-        if time.monotonic() >= until:  # the end of what was read is the end of the time, and none of the answer
+        if time.monotonic() >= until:  # the shutdown at the deadline looks like the end of the body
             raise TimeoutError
         return answer
     except ssl.SSLCertVerificationError as error:
         raise ToolError(f"The certificate of {request.url.host!r} cannot be trusted: {error.verify_message}.") from None
     except (OSError, http.client.HTTPException) as error:
-        # However it broke: a socket that was shut at the end of the time breaks in many ways.
+        # A socket that was shut down at the deadline fails in many ways.
         if time.monotonic() >= until or isinstance(error, TimeoutError):
             raise TimeoutError(f"{request.url.host!r} took too long to answer.") from None
         raise ConnectionError(
@@ -90,7 +90,7 @@ def exchange(request: Request, addresses: Sequence[str], *, until: float, limit:
         connection.close()
 
 
-def _exchanged(connection: _Connection, request: Request, limit: int) -> Answer:
+def _exchanged(connection: _Connection, request: HttpRequest, limit: int) -> HttpResponse:
     try:
         connection.request(request.method, request.url.target, body=request.body, headers=dict(request.headers))
     except ssl.SSLError:  # is a ValueError too
@@ -100,16 +100,16 @@ def _exchanged(connection: _Connection, request: Request, limit: int) -> Answer:
     response = connection.getresponse()
     body = response.read(limit + 1)
     if len(body) > limit:
-        raise ToolError(f"The answer of {request.url.host!r} has more than {limit} bytes. Ask for less of it.")
+        raise ToolError(f"The answer of {request.url.host!r} has more than {limit} bytes. Request less of it.")
     if request.method != "HEAD" and response.length:
         raise http.client.IncompleteRead(body, response.length)
     headers = {name.lower(): value for name, value in response.getheaders()}
-    return Answer(response.status, response.reason, headers, body)
+    return HttpResponse(response.status, response.reason, headers, body)
 
 
 @contextmanager
 def _ended_at(connection: _Connection, until: float) -> Generator[None]:
-    """A service that sends a byte now and then is never too slow for a socket: it is shut when the time is up."""
+    """Shut the socket down at the deadline: a server that sends a byte now and then never exceeds a socket timeout."""
     timer = threading.Timer(_left(until), _shut, (connection,))
     timer.daemon = True
     timer.start()
@@ -124,7 +124,7 @@ def _shut(connection: _Connection) -> None:
     if sock is None:
         return
     try:
-        # Of a plain socket's own method: that of an encrypted one would wait for the other side.
+        # The plain socket's method, because that of a TLS socket would wait for the peer.
         socket.socket.shutdown(sock, socket.SHUT_RDWR)
     except OSError:  # it is closed already
         return

@@ -1,4 +1,4 @@
-"""The built-in tools for files: text in one folder."""
+"""The built-in file tools, for text files in one folder."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from statewright.workflow.states.tools.root import Root
 from statewright.workflow.states.tools.settings import ToolSettings
 
 LISTED: Final = 5_000
-"""Files that a list names."""
+"""Maximum files in a list."""
 FOUND: Final = 200
-"""Lines that a search finds."""
+"""Maximum lines that a search returns."""
 SEARCHED: Final = 20_000
-"""Files that a search opens."""
+"""Maximum files that a search opens."""
 _LINE: Final = 300
-"""Characters of a line that a search shows."""
+"""Maximum characters of a line in a search result."""
 
 
 class Files:
@@ -56,8 +56,8 @@ class Files:
         count = text.count(old) if old else 0
         if count != 1:
             raise ToolError(
-                f"The text to replace stands in {path[:200]!r} {count} times, not once. "
-                + ("Copy it from the file as it is." if count == 0 else "Give more of what is around it.")
+                f"The text to replace occurs {count} times in {path[:200]!r}, not once. "
+                + ("Copy it from the file as it is." if count == 0 else "Include more of the surrounding text.")
             )
         return self._write(path, text.replace(old, new))
 
@@ -68,13 +68,13 @@ class Files:
             path: The folder, seen from the folder of the tools.
             pattern: Which files, such as *.py or src/**/*.md; ** stands for folders of any depth.
         """
-        found: list[str] = []
+        files: list[str] = []
         for file in self._root.walk(path):
             if matches(file, pattern):
-                found.append(file)
-            if len(found) > LISTED:
+                files.append(file)
+            if len(files) > LISTED:
                 raise ToolError(f"There are more than {LISTED} files. Name a folder or a pattern.")
-        return found
+        return files
 
     def search_files(self, text: str, path: str = ".", pattern: str = "**") -> list[dict[str, Any]]:
         """Find the lines of files that hold a text, as it is written; it is no regular expression.
@@ -86,18 +86,18 @@ class Files:
         """
         if not text:
             raise ToolError("There is nothing to search for. Give a text.")
-        found: list[dict[str, Any]] = []
+        lines: list[dict[str, Any]] = []
         opened = 0
         for file in self._root.walk(path):
-            if matches(file, pattern) and len(found) < FOUND and opened < SEARCHED:
+            if matches(file, pattern) and len(lines) < FOUND and opened < SEARCHED:
                 opened += 1
-                found.extend(self._lines_with(text, file))
-        return found[:FOUND]
+                lines.extend(self._lines_with(text, file))
+        return lines[:FOUND]
 
     def _lines_with(self, text: str, file: str) -> list[dict[str, Any]]:
         try:
             lines = self._text(file).splitlines()
-        except ToolError:  # no text, or too much of it
+        except ToolError:  # not text, or too long
             return []
         return [
             {"path": file, "line": number, "text": line.strip()[:_LINE]}
@@ -115,7 +115,7 @@ class Files:
         except UnicodeDecodeError:
             text = "\0"
         if "\0" in text:
-            raise ToolError(f"{path[:200]!r} is no text in UTF-8. Tools read text only.")
+            raise ToolError(f"{path[:200]!r} is not UTF-8 text. Tools read text only.")
         return text
 
     def _write(self, path: str, content: str) -> str:
@@ -128,19 +128,19 @@ class Files:
 
 
 def matches(file: str, pattern: str) -> bool:
-    """Whether a path is of a pattern. One without a slash is about the name alone."""
-    wanted = pattern.removeprefix("./").split("/")
-    if len(wanted) == 1 and wanted[0] != "**":
-        wanted = ["**", *wanted]
-    return _fits(file.split("/"), wanted)
+    """Return whether a path matches a pattern. A pattern without a slash matches the name only."""
+    steps = pattern.removeprefix("./").split("/")
+    if len(steps) == 1 and steps[0] != "**":
+        steps = ["**", *steps]
+    return _fits(file.split("/"), steps)
 
 
-def _fits(parts: list[str], wanted: list[str]) -> bool:
-    """Step by step through the pattern, with all counts of parts that it may have taken so far: never slow."""
+def _fits(parts: list[str], steps: list[str]) -> bool:
+    """Match parts against a pattern, tracking all counts of consumed parts at once, so without backtracking."""
     taken = {0}
-    for one in wanted:
-        if one == "**":
+    for step in steps:
+        if step == "**":
             taken = set(range(min(taken), len(parts) + 1)) if taken else taken
         else:
-            taken = {count + 1 for count in taken if count < len(parts) and fnmatchcase(parts[count], one)}
+            taken = {count + 1 for count in taken if count < len(parts) and fnmatchcase(parts[count], step)}
     return len(parts) in taken

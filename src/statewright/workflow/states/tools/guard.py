@@ -1,11 +1,11 @@
-"""Which addresses on the network a tool may ask: those that the project allows, and no door into its own network.
+"""The network allow-list of tools, with protection against server-side request forgery.
 
-An entry of the allow-list is a host (`api.example.com`), all hosts below one (`*.example.com`), every host (`*`), or an
-address; with `:8080` that port, with `:*` every port, else 80 and 443.
+An entry is a host (`api.example.com`), all hosts below one (`*.example.com`), every host (`*`), or an address; with
+`:8080` that port, with `:*` every port, else 80 and 443.
 
-A name is looked up once, every address that it has is checked, and the connection goes to what was checked: a name that
-leads elsewhere a moment later gains nothing. Addresses that are not public are for entries that spell the host out, and
-those of metadata services for entries that spell the address out.
+A name is resolved once, all of its addresses are checked, and the connection uses the checked addresses, so DNS
+rebinding has no effect. Addresses that are not public need an entry with the exact host, and those of metadata services
+one with the exact address.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _UNSAFE: Final = re.compile(r"[\x00-\x20\x7f\\]")
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """An address of HTTP, taken apart."""
+    """A parsed HTTP URL."""
 
     scheme: str
     host: str
-    """In small letters, as it is asked for in DNS, without the brackets of IPv6."""
+    """Lower-case, IDNA-encoded, without the brackets of IPv6."""
     port: int
     target: str
     """Path and query."""
@@ -47,26 +47,26 @@ class Url:
 
 
 def read_url(text: str, *, base: str = "") -> Url:
-    """The parts of a URL, which may be relative to another. Raises ToolError for what should not be asked for."""
+    """Parse a URL, which may be relative to `base`. Raises ToolError for a URL that must not be requested."""
     try:
         parts = urlsplit(urljoin(base, text))
         host, port = (parts.hostname or "").rstrip("."), parts.port
         host = host if ":" in host else host.encode("idna").decode("ascii")
     except ValueError as error:
-        raise ToolError(f"{text[:200]!r} is no URL: {error}.") from None
+        raise ToolError(f"{text[:200]!r} is not a URL: {error}. Write https://host/path.") from None
     if parts.scheme not in PORTS or not host:
-        raise ToolError(f"{text[:200]!r} is no URL that can be asked for. Write https://host/path.")
+        raise ToolError(f"{text[:200]!r} is not an HTTP URL. Write https://host/path.")
     if _UNSAFE.search(text):
-        raise ToolError("The URL holds spaces, backslashes or control characters. Write them as %20 and the like.")
+        raise ToolError("The URL contains spaces, backslashes or control characters. Percent-encode them, as %20.")
     if parts.username is not None or parts.password is not None:
-        # Not quoted: it may be a real password.
+        # The URL is not quoted: it may contain a real password.
         raise ToolError(
-            f"A URL for {host!r} holds a user name. Keep credentials in an integration of statewright.toml."
+            f"A URL for {host!r} contains a user name. Keep credentials in an integration of statewright.toml."
         )
     path = parts.path if parts.path.startswith("/") else f"/{parts.path}"
     target = f"{path}?{parts.query}" if parts.query else path
     if not target.isascii():
-        raise ToolError(f"The URL for {host!r} holds letters outside of ASCII. Write them as %C3%A9 and the like.")
+        raise ToolError(f"The URL for {host!r} contains characters outside of ASCII. Percent-encode them, as %C3%A9.")
     return Url(parts.scheme, host, PORTS[parts.scheme] if port is None else port, target)
 
 
@@ -88,29 +88,29 @@ class Entry:
 
 
 class Guard:
-    """The hosts that a project allows."""
+    """The allow-list of a project."""
 
     def __init__(self, allow_hosts: Sequence[str]) -> None:
         self._entries = tuple(map(check_host, allow_hosts))
 
     def with_origin(self, url: Url) -> Guard:
-        """The same, and one more: that of an integration, which whoever wrote it has allowed by writing it."""
+        """Return a copy that also allows the origin of an integration, which the project allows by defining it."""
         guard = Guard(())
         guard._entries = (*self._entries, Entry(url.host, str(url.port)))
         return guard
 
     def allows(self, url: Url) -> bool:
-        """Whether a host and port are on the list. Where the name leads to is another question."""
+        """Return whether a host and port are on the list. Its addresses are not checked."""
         return any(entry.matches(url) for entry in self._entries)
 
     def spells_out(self, url: Url) -> bool:
-        """Whether an entry without a wildcard allows the host."""
+        """Return whether an entry without a wildcard allows the host."""
         return any(entry.is_spelled_out for entry in self._entries if entry.matches(url))
 
     def addresses(self, url: Url) -> list[str]:
-        """Where to connect to for a URL, checked. It waits for DNS.
+        """Return the checked addresses of a URL. Blocks for DNS.
 
-        Raises ToolError for a host that is not allowed, and ConnectionError for one that is not found.
+        Raises ToolError for a host that is not allowed, and ConnectionError for one that cannot be resolved.
         """
         entries = [entry for entry in self._entries if entry.matches(url)]
         if not entries:
@@ -119,10 +119,10 @@ class Guard:
                 f"[tools] in statewright.toml."
             )
         is_spelled_out = any(entry.is_spelled_out for entry in entries)
-        found = look_up(url)
-        for text in found:
+        addresses = look_up(url)
+        for text in addresses:
             self._check(url, text, is_spelled_out)
-        return found
+        return addresses
 
     def _check(self, url: Url, text: str, is_spelled_out: bool) -> None:
         address = ipaddress.ip_address(text)
@@ -132,31 +132,31 @@ class Guard:
             is_allowed = is_public(address) or is_spelled_out
         if not is_allowed:
             raise ToolError(
-                f"The host {url.host!r} is at {address}, which is no public address. To allow it, spell out the "
-                f"{'address' if must_be_spelled_out(address) else 'host'} in allow_hosts under [tools] in "
+                f"The host {url.host!r} is at {address}, which is not a public address. To allow it, add the exact "
+                f"{'address' if must_be_spelled_out(address) else 'host'} to allow_hosts under [tools] in "
                 f"statewright.toml."
             )
 
 
 def check_host(text: str) -> Entry:
-    """What an entry of an allow-list says. Raises ToolError if it is none."""
+    """Parse an entry of an allow-list. Raises ToolError for an invalid one."""
     bare = text.strip().lower()
-    found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^\[\]/:@\s]+)(?::(\*|\d{1,5}))?", bare)
-    if found is None and _is_address(bare):
+    match = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^\[\]/:@\s]+)(?::(\*|\d{1,5}))?", bare)
+    if match is None and _is_address(bare):
         return Entry(bare, "")
-    host = found[1].strip("[]").rstrip(".") if found else ""
+    host = match[1].strip("[]").rstrip(".") if match else ""
     if not host or (host != "*" and "*" in host.removeprefix("*.")):
-        raise ToolError(f"{text!r} allows no host. Write example.com, *.example.com, example.com:8080 or *.")
-    return Entry(host, (found[2] if found else "") or "")
+        raise ToolError(f"{text!r} is not a host. Write example.com, *.example.com, example.com:8080 or *.")
+    return Entry(host, (match[2] if match else "") or "")
 
 
 def look_up(url: Url) -> list[str]:
-    """The addresses of a host, each once. Raises ConnectionError if there are none."""
+    """Resolve a host to its distinct addresses. Raises ConnectionError if there are none."""
     try:
-        found = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        results = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     except (OSError, UnicodeError) as error:
         raise ConnectionError(f"The host {url.host!r} was not found: {error}.") from None
-    return list(dict.fromkeys(str(one[4][0]) for one in found))
+    return list(dict.fromkeys(str(result[4][0]) for result in results))
 
 
 def _is_address(host: str) -> bool:

@@ -1,7 +1,7 @@
-"""Credentials by alias: what a project keeps for tools, and what no template, model or log may see.
+"""Integrations: the credentials of a project by alias, which no template, model or log may see.
 
-Values are written as `env:NAME` and looked up when a tool is called. What comes of it lives in `Credentials`, which
-shows nothing of itself and finds its secrets again in whatever a tool says.
+Values are written as `env:NAME` and resolved when a tool is called. The result is a `Credentials`, which hides its
+values and masks its secrets in the output of tools.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FROM_ENVIRONMENT: Final = "env:"
 
 
 class Integrations:
-    """What a project keeps for its tools."""
+    """The integrations of a project."""
 
     def __init__(self, values: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         self._values = dict(values or {})
@@ -36,9 +36,9 @@ class Integrations:
         return f"Integrations({', '.join(self._values)})"
 
     def credentials(self, alias: str | None, environ: Mapping[str, str] | None = None) -> Credentials:
-        """The values of an integration as they are now; none for no alias.
+        """Return the current credentials of an integration; empty credentials for None.
 
-        Raises ToolError for an alias that is nowhere, MissingKey for a variable of the environment that is not set.
+        Raises ToolError for an unknown alias, MissingKey for an unset environment variable.
         """
         if alias is None:
             return NO_CREDENTIALS
@@ -53,7 +53,7 @@ class Integrations:
 
 
 class _Reading:
-    """The values of an integration being looked up, and which of them are secret."""
+    """Resolves the values of an integration, and collects its secrets."""
 
     def __init__(self, alias: str, environ: Mapping[str, str]) -> None:
         self._alias = alias
@@ -63,7 +63,7 @@ class _Reading:
     def value(self, name: str, written: Any) -> Any:
         if isinstance(written, Mapping):
             inner = cast("Mapping[str, Any]", written)
-            return {key: self.value(key, one) for key, one in inner.items()}
+            return {key: self.value(key, item) for key, item in inner.items()}
         if not isinstance(written, str):
             return written
         is_elsewhere = written.startswith(FROM_ENVIRONMENT)
@@ -73,17 +73,17 @@ class _Reading:
         return text
 
     def _from_environment(self, name: str, variable: str) -> str:
-        found = self._environ.get(variable)
-        if not found:
+        value = self._environ.get(variable)
+        if not value:
             raise MissingKey(
                 f"Integration {self._alias!r} takes {name!r} from the environment variable {variable}, which is not "
                 f"set. Set it where Statewright runs."
             )
-        return found
+        return value
 
 
 def integration_stanza(alias: str) -> str:
-    """What to add to statewright.toml for an integration."""
+    """Return the lines of statewright.toml that define an integration."""
     key = alias if re.fullmatch(r"[A-Za-z0-9_-]+", alias) else json.dumps(alias, ensure_ascii=False)
     variable = re.sub(r"\W+", "_", alias, flags=re.ASCII).strip("_").upper() or "SERVICE"
     variable = f"_{variable}" if variable[0].isdigit() else variable

@@ -1,29 +1,79 @@
-"""The tools that a workflow may call, by name.
+"""The registry of the tools that a workflow may call.
 
-A project's own tools come first, then those that are built in. Modules are imported when their tool is first wanted: a
-workflow need not wait for what it does not use, nor fail for it.
+Tools of the project take precedence over built-in ones. The module of a tool is imported on first use: a workflow
+neither waits for unused modules nor fails because of them.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final, cast
 
 from statewright.agents import Tool, ToolFunction, check_name
 from statewright.errors import ToolError, suggestion
 from statewright.workflow.states.tools.builtin import TURNED_ON_BY, builtin_tools
-from statewright.workflow.states.tools.imports import import_function
 from statewright.workflow.states.tools.settings import ToolSettings
 
+
+def import_function(name: str, text: str, folder: Path | None) -> Callable[..., Any]:
+    """Import the function of a tool, also from modules in `folder`. Raises ToolError."""
+    module_name, attribute = check_reference(name, text)
+    if folder is not None and str(folder) not in sys.path:
+        # Permanent, as a module of the project may import others later.
+        sys.path.insert(0, str(folder))
+    module = _import_module(name, module_name, folder)
+    function = getattr(module, attribute, None)
+    if function is None:
+        names = cast("dict[str, Any]", vars(module))
+        candidates = [
+            candidate for candidate, value in names.items() if callable(value) and not candidate.startswith("_")
+        ]
+        raise ToolError(
+            f"Tool {name!r} is {text!r}, and {module_name} has no {attribute!r}. "
+            + suggestion(attribute, candidates, noun="It holds")
+        )
+    if not callable(function) and not hasattr(function, "call"):
+        raise ToolError(f"Tool {name!r} is {text!r}, which is a {type(function).__name__}, not a function.")
+    return cast("Callable[..., Any]", function)
+
+
+def check_reference(name: str, text: str) -> tuple[str, str]:
+    """Split a reference into module and function. Raises ToolError for an invalid one."""
+    module_name, _, attribute = (part.strip() for part in text.partition(":"))
+    if not (attribute.isidentifier() and all(part.isidentifier() for part in module_name.split("."))):
+        raise ToolError(
+            f"Tool {name!r} is {text[:200]!r}, which is not a reference to a function. Write 'module:function'."
+        )
+    return module_name, attribute
+
+
+def _import_module(name: str, module_name: str, folder: Path | None) -> Any:
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            where = f"neither in {folder} nor installed" if folder is not None else "not installed"
+            raise ToolError(f"Tool {name!r} is in module {module_name!r}, which is {where}.") from None
+        raise ToolError(f"Module {module_name!r} of tool {name!r} cannot be imported: {error}.") from error
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ToolError(f"Module {module_name!r} of tool {name!r} cannot be imported: {reason}.") from error
+
+
+# -- the registry
+
 SERVER: Final = ":"
-"""Stands between a server and its tool in names that are kept for MCP: `server:tool`."""
+"""Separates server and tool in names that are reserved for MCP: `server:tool`."""
 
 
 class ToolRegistry:
-    """Tools by name. Raises ToolError for functions and settings that cannot be used."""
+    """Tools by name. Raises ToolError for invalid functions and settings."""
 
     def __init__(
         self, functions: Mapping[str, Callable[..., Any] | str] | None = None, settings: ToolSettings | None = None
@@ -36,21 +86,21 @@ class ToolRegistry:
             self.register(function, name=name)
 
     def register(self, tool: Tool | Callable[..., Any] | str, *, name: str | None = None) -> None:
-        """Add a tool, a function or a text `module:function`, in the place of what has its name.
+        """Add or replace a tool, given as a tool, a function or a reference `module:function`.
 
-        Raises ToolError for a name or a function that cannot be used. A text needs a name.
+        Raises ToolError for an invalid name or function. A reference needs a name.
         """
         if isinstance(tool, str):
             self._tools.pop(check_name(name or tool), None)
             self._texts[name or tool] = tool
             return
-        made = _as_tool(tool, name)
-        self._texts.pop(name or made.name, None)
-        self._tools[check_name(name or made.name)] = made
+        new_tool = _as_tool(tool, name)
+        self._texts.pop(name or new_tool.name, None)
+        self._tools[check_name(name or new_tool.name)] = new_tool
 
     @property
     def settings(self) -> ToolSettings:
-        """How far tools may go."""
+        """The permissions of tools."""
         return self._settings
 
     @property
@@ -61,7 +111,7 @@ class ToolRegistry:
         return name in self._tools or name in self._texts
 
     def get(self, name: str) -> Tool:
-        """The tool of a name; a module is imported if need be. Raises ToolError that says how to get it."""
+        """Return a tool; import its module if necessary. Raises ToolError that says how to add the tool."""
         if name in self._tools:
             return self._tools[name]
         if name not in self._texts:
@@ -73,25 +123,25 @@ class ToolRegistry:
         return self._tools[name]
 
     def some(self, names: Iterable[str]) -> Mapping[str, Tool]:
-        """Some of the tools, each as `get` gives it when it is asked for."""
-        return _Some(self, names)
+        """Return a mapping of some tools, each loaded on access."""
+        return _ToolSubset(self, names)
 
     def _nowhere(self, name: str) -> str:
         if SERVER in name:
             return (
-                f"Tool {name!r} is one of an MCP server. Declare the server: mcp_server of the tool, or mcp_servers of "
-                f"the assistant, with its name and its config."
+                f"Tool {name!r} belongs to an MCP server. Declare the server: mcp_server of the tool, or mcp_servers "
+                f"of the assistant, with its name and its config."
             )
         if name in TURNED_ON_BY:
             return (
-                f"Tool {name!r} is built in, but turned off. To turn it on, write in statewright.toml:\n"
+                f"Tool {name!r} is built in, but disabled. To enable it, write in statewright.toml:\n"
                 f"[tools]\n{TURNED_ON_BY[name]}"
             )
         hint = suggestion(name, self.names, noun="Tools")
         return f"There is no tool {name!r}. {hint} To add it, write in statewright.toml:\n{tool_stanza(name)}"
 
 
-class _Some(Mapping[str, Tool]):
+class _ToolSubset(Mapping[str, Tool]):
     def __init__(self, registry: ToolRegistry, names: Iterable[str]) -> None:
         self._registry = registry
         self._names = dict.fromkeys(names)
@@ -112,7 +162,7 @@ class _Some(Mapping[str, Tool]):
 
 
 def tool_stanza(name: str) -> str:
-    """What to add to statewright.toml for a tool."""
+    """Return the lines of statewright.toml that add a tool."""
     is_bare = re.fullmatch(r"[A-Za-z0-9_-]+", name) is not None
     function = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "function"
     return f'[tools]\n{name if is_bare else json.dumps(name, ensure_ascii=False)} = "my_tools:{function}"'

@@ -1,10 +1,10 @@
-"""A folder, and nothing outside it: where the file tools work.
+"""Confined access to one folder, for the file tools.
 
-A path is resolved and must still be inside. It is then opened from the folder down, step by step and without following
-links, so a link that is put in its way after the check leads nowhere.
+A path is resolved and must stay inside. It is then opened from the folder down, component by component and without
+following links, so a link created after the check has no effect.
 
-Closed in any folder: `.git`, whose hooks and settings are run; `.env` files, which hold secrets; and statewright.toml,
-which says what tools may do.
+Closed in any folder: `.git`, whose hooks and settings are executed; `.env` files, which hold secrets; and
+statewright.toml, which defines the permissions of tools.
 """
 
 from __future__ import annotations
@@ -20,58 +20,60 @@ from statewright.errors import ToolError
 _CLOSED: Final = frozenset([".git", ".env", "statewright.toml"])
 _HAS_DIR_FD: Final = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-# A pipe among the files must not keep anybody waiting.
+# Non-blocking, as a named pipe would block the open.
 _PLAIN: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class Root:
-    """The folder."""
+    """Opens files within one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
 
-    def place(self, path: str) -> PurePosixPath:
-        """Where a path leads to, seen from the folder, links resolved. Raises ToolError for a place outside."""
+    def resolve(self, path: str) -> PurePosixPath:
+        """Resolve a path to one relative to the folder, without links. Raises ToolError for a path outside."""
         written = PurePosixPath(path.replace("\\", "/"))
         if not path or "\0" in path or written.is_absolute() or PureWindowsPath(path).drive or ".." in written.parts:
-            raise ToolError(f"{path[:200]!r} is no path in the folder of the tools. Write folder/file, without '..'.")
+            raise ToolError(
+                f"{path[:200]!r} is not a path in the folder of the tools. Write folder/file, without '..'."
+            )
         try:
             real = self._folder.joinpath(written).resolve()
-            found = PurePosixPath(real.relative_to(self._folder).as_posix())
+            relative = PurePosixPath(real.relative_to(self._folder).as_posix())
         except (OSError, ValueError, RuntimeError):
-            raise ToolError(f"{path[:200]!r} leads out of the folder of the tools.") from None
-        if any(map(is_closed, found.parts)) or any(map(is_closed, written.parts)):
+            raise ToolError(f"{path[:200]!r} is outside the folder of the tools. Write a path within it.") from None
+        if any(map(is_closed, relative.parts)) or any(map(is_closed, written.parts)):
             raise ToolError(f"{path[:200]!r} is closed to tools.")
-        return found
+        return relative
 
     def open_to_read(self, path: str) -> BinaryIO:
-        """A file. Raises ToolError if there is none, or it is something else."""
+        """Open a file for reading. Raises ToolError if it does not exist, or is not a regular file."""
         return _plain_file(self._descriptor(path, os.O_RDONLY), path, "rb")
 
     def open_to_write(self, path: str) -> BinaryIO:
-        """A file, made if need be with the folders above it, and emptied."""
+        """Open a file for writing, and truncate it; create it and its parent folders if necessary."""
         descriptor = self._descriptor(path, os.O_WRONLY | os.O_CREAT)
         file = _plain_file(descriptor, path, "wb")
         os.ftruncate(descriptor, 0)
         return file
 
     def walk(self, path: str) -> Iterator[str]:
-        """All files below a folder, in order of their names, seen from the root; links are left out."""
-        start = self.place(path)
+        """Yield all files below a folder, sorted, relative to the root; links are skipped."""
+        start = self.resolve(path)
         top = self._folder / start
         if not top.is_dir():
             raise ToolError(f"There is no folder {path[:200]!r}.")
         for folder, inner, files in os.walk(top):
             inner[:] = sorted(name for name in inner if not is_closed(name))
             for name in sorted(files):
-                found = Path(folder, name)
-                if not is_closed(name) and not found.is_symlink():
-                    yield found.relative_to(self._folder).as_posix()
+                file = Path(folder, name)
+                if not is_closed(name) and not file.is_symlink():
+                    yield file.relative_to(self._folder).as_posix()
 
     def _descriptor(self, path: str, flags: int) -> int:
-        parts = self.place(path).parts
+        parts = self.resolve(path).parts
         if not parts:
-            raise ToolError(f"{path[:200]!r} is a folder, and no file.")
+            raise ToolError(f"{path[:200]!r} is a folder, not a file.")
         try:
             return _open_below(self._folder, parts, flags)
         except FileNotFoundError:
@@ -83,7 +85,7 @@ class Root:
 
 
 def is_closed(name: str) -> bool:
-    """Whether tools keep away from what has this name."""
+    """Return whether tools must not access files of this name."""
     name = name.lower()
     return name in _CLOSED or name.startswith(".env.")
 
@@ -116,5 +118,5 @@ def _step_into(at: int, part: str, *, makes: bool) -> int:
 def _plain_file(descriptor: int, path: str, mode: str) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise ToolError(f"{path[:200]!r} is no plain file.")
+        raise ToolError(f"{path[:200]!r} is not a regular file.")
     return os.fdopen(descriptor, mode)  # pyright: ignore[reportReturnType]  # both modes are binary

@@ -1,4 +1,4 @@
-"""What tools may do: nothing of the machine, until a project says otherwise."""
+"""Permissions of tools: no access to the machine unless the project grants it."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class ToolSettings:
-    """Which built-in tools there are, and how far they go."""
+    """The enabled built-in tools, and their limits."""
 
     root: Path | None = None
-    """The folder that the file tools see, and in which commands run; without it there are no file tools."""
+    """The folder of the file tools and of commands; None disables the file tools."""
     allow_hosts: tuple[str, ...] = ()
-    """What `http_request` and MCP servers may ask: `api.example.com`, `*.example.com`, `*`; see `guard.py`."""
+    """Hosts that `http_request` and MCP servers may reach: `api.example.com`, `*.example.com`, `*`; see `guard.py`."""
     mcp_commands: tuple[str, ...] = ()
-    """The programs, by name, that a workflow may start as MCP servers."""
+    """Names of the programs that a workflow may start as MCP servers."""
     allow_shell: bool = False
     folder: Path | None = None
-    """Where the modules of a project's own tools are looked for."""
+    """The folder with the modules of the project's own tools."""
     file_limit: int = 1_000_000
-    """Bytes of a file that is read or written."""
+    """Maximum bytes of a file that is read or written."""
     response_limit: int = 2_000_000
-    """Bytes of the answer of a service."""
+    """Maximum bytes of an HTTP response."""
     output_limit: int = 200_000
-    """Bytes of each output of a command; the rest is dropped."""
+    """Maximum bytes of each output of a command; the rest is dropped."""
     http_seconds: float = 30.0
-    """For one request with all its redirects."""
+    """Timeout of one request, including redirects."""
     shell_seconds: float = 300.0

@@ -1,4 +1,4 @@
-"""The built-in tool that runs programs: never through a shell, for a limited time, without the caller's secrets."""
+"""The built-in tool that runs programs, without a shell, with a timeout, and without the secrets of the environment."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from statewright.workflow.states.tools.settings import ToolSettings
 _KEPT: Final = frozenset(
     ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "PATHEXT"]
 )
-"""Of the environment; the rest may hold keys."""
+"""Environment variables that programs receive; others may hold keys."""
 _GRACE: Final = 0.5
-"""Seconds to wait for outputs that a program has left to others."""
+"""Seconds to wait for outputs that a program's children still hold open."""
 
 
 class Shell:
@@ -38,21 +38,22 @@ class Shell:
             command: The program and its arguments: a list, or a text that is split at spaces as a shell would.
         """
         argv = argv_of(command)
-        transport, program = await self._started(argv)
+        transport, program = await self._start(argv)
         try:
             async with asyncio.timeout(self._seconds):
                 await program.exited.wait()
             await program.settled()
         except TimeoutError:
             raise ToolError(
-                f"The command {argv[0]!r} took longer than {self._seconds:g} s and was stopped. Let it do less."
+                f"The command {argv[0]!r} took longer than {self._seconds:g} s and was stopped. "
+                f"Split its work, or raise shell_seconds."
             ) from None
         finally:
             _stop(transport)
             await program.exited.wait()
         return {"exit_code": transport.get_returncode(), "stdout": program.text(1), "stderr": program.text(2)}
 
-    async def _started(self, argv: list[str]) -> tuple[asyncio.SubprocessTransport, _Program]:
+    async def _start(self, argv: list[str]) -> tuple[asyncio.SubprocessTransport, _Program]:
         environment = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("LC_")}
         try:
             return await asyncio.get_running_loop().subprocess_exec(
@@ -73,20 +74,20 @@ class Shell:
 
 
 def argv_of(command: list[Any] | str) -> list[str]:
-    """The program and its arguments. Raises ToolError for a text with a quote that does not end, or for nothing."""
+    """Return the program and its arguments. Raises ToolError for an unclosed quote or an empty command."""
     try:
         argv = shlex.split(command) if isinstance(command, str) else list(map(as_text, command))
     except ValueError as error:
         raise ToolError(f"The command {command[:200]!r} cannot be split: {error}. Give a list of arguments.") from None
     if not argv or not argv[0]:
-        raise ToolError("The command is empty. Give a program and its arguments.")
+        raise ToolError("The command is empty. Pass a program and its arguments.")
     return argv
 
 
 class _Program(asyncio.SubprocessProtocol):
-    """What a program prints, up to a limit; beyond it is read and dropped, so that the program is not held up.
+    """Collects the output of a program up to a limit. The rest is read and dropped, so that the program does not block.
 
-    Not asyncio's `Process`: that is over only when everybody who was given the outputs has closed them.
+    asyncio's `Process` is not used, because it waits until every child that inherited the outputs has closed them.
     """
 
     def __init__(self, limit: int) -> None:
@@ -98,8 +99,8 @@ class _Program(asyncio.SubprocessProtocol):
         self._closed = asyncio.Event()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        kept = self._kept[fd]
-        kept += data[: self._limit - len(kept)]
+        buffer = self._kept[fd]
+        buffer += data[: self._limit - len(buffer)]
         self._total[fd] += len(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
@@ -111,7 +112,7 @@ class _Program(asyncio.SubprocessProtocol):
         self.exited.set()
 
     async def settled(self) -> None:
-        """Wait until all is read, or for a moment if somebody else holds the outputs open."""
+        """Wait until all output is read, or for a moment if another process holds the pipes open."""
         try:
             async with asyncio.timeout(_GRACE):
                 await self._closed.wait()
@@ -119,13 +120,13 @@ class _Program(asyncio.SubprocessProtocol):
             return
 
     def text(self, fd: int) -> str:
-        kept, total = bytes(self._kept[fd]), self._total[fd]
-        dropped = f"\n[The first {len(kept)} of {total} bytes.]" if total > len(kept) else ""
-        return kept.decode(errors="replace") + dropped
+        output, total = bytes(self._kept[fd]), self._total[fd]
+        dropped = f"\n[The first {len(output)} of {total} bytes.]" if total > len(output) else ""
+        return output.decode(errors="replace") + dropped
 
 
 def _stop(transport: asyncio.SubprocessTransport) -> None:
-    """End the program and what it has started, if anything of it is left."""
+    """Kill the program and its process group, if they are still running."""
     try:
         if sys.platform != "win32":
             os.killpg(transport.get_pid(), signal.SIGKILL)

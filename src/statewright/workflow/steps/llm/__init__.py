@@ -1,1 +1,1 @@
-"""Steps that ask a chat model."""
+"""Steps that call a chat model."""

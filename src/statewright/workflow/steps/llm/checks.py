@@ -1,24 +1,61 @@
-"""What the answer of a model is held to: functions that say what is wrong with it.
-
-Three are here; `post_check` registers more, and may replace these.
-"""
+"""Checks of the answers of models: JSON extraction, the built-in checks and their registry, and guardrails."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, TypeVar, cast
+from inspect import isawaitable
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
+from statewright.errors import InvalidConfig
 from statewright.models import ModelResponse
 from statewright.redaction import find_secret
-from statewright.workflow.steps.llm.answer import json_in
+from statewright.workflow.steps.execution import StepExecution
 from statewright.workflow.steps.model import LlmStep
+from statewright.workflow.steps.result import StepFailed
+
+_FENCED: Final = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.S)
+_BEGINNING: Final = re.compile(r"[{\[]")
+MOST_BEGINNINGS: Final = 1000
+"""The maximum number of brackets of a long text that are tried as the start of JSON."""
+
+
+def extract_json(text: str) -> Any:
+    """Return the JSON in a text: the whole text, the content of a fence, or the first map or list in it.
+
+    Raises ValueError if there is none.
+    """
+    for candidate in (text, *_FENCED.findall(text)):
+        try:
+            return json.loads(candidate)
+        except (ValueError, RecursionError):
+            continue
+    value = next(_iter_embedded(text), None)
+    if value is None:
+        raise ValueError("there is no JSON in it")
+    return value
+
+
+def _iter_embedded(text: str) -> Iterator[Any]:
+    decoder = json.JSONDecoder()
+    for number, begin in enumerate(_BEGINNING.finditer(text)):
+        if number == MOST_BEGINNINGS:
+            return
+        try:
+            yield decoder.raw_decode(text, begin.start())[0]
+        except (ValueError, RecursionError):
+            continue
+
+
+# -- checks: three are built in; `post_check` registers more, and may replace these
 
 
 @dataclass(frozen=True)
 class CheckedAnswer:
-    """An answer of a model, with the step that asked for it."""
+    """An answer of a model, with the step that requested it."""
 
     response: ModelResponse
     step: LlmStep
@@ -30,18 +67,18 @@ class CheckedAnswer:
     @cached_property
     def value(self) -> Any:
         """The JSON in the answer. Raises ValueError if there is none."""
-        return json_in(self.text)
+        return extract_json(self.text)
 
 
 Check = Callable[[CheckedAnswer], str | Awaitable[str | None] | None]
-"""Says what is wrong with an answer, in a sentence that the model may be told; None if nothing is."""
+"""Returns what is wrong with an answer, as a sentence for the model; None if nothing is."""
 C = TypeVar("C", bound=Check)
 CHECKS: Final[dict[str, Check]] = {}
-"""The checks that definitions may name."""
+"""The checks that definitions may name, by name."""
 
 
 def post_check(name: str) -> Callable[[C], C]:
-    """A decorator that lets definitions name a function under `guardrails.postChecks`, for the whole process."""
+    """Return a decorator that registers a check for `guardrails.postChecks` in the whole process."""
 
     def register(check: C) -> C:
         CHECKS[name] = check
@@ -52,23 +89,23 @@ def post_check(name: str) -> Callable[[C], C]:
 
 @post_check("content_safety")
 def content_safety(answer: CheckedAnswer) -> str | None:
-    """Refuse secrets and numbers of people, and answers that the model refused to give."""
+    """Reject secrets, personal numbers and refusals of the model."""
     if answer.response.finish_reason == "refused":
         return "The model refused to answer."
     secret = find_secret(answer.text)
-    return f"The answer holds {secret}. Leave it out." if secret is not None else None
+    return f"The answer contains {secret}. Leave it out." if secret is not None else None
 
 
 @post_check("schema_validation")
 def schema_validation(answer: CheckedAnswer) -> str | None:
-    """JSON with the keys that the output schema asks for; anything passes without a schema."""
+    """Require JSON with the keys of the output schema; accept anything without a schema."""
     schema = answer.step.output_schema
     if schema is None:
         return None
     try:
         value = answer.value
     except ValueError:
-        return "The answer is no JSON. Answer with nothing but the JSON."
+        return "The answer is not valid JSON. Answer with nothing but the JSON."
     missing = list(_missing(value, schema))
     if not missing:
         return None
@@ -76,14 +113,14 @@ def schema_validation(answer: CheckedAnswer) -> str | None:
 
 
 def _missing(value: Any, schema: Mapping[str, Any]) -> Iterator[str]:
-    held: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-    for key in keys_of(schema):
-        if key not in held:
+    fields: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+    for key in list_required_keys(schema):
+        if key not in fields:
             yield key
 
 
-def keys_of(schema: Mapping[str, Any]) -> list[str]:
-    """The keys that an answer must have: those that are required, else all properties; a plain map lists them."""
+def list_required_keys(schema: Mapping[str, Any]) -> list[str]:
+    """Return the keys that an answer must have: `required`, else all properties, else the keys of a plain map."""
     for name in ("required", "properties"):
         named = schema.get(name)
         if isinstance(named, list | Mapping):
@@ -93,13 +130,74 @@ def keys_of(schema: Mapping[str, Any]) -> list[str]:
 
 @post_check("confidence_threshold")
 def confidence_threshold(answer: CheckedAnswer) -> str | None:
-    """JSON whose `confidence` is a number of at least the threshold of the step."""
+    """Require JSON with a `confidence` that reaches the threshold of the step."""
     try:
         value = answer.value
     except ValueError:
         value = None
     confidence = cast("Mapping[str, Any]", value).get("confidence") if isinstance(value, Mapping) else None
     if not isinstance(confidence, int | float) or isinstance(confidence, bool):
-        return "The answer does not say how sure it is. Answer with JSON that has a 'confidence' between 0 and 1."
+        return "The answer has no confidence. Answer with JSON that has a 'confidence' between 0 and 1."
     least = answer.step.guardrails.confidence_threshold
-    return None if confidence >= least else f"The answer has a confidence of {confidence:g}, and {least:g} is wanted."
+    return (
+        None
+        if confidence >= least
+        else f"The answer has a confidence of {confidence:g}; at least {least:g} is required."
+    )
+
+
+# -- guardrails
+
+FEEDBACK_ROUNDS: Final = 2
+"""The maximum number of corrections that a model receives before the attempt fails."""
+
+
+class FailedCheck(NamedTuple):
+    """A failed check, with its reason."""
+
+    check: str
+    reason: str
+
+
+class OutputGuard:
+    """The guardrails of one step. Failed checks are recorded in the log of the run."""
+
+    def __init__(self, step: LlmStep, checks: Mapping[str, Check]) -> None:
+        """Select the checks of the step, all of which must be among `checks`."""
+        self._step = step
+        self._on_failure = step.guardrails.on_failure
+        self._checks = {name: checks[name] for name in step.guardrails.post_checks}
+
+    async def run_checks(self, answer: CheckedAnswer, execution: StepExecution) -> list[FailedCheck]:
+        """Return the checks that an answer fails. Raises InvalidConfig for a check that does not return text."""
+        failed = [FailedCheck(name, reason) for name in self._checks if (reason := await self._run_check(name, answer))]
+        for check in failed:
+            execution.report_event(
+                "GUARDRAIL_FAILED", check=check.check, reason=check.reason, onFailure=self._on_failure
+            )
+        return failed
+
+    def feedback(self, failed: Sequence[FailedCheck], told_before: int) -> str | None:
+        """Return the correction to send to the model; None if its answer is accepted.
+
+        Raises StepFailed if the answer is rejected, or still wrong after the maximum number of corrections.
+        """
+        if not failed or self._on_failure == "warn":
+            return None
+        if self._on_failure == "retry_with_feedback" and told_before < FEEDBACK_ROUNDS:
+            return "Your answer was not accepted.\n" + "\n".join(check.reason for check in failed)
+        reasons = " ".join(f"{check.check}: {check.reason}" for check in failed)
+        raise StepFailed(
+            f"The answer of the model did not pass the checks of step {self._step.name!r}. {reasons}",
+            code="GUARDRAIL_FAILED",
+            details={"checks": [check._asdict() for check in failed]},
+        )
+
+    async def _run_check(self, name: str, answer: CheckedAnswer) -> str | None:
+        verdict = self._checks[name](answer)
+        reason = await verdict if isawaitable(verdict) else verdict
+        if reason is not None and not isinstance(reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidConfig(
+                f"The check {name!r} returned {reason!r}. Return a sentence that says what is wrong, or None."
+            )
+        return reason

@@ -1,42 +1,95 @@
-"""What is said between a step and its model: requests, calls of tools, and models that stand in for one another.
+"""The conversation between a step and its model: requests, tool calls and fallback models.
 
-Each answer of a model and of a tool is kept in the journal when it is there.
+Each answer of a model or a tool is a called task, whose result is stored in the journal of the thread. A step that is
+executed again, after a crash, a pause or a failed attempt, resumes its conversation: no answer is requested twice. A
+conversation that failed for good is abandoned in the journal, and the next attempt starts another one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
+from itertools import count
+from typing import Any, TypeVar
 
 from statewright.agents import answer_call, ask
 from statewright.agents.inference import specs_of
 from statewright.agents.tools import Tool, ToolContext
+from statewright.checkpoint import JournalKey
 from statewright.errors import InternalError, InvalidConfig, MissingKey, ModelError, RunError, StorageError
 from statewright.messages import Message, ToolCall
 from statewright.models import ModelRequest, ModelResponse, Usage
 from statewright.runtime import get_runtime
-from statewright.workflow.steps.execution import Execution
-from statewright.workflow.steps.failure import StepFailed
+from statewright.runtime.tasks.scope import Scope, current_scope
+from statewright.runtime.tasks.task_calls import CalledFunction, call_task
+from statewright.workflow.steps.execution import StepExecution
 from statewright.workflow.steps.llm.models import StepModels
-from statewright.workflow.steps.llm.transcript import Transcript
 from statewright.workflow.steps.model import LlmStep
+from statewright.workflow.steps.result import StepFailed
+
+T = TypeVar("T")
+
+
+class ConversationJournal:
+    """The journal of the current conversation of a step: the first one that was not abandoned."""
+
+    def __init__(self) -> None:
+        scope = current_scope()
+        self._number = next(number for number in count() if not _is_abandoned(scope, number))
+
+    async def call_once(self, what: str, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Call a function, or return the journaled result of an earlier execution; results must be serializable.
+
+        The call is a task of its own, so that the interrupts, journaled steps and runs that it creates keep their
+        identity whether or not it is called again.
+        """
+
+        async def call() -> T:  # a callable that is not a coroutine function would run on a worker thread
+            return await function()
+
+        called = CalledFunction(call, _task_name(what, self._number), shows_result=False)
+        return await call_task(called, (), {})
+
+    async def abandon(self) -> None:
+        """Mark the conversation as failed, so that the next attempt starts another one."""
+        await self.call_once(_GIVEN_UP, _nothing)
+
+
+_GIVEN_UP = "give_up"
+
+
+async def _nothing() -> None:
+    """Do nothing: the entry in the journal is the effect."""
+
+
+def _task_name(what: str, number: int) -> str:
+    return what if number == 0 else f"{what}#{number + 1}"
+
+
+def _is_abandoned(scope: Scope | None, number: int) -> bool:
+    if scope is None or scope.task is None:
+        raise InternalError("A conversation started outside a node. Please report this.")
+    key: JournalKey = (scope.task.id, _task_name(_GIVEN_UP, number), 0)
+    return key in scope.run.journal
+
+
+# -- the conversation
 
 _OF_THE_RUN = (RunError, StorageError, InternalError)
-"""Errors that concern the run itself: no other model would mend them."""
+"""Errors of the run itself, which no other model would avoid."""
 
 
 class MissingModel(ModelError):
-    """A step names a model that is nowhere."""
+    """A step names an unknown model."""
 
 
 _NOT_TO_BE_MENDED = (InvalidConfig, MissingKey, MissingModel)
-"""Errors after which the same model is not worth another attempt."""
+"""Errors that another attempt with the same model would repeat."""
 
 
-class Conversation:
-    """One conversation with a model. It grows with every answer."""
+class StepConversation:
+    """One conversation with a model, which grows with every answer."""
 
     def __init__(
         self,
@@ -44,78 +97,78 @@ class Conversation:
         request: ModelRequest,
         models: StepModels,
         tools: Mapping[str, Tool],
-        execution: Execution,
-        transcript: Transcript,
+        execution: StepExecution,
+        journal: ConversationJournal,
     ) -> None:
         self._step = step
         self._request = replace(request, tools=specs_of(tools.values()))
         self._models = models
         self._tools = tools
         self._execution = execution
-        self._transcript = transcript
+        self._journal = journal
         self._messages: list[Message] = list(request.messages)
         self._names: Sequence[str] = (step.model, *step.fallback_models)
-        """The models that may still be asked; one that has failed is not asked again by this attempt."""
+        """The remaining models; a failed one is not called again in this attempt."""
         self._position = 0
-        """What tells the next question to a model from those before."""
+        """Distinguishes the next request to a model from earlier ones."""
 
     async def reply(self) -> ModelResponse:
-        """What the model answers when it wants no more tools. Raises StepFailed if it does not come to that."""
+        """Return the first answer without tool calls. Raises StepFailed if there is none."""
         for _ in range(self._step.max_tool_rounds):
-            response = await self._answer()
+            response = await self._next_response()
             if not response.message.tool_calls:
                 return response
             for call in response.message.tool_calls:
-                self._messages.append(await self._transcript.once("call_tool", partial(self._called, call)))
-        response = await self._answer()
+                self._messages.append(await self._journal.call_once("call_tool", partial(self._call_tool, call)))
+        response = await self._next_response()
         if response.message.tool_calls:
-            await self._transcript.give_up()
+            await self._journal.abandon()
             raise StepFailed(
-                f"The model of step {self._step.name!r} asked for tools more than {self._step.max_tool_rounds} times. "
-                f"Raise maxToolRounds, or tell it when to stop.",
+                f"The model of step {self._step.name!r} called tools more than {self._step.max_tool_rounds} times. "
+                f"Raise maxToolRounds, or tell the model when to stop.",
                 code="TOOL_ROUNDS_EXCEEDED",
             )
         return response
 
-    def tell(self, text: str) -> None:
-        """Say something to the model, to which it answers next."""
+    def add_message(self, text: str) -> None:
+        """Add a user message, to which the model answers next."""
         self._messages.append(Message(text))
 
     # -- the model
 
-    async def _answer(self) -> ModelResponse:
-        """The next answer, which is part of the conversation then."""
-        message, usage, model, finish_reason, position = await self._transcript.once("ask_model", self._asked)
+    async def _next_response(self) -> ModelResponse:
+        """Return the next answer, and add it to the conversation."""
+        message, usage, model, finish_reason, position = await self._journal.call_once("ask_model", self._call_models)
         self._messages.append(message)
         self._position = position + 1
         return ModelResponse(message, Usage(**usage), model, finish_reason)
 
-    async def _asked(self) -> list[Any]:
-        """The parts of the answer of the first model that gives one. Raises StepFailed if none does."""
+    async def _call_models(self) -> list[Any]:
+        """Return the parts of the first answer that a model gives. Raises StepFailed if all models fail."""
         errors: list[Exception] = []
         while self._names:
             try:
-                answer = await self._asked_of(self._names[0])
+                answer = await self._call_model(self._names[0])
             except Exception as error:
                 if isinstance(error, _OF_THE_RUN) and not isinstance(error, InvalidConfig):
                     raise
                 errors.append(error)
-                self._note(error)
+                self._report_failure(error)
                 self._names = self._names[1:]
                 self._position += 1
             else:
                 return [answer.message, asdict(answer.usage), answer.model, answer.finish_reason, self._position]
-        raise self._failure(errors) from errors[-1]
+        raise self._make_failure(errors) from errors[-1]
 
-    async def _asked_of(self, name: str) -> ModelResponse:
+    async def _call_model(self, name: str) -> ModelResponse:
         model = self._models.find(name)
         if model is None:
-            raise MissingModel(f"Nobody knows the model {name!r}. Register it, or name its provider: provider:model.")
+            raise MissingModel(f"The model {name!r} is unknown. Register it, or name its provider: provider:model.")
         request = replace(self._request, messages=list(self._messages))
         return await ask(model, request, self._execution.runtime, position=self._position)
 
-    def _note(self, error: Exception) -> None:
-        """Tell the log of a model that did not answer."""
+    def _report_failure(self, error: Exception) -> None:
+        """Record in the log of the run that a model failed."""
         self._execution.report_event(
             "LLM_CALL_FAILED",
             model=self._names[0],
@@ -123,21 +176,21 @@ class Conversation:
             fallback=self._names[1] if len(self._names) > 1 else None,
         )
 
-    def _failure(self, errors: Sequence[Exception]) -> StepFailed:
-        asked = (self._step.model, *self._step.fallback_models)[-len(errors) :]
-        told = [f"{name}: {type(error).__name__}: {error}" for name, error in zip(asked, errors, strict=True)]
+    def _make_failure(self, errors: Sequence[Exception]) -> StepFailed:
+        models = (self._step.model, *self._step.fallback_models)[-len(errors) :]
+        failures = [f"{name}: {type(error).__name__}: {error}" for name, error in zip(models, errors, strict=True)]
         waits = [wait for error in errors if (wait := getattr(error, "retry_after", None)) is not None]
         return StepFailed(
-            f"No model answered in step {self._step.name!r}. {' '.join(told)}",
+            f"No model answered in step {self._step.name!r}. {' '.join(failures)}",
             code="LLM_FAILED",
-            details={"failures": told},
+            details={"failures": failures},
             is_final=all(isinstance(error, _NOT_TO_BE_MENDED) for error in errors),
             retry_after=min(waits, default=None),
         )
 
     # -- its tools
 
-    async def _called(self, call: ToolCall) -> Message:
+    async def _call_tool(self, call: ToolCall) -> Message:
         return await answer_call(call, self._tools, self._tool_context(call))
 
     def _tool_context(self, call: ToolCall) -> ToolContext:

@@ -1,4 +1,4 @@
-"""The models that steps name: those that were given, and those of providers that are known by how the name begins."""
+"""Resolution of model names: the given models, then providers recognized by the prefix of a name."""
 
 from __future__ import annotations
 
@@ -9,45 +9,47 @@ from statewright.models import ChatModel, as_chat_model
 from statewright.models.coerce import is_langchain_model
 
 ModelsGiven = Mapping[str, Any] | Callable[[str], Any] | ChatModel | str | None
-"""Models by the names that steps use, `default` for the others; a function that finds one by its name, or None for
-none; or one model for all. Each is a chat model, one of LangChain, or the name of one with its provider."""
+"""Models by the names that steps use, with `default` for the others; a function from a name to a model or None; or one
+model for all steps. A model is a chat model, a LangChain model, or a name with its provider."""
 _PROVIDERS: Final = {"gpt-": "openai", "o1-": "openai", "o3-": "openai", "o4-": "openai", "claude-": "anthropic"}
-"""By the beginning of the names of their models."""
+"""Providers by the prefix of their model names."""
 
 
 class StepModels:
-    """Finds the model that a step names. What is found by the name of a provider is connected when it is asked for."""
+    """Resolves the models that steps name. Models of providers are connected on demand."""
 
     def __init__(self, given: ModelsGiven = None) -> None:
-        self._find = _finder(given)
+        self._find = _make_finder(given)
 
-    def knows(self, name: str) -> bool:
-        """Whether somebody would be asked under a name; whether it can be connected is another question."""
+    def has(self, name: str) -> bool:
+        """Return whether a name is known. The model may still fail to connect."""
         return self._find(name) is not None
 
     def find(self, name: str) -> ChatModel | None:
-        """The model of a name; None for one that nobody knows.
+        """Return the model of a name; None for an unknown name.
 
-        Raises MissingKey and ModelError for one that cannot be connected, InvalidConfig for what is no model.
+        Raises MissingKey or ModelError if it cannot be connected, and InvalidConfig if the object is not a model.
         """
-        found = self._find(name)
-        return as_chat_model(found) if found is not None else None
+        model = self._find(name)
+        return as_chat_model(model) if model is not None else None
 
 
-def _finder(given: ModelsGiven) -> Callable[[str], Any]:
-    if given is None:
-        return whole_name
-    if isinstance(given, Mapping):
-        by_name = cast("Mapping[str, Any]", given)
-        return lambda name: by_name.get(name) or by_name.get("default") or whole_name(name)
-    if isinstance(given, str | ChatModel) or is_langchain_model(given) or not callable(given):
-        return lambda _: given
-    return given
+def _make_finder(models: ModelsGiven) -> Callable[[str], Any]:
+    if models is None:
+        return qualify_model_name
+    if isinstance(models, Mapping):
+        by_name = cast("Mapping[str, Any]", models)
+        return lambda name: by_name.get(name) or by_name.get("default") or qualify_model_name(name)
+    if isinstance(models, str | ChatModel) or is_langchain_model(models) or not callable(models):
+        return lambda _: models
+    return models
 
 
-def whole_name(name: str) -> str | None:
-    """The name of a model with its provider; None if the name does not say whose it is."""
+def qualify_model_name(name: str) -> str | None:
+    """Return the name of a model with its provider; None if the provider is not recognized."""
     if ":" in name:
         return name
-    provider = next((one for begin, one in _PROVIDERS.items() if name.startswith(begin)), None)
+    provider = next(
+        (name_of_provider for begin, name_of_provider in _PROVIDERS.items() if name.startswith(begin)), None
+    )
     return f"{provider}:{name}" if provider is not None else None

@@ -1,6 +1,6 @@
-"""The tools of a step: what the definition tells the model of them, and the functions that do the work.
+"""Tools of LLM steps: their description from the definition, bound to the functions that implement them.
 
-Functions are found among the tools that the workflow was compiled with, and then among the handlers of tasks.
+Functions come from the tools that the workflow was compiled with, then from the task handlers.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from typing import Any, Protocol, cast
 from statewright.agents.tools import Tool, ToolContext, ToolFunction, ToolOptions
 from statewright.agents.tools.function import called
 from statewright.errors import InvalidConfig, ToolError
-from statewright.workflow.steps.execution import Execution
+from statewright.workflow.steps.execution import StepExecution
 from statewright.workflow.steps.handlers import Handler, takes_step
 from statewright.workflow.steps.model import LlmStep, LlmTool
 from statewright.workflow.steps.result import read_result
 
 ToolsGiven = Mapping[str, Any] | Iterable[Any] | None
-"""Tools or functions, in a list, or by the names that definitions use."""
+"""Tools or functions, as a list or by the names that definitions use."""
 
 
 class ToolSource(Protocol):
-    """What does the work of a tool, once for all executions."""
+    """The implementation of a tool, shared by all executions."""
 
-    def bound(self, execution: Execution) -> Tool: ...
+    def bound(self, execution: StepExecution) -> Tool: ...
 
 
-def read_tools(given: ToolsGiven) -> Mapping[str, Tool]:
-    """The tools by name; those of a map are made when they are asked for.
+def read_tools(tools: ToolsGiven) -> Mapping[str, Tool]:
+    """Return the tools by name; tools of a map are created on demand.
 
-    Raises InvalidConfig for what is none, ToolError for one whose arguments cannot be told.
+    Raises InvalidConfig for an object that is not a tool, ToolError for a function without usable parameters.
     """
-    if isinstance(given, Mapping):
-        return NamedTools(cast("Mapping[str, Any]", given))
-    return {tool.name: tool for tool in (_as_tool(one, None) for one in given or ())}
+    if isinstance(tools, Mapping):
+        return NamedTools(cast("Mapping[str, Any]", tools))
+    return {tool.name: tool for tool in (_as_tool(item, None) for item in tools or ())}
 
 
 class NamedTools(Mapping[str, Tool]):
-    """Tools by the names that definitions use, each made when it is asked for: it may have to be imported."""
+    """Tools by the names that definitions use, each created on demand, as it may have to be imported."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self._given = given
+    def __init__(self, tools: Mapping[str, Any]) -> None:
+        self._given = tools
 
     def __getitem__(self, name: str) -> Tool:
         return _as_tool(self._given[name], name)
@@ -56,16 +56,16 @@ class NamedTools(Mapping[str, Tool]):
         return len(self._given)
 
 
-def _as_tool(given: Any, name: str | None) -> Tool:
-    if hasattr(given, "call") and hasattr(given, "parameters"):
-        return cast(Tool, given)
-    if callable(given):
-        return ToolFunction(given, name=name)
-    raise InvalidConfig(f"The tool {name or ''!r} is {given!r}. Give a function or a tool.")
+def _as_tool(tool: Any, name: str | None) -> Tool:
+    if hasattr(tool, "call") and hasattr(tool, "parameters"):
+        return cast(Tool, tool)
+    if callable(tool):
+        return ToolFunction(tool, name=name)
+    raise InvalidConfig(f"The tool {name or ''!r} is {tool!r}. Pass a function or a tool.")
 
 
-class GivenTool:
-    """A tool with the words of the definition, where it has some."""
+class DeclaredTool:
+    """A tool whose description and parameters the definition may override."""
 
     def __init__(self, declared: LlmTool, tool: Tool) -> None:
         self.name = declared.name
@@ -74,29 +74,29 @@ class GivenTool:
         self.options: ToolOptions = getattr(tool, "options", None) or ToolOptions()
         self._tool = tool
 
-    def bound(self, execution: Execution) -> Tool:
+    def bound(self, execution: StepExecution) -> Tool:
         return self
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         return await self._tool.call(arguments, context=context)
 
 
-class HandlerSource:
-    """A handler of tasks as a tool: its `config` are the arguments, and what it answers as `output` is the result."""
+class HandlerToolSource:
+    """A task handler used as a tool: the arguments are its `config`, and its `output` is the result."""
 
     def __init__(self, declared: LlmTool, handler: Handler, step: LlmStep) -> None:
         self.declared = declared
         self.handler = handler
         self.step = step
 
-    def bound(self, execution: Execution) -> Tool:
-        return BoundHandler(self, execution)
+    def bound(self, execution: StepExecution) -> Tool:
+        return HandlerTool(self, execution)
 
 
-class BoundHandler:
-    """A handler as a tool of one execution."""
+class HandlerTool:
+    """A task handler as a tool of one execution."""
 
-    def __init__(self, source: HandlerSource, execution: Execution) -> None:
+    def __init__(self, source: HandlerToolSource, execution: StepExecution) -> None:
         self.name = source.declared.name
         self.description = source.declared.description or inspect.getdoc(source.handler) or ""
         self.parameters: Mapping[str, Any] = source.declared.parameters or {"type": "object", "properties": {}}
@@ -105,14 +105,18 @@ class BoundHandler:
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         handler = self._source.handler
-        given = self._execution.context(arguments, idempotency_key=context.idempotency_key, runtime=context.runtime)
-        result = read_result(await called(_call_of(handler, given, self._source.step), handler), self.name)
+        step_context = self._execution.context(
+            arguments, idempotency_key=context.idempotency_key, runtime=context.runtime
+        )
+        result = read_result(await called(_make_call(handler, step_context, self._source.step), handler), self.name)
         if result.status == "waiting":
-            raise ToolError(f"The handler {self.name!r} wants to wait, which no tool can. Make it a step of its own.")
+            raise ToolError(
+                f"The handler {self.name!r} returned 'waiting', which tools do not support. Make it a step of its own."
+            )
         if result.status == "failed":
             raise ToolError(result.error.message if result.error is not None else f"{self.name} failed.")
         return result.output if result.output is not None else result.state_updates or None
 
 
-def _call_of(handler: Handler, context: Any, step: LlmStep) -> Callable[[], Any]:
+def _make_call(handler: Handler, context: Any, step: LlmStep) -> Callable[[], Any]:
     return (lambda: handler(context, step)) if takes_step(handler) else (lambda: handler(context))

@@ -11,7 +11,7 @@ from tests.work import check_linear, spend_at_most
 from statewright.workflow.states.expressions.literal import (
     DEPTH_LIMIT,
     DIGIT_LIMIT,
-    NoLiteral,
+    InvalidLiteral,
     read_literal,
     read_literal_at,
 )
@@ -78,7 +78,7 @@ def test_keys_are_texts(text: str, value: Any):
     ],
 )  # fmt: skip
 def test_2_1_anything_else_is_refused(text: str):
-    with pytest.raises(NoLiteral):
+    with pytest.raises(InvalidLiteral):
         read_literal(text)
 
 
@@ -89,13 +89,13 @@ def test_a_value_may_be_followed_by_other_text():
 def test_a_whole_number_may_be_longer_than_a_float_can_be():
     assert read_literal("9" * DIGIT_LIMIT) == int("9" * DIGIT_LIMIT)
     for text in ("9" * (DIGIT_LIMIT + 1), "1e400"):
-        with pytest.raises(NoLiteral):
+        with pytest.raises(InvalidLiteral):
             read_literal(text)
 
 
 def test_2_1_it_reads_to_a_depth():
     assert read_literal("[" * DEPTH_LIMIT + "]" * DEPTH_LIMIT)
-    with pytest.raises(NoLiteral) as raised:
+    with pytest.raises(InvalidLiteral) as raised:
         read_literal("[" * (DEPTH_LIMIT + 1) + "]" * (DEPTH_LIMIT + 1))
     assert raised.value.at == DEPTH_LIMIT
 
@@ -106,7 +106,7 @@ def test_2_1_it_reads_to_a_depth():
 def test_4_1_hostile_text_takes_no_longer_than_long_text(unit: str):
     def read(size: int) -> None:
         for text in (unit * size, "[" + unit * size + "x", "['" + unit * size):
-            with pytest.raises(NoLiteral):
+            with pytest.raises(InvalidLiteral):
                 read_literal(text + "\x00")
 
     check_linear(lambda size: lambda: read(size), 500)

@@ -38,9 +38,9 @@ def test_each_server_that_could_not_be_used_is_told_with_the_way_out() -> None:
     assert 'mcp_commands = ["npx", "sh"]' in program
     assert host.startswith("9: MCP server 'host': the host 'example.com' is not allowed.")
     assert 'allow_hosts = ["example.com:81"]' in host
-    assert nowhere.startswith("12: MCP server 'nowhere': the server 'tickts' is nowhere.")
+    assert nowhere.startswith("12: MCP server 'nowhere': the server 'tickts' does not exist.")
     assert "[mcp.tickts]" in nowhere
-    assert "the integration 'git' is nowhere." in alias
+    assert "the integration 'git' does not exist." in alias
     assert "[integrations.git]" in alias
     assert "mcp_connect_url is not supported." in proxy
 

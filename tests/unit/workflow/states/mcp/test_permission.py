@@ -49,7 +49,7 @@ def test_hosts_are_those_that_are_listed() -> None:
 
 
 def test_private_hosts_are_not_let_through_by_a_wildcard() -> None:
-    with pytest.raises(ToolError, match="no public address"):
+    with pytest.raises(ToolError, match="not a public address"):
         check_url(read_url("http://127.0.0.1/"), ToolSettings(allow_hosts=("*",)), kept=None, holds_secrets=False)
 
 

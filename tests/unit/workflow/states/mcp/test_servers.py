@@ -7,14 +7,14 @@ import asyncio
 import pytest
 
 from statewright.errors import ToolError
+from statewright.workflow.states.language.model import McpServer
 from statewright.workflow.states.mcp import McpServers
-from statewright.workflow.states.mcp.described import Descriptions
-from statewright.workflow.states.model import McpServer
+from statewright.workflow.states.mcp.resolve import ServerResolver
 from statewright.workflow.states.tools import Integrations, ToolSettings
 
 
 def test_nothing_is_started_that_is_not_allowed_or_disabled() -> None:
-    servers = McpServers(Descriptions(ToolSettings(), Integrations(), {}))
+    servers = McpServers(ServerResolver(ToolSettings(), Integrations(), {}))
     with pytest.raises(ToolError, match="is not allowed"):
         asyncio.run(servers.tools(McpServer("m", config={"command": "sh"}), {}))
     with pytest.raises(ToolError, match="is disabled"):
@@ -23,7 +23,7 @@ def test_nothing_is_started_that_is_not_allowed_or_disabled() -> None:
 
 def test_a_program_that_is_not_there_is_told() -> None:
     settings = ToolSettings(mcp_commands=("no-such-program",))
-    servers = McpServers(Descriptions(settings, Integrations(), {}))
+    servers = McpServers(ServerResolver(settings, Integrations(), {}))
     for single in (False, True):
         server = McpServer("m", config={"command": "no-such-program", "single_usage": single})
         with pytest.raises(ToolError, match="could not be started"):

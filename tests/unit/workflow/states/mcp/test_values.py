@@ -8,13 +8,13 @@ import pytest
 
 from statewright.agents import NO_CREDENTIALS, Credentials
 from statewright.errors import MissingKey, ToolError
-from statewright.workflow.states.mcp.values import Values, names_context
+from statewright.workflow.states.mcp.values import ServerValues, names_context
 
 GIT = Credentials("git", {"token": "t0ken", "host": "git.example.com"})
 
 
 def filled(written: dict[str, Any], context: dict[str, Any] | None = None, credentials: Credentials = GIT) -> Any:
-    return Values("m", credentials).fill(written, context)
+    return ServerValues("m", credentials).fill(written, context)
 
 
 def test_values_of_an_integration_are_put_in_everywhere() -> None:
@@ -44,7 +44,7 @@ def test_variables_of_the_program_may_be_named_after_they_are_known() -> None:
 
 def test_the_environment_is_for_whole_values_of_headers_variables_and_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAME", "secret")
-    values = Values("m", NO_CREDENTIALS)
+    values = ServerValues("m", NO_CREDENTIALS)
     found = values.fill(
         {"env": {"A": "env:NAME", "B": "x env:NAME"}, "auth_token": "env:NAME", "url": "env:NAME"}, None
     )
@@ -57,7 +57,7 @@ def test_the_environment_is_for_whole_values_of_headers_variables_and_tokens(mon
 
 @pytest.mark.parametrize("name", ["command", "url", "auth_token"])
 def test_4_1_8_the_context_is_for_arguments_only(name: str) -> None:
-    with pytest.raises(ToolError, match=f"{name} names {{{{x}}}}, which has no value. It may name host, token"):
+    with pytest.raises(ToolError, match=f"{name} refers to {{{{x}}}}, which has no value. It may refer to host, token"):
         filled({name: "{{x}}"}, {"x": "evil"})
     assert filled({"args": ["{{x}}", "{{token}}"]}, {"x": "a b", "token": "evil"})["args"] == ["a b", "t0ken"]
 

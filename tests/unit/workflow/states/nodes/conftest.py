@@ -11,11 +11,11 @@ import pytest
 
 from statewright.messages import Message
 from statewright.testing import FakeClock
-from statewright.workflow.states.lineage import Lineage
-from statewright.workflow.states.model import CustomNode, Next, State
+from statewright.workflow.states.engine.lineage import Lineage
+from statewright.workflow.states.engine.visit import Visit
+from statewright.workflow.states.handlers import Call
+from statewright.workflow.states.language.model import CustomNode, Next, State
 from statewright.workflow.states.nodes import NodeKinds, NodeResources
-from statewright.workflow.states.performers import Call
-from statewright.workflow.states.visit import Visit
 
 
 class Spending:
@@ -72,8 +72,8 @@ def run_node(
 ) -> Any:
     """What a node of a kind answers to a call."""
     definition = CustomNode("node", kind, config=dict(config or {}), **more)
-    performer = NodeKinds().performer(definition, resources or NodeResources(state_id="own"))
-    return asyncio.run(performer.perform(call or make_call()))
+    handler = NodeKinds().make_handler(definition, resources or NodeResources(state_id="own"))
+    return asyncio.run(handler.perform(call or make_call()))
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from statewright.errors import WorkflowError
-from statewright.workflow.states.model import CustomNode, Mark
+from statewright.workflow.states.language.model import CustomNode, Mark
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader, refuse_faults
 
 
@@ -106,7 +106,10 @@ def test_keys_that_nobody_asked_for_are_odd() -> None:
     reader.finish()
     assert reader.faults == [
         ConfigFault(
-            ("config", "knwon"), "'knwon' does nothing here.", "Did you mean 'known'? Known keys: known.", False
+            ("config", "knwon"),
+            "'knwon' is not a key of this map, and has no effect.",
+            "Did you mean 'known'? Known keys: known.",
+            False,
         )
     ]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from statewright.errors import InvalidConfig
-from statewright.workflow.states.nodes.documents import DocumentReader
+from statewright.workflow.states.nodes.documents_tree import DocumentReader
 from statewright.workflow.states.nodes.resources import NodeLimits
 
 
@@ -69,5 +69,5 @@ def test_limits_are_kept(tree: Path, limits: dict[str, int], what: str) -> None:
 
 
 def test_a_folder_that_is_not_there_is_named(tree: Path) -> None:
-    with pytest.raises(InvalidConfig, match=r"nowhere.* of data source 'docs' is not there"):
+    with pytest.raises(InvalidConfig, match=r"nowhere.* of data source 'docs' does not exist"):
         listed(tree / "nowhere")

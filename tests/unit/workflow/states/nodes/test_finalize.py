@@ -10,9 +10,9 @@ import pytest
 from statewright.errors import ModelError
 from statewright.messages import Message
 from statewright.models import ScriptedModel
+from statewright.workflow.states.engine.visit import ANSWER, Visit
+from statewright.workflow.states.handlers import Call
 from statewright.workflow.states.nodes import NodeResources
-from statewright.workflow.states.performers import Call
-from statewright.workflow.states.visit import ANSWER, Visit
 
 KIND = "result_finalizer_node"
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from statewright.errors import WorkflowError
-from statewright.workflow.states.model import CustomNode
+from statewright.workflow.states.handlers import Call, Outcome
+from statewright.workflow.states.language.model import CustomNode
 from statewright.workflow.states.nodes import ConfigFault, NodeKinds, NodeResources
-from statewright.workflow.states.performers import Call, Outcome
 
 RESOURCES = NodeResources(state_id="own")
 
@@ -48,21 +48,21 @@ def test_1_4_an_unknown_kind_is_an_error_that_names_the_near_one() -> None:
     assert fault.path == ("custom_node_id",)
     assert fault.is_error
     assert fault.suggestion.startswith("Did you mean 'transform_node'?")
-    with pytest.raises(WorkflowError, match="There is no kind of node 'transfrom_node'"):
-        NodeKinds().performer(definition, RESOURCES)
+    with pytest.raises(WorkflowError, match="There is no node kind 'transfrom_node'"):
+        NodeKinds().make_handler(definition, RESOURCES)
 
 
 @pytest.mark.parametrize("name", ["os", "statewright.workflow", "__init__", "../transform_node"])
 def test_4_1_a_name_is_never_imported(name: str) -> None:
-    with pytest.raises(WorkflowError, match="There is no kind"):
-        NodeKinds().performer(CustomNode("n", name), RESOURCES)
+    with pytest.raises(WorkflowError, match="There is no node kind"):
+        NodeKinds().make_handler(CustomNode("n", name), RESOURCES)
 
 
 def test_users_register_kinds(call_with: Callable[..., Call]) -> None:
     kinds = NodeKinds()
     kinds.register("greeter", greeter)
-    performer = kinds.performer(CustomNode("n", "greeter", config={"name": "Ada"}), RESOURCES)
-    assert asyncio.run(performer.perform(call_with())).output == "Hello, Ada!"
+    handler = kinds.make_handler(CustomNode("n", "greeter", config={"name": "Ada"}), RESOURCES)
+    assert asyncio.run(handler.perform(call_with())).output == "Hello, Ada!"
     assert "greeter" not in NodeKinds().names
 
 
@@ -70,14 +70,14 @@ def test_a_registered_check_comes_before_the_factory() -> None:
     kinds = NodeKinds()
     kinds.register("greeter", greeter, check=check_greeter)
     with pytest.raises(WorkflowError, match="No name"):
-        kinds.performer(CustomNode("n", "greeter"), RESOURCES)
+        kinds.make_handler(CustomNode("n", "greeter"), RESOURCES)
 
 
 def test_a_registered_kind_takes_the_place_of_a_known_one() -> None:
     kinds = NodeKinds()
     kinds.register("supervisor_node", greeter)
     assert "supervisor_node" in kinds.names
-    assert isinstance(kinds.performer(CustomNode("n", "supervisor_node", config={"name": "x"}), RESOURCES), Greeter)
+    assert isinstance(kinds.make_handler(CustomNode("n", "supervisor_node", config={"name": "x"}), RESOURCES), Greeter)
 
 
 def test_an_oddity_keeps_nothing_from_running(run: Callable[..., Any]) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from statewright.errors import InvalidConfig, ModelError
 from statewright.models import ScriptedModel
+from statewright.workflow.states.engine.visit import ANSWER, ItemRef, Visit
+from statewright.workflow.states.handlers import Call
 from statewright.workflow.states.nodes import NodeLimits, NodeResources
-from statewright.workflow.states.performers import Call
-from statewright.workflow.states.visit import ANSWER, ItemRef, Visit
 
 KIND = "state_processor_node"
 VISITS = (
@@ -105,7 +105,7 @@ def test_4_1_a_template_in_an_answer_is_never_rendered(run: Callable[..., Any], 
 
 def test_more_states_than_the_limit_are_refused(run: Callable[..., Any], call_with: Callable[..., Call]) -> None:
     model, resources = with_model(limits=NodeLimits(questions=2))
-    with pytest.raises(InvalidConfig, match="would ask a model about 3 executions of states; at most 2"):
+    with pytest.raises(InvalidConfig, match="would call a model for 3 executions of states; at most 2"):
         run(KIND, {}, call_with(visits=VISITS), resources)
     assert model.requests == []
 

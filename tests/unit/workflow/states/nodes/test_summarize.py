@@ -10,8 +10,8 @@ import pytest
 from statewright.errors import ModelError
 from statewright.messages import Message
 from statewright.models import ScriptedModel
+from statewright.workflow.states.handlers import Call
 from statewright.workflow.states.nodes import NodeResources
-from statewright.workflow.states.performers import Call
 
 KIND = "summarize_conversation_node"
 

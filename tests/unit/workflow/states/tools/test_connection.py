@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from statewright.errors import ToolError
-from statewright.workflow.states.tools.connection import Answer, Request, exchange
+from statewright.workflow.states.tools.connection import HttpRequest, HttpResponse, exchange
 from statewright.workflow.states.tools.guard import read_url
 
 LIMIT = 1_000
 
 
-def ask(url: str, addresses: list[str] | None = None, *, seconds: float = 60, **more: Any) -> Answer:
-    request = Request(more.pop("method", "GET"), read_url(url), more.pop("headers", {}), more.pop("body", None))
+def ask(url: str, addresses: list[str] | None = None, *, seconds: float = 60, **more: Any) -> HttpResponse:
+    request = HttpRequest(more.pop("method", "GET"), read_url(url), more.pop("headers", {}), more.pop("body", None))
     return exchange(request, addresses or ["127.0.0.1"], until=time.monotonic() + seconds, limit=LIMIT)
 
 

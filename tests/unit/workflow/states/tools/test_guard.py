@@ -92,7 +92,7 @@ def test_4_1_8_other_hosts_are_refused(entry: str, url: str) -> None:
     ],
 )  # fmt: skip
 def test_4_1_8_a_wildcard_opens_no_address_that_is_not_public(host: str) -> None:
-    with pytest.raises(ToolError, match="no public address"):
+    with pytest.raises(ToolError, match="not a public address"):
         Guard(["*"]).addresses(read_url(f"http://{host}/"))
 
 
@@ -104,7 +104,7 @@ def test_4_1_8_a_host_that_is_spelled_out_may_be_private() -> None:
 def test_4_1_8_metadata_is_only_for_those_who_spell_out_the_address() -> None:
     url = read_url("http://169.254.169.254/")
     assert Guard(["169.254.169.254"]).addresses(url) == ["169.254.169.254"]
-    with pytest.raises(ToolError, match="spell out the address"):
+    with pytest.raises(ToolError, match="add the exact address"):
         Guard(["*:80"]).addresses(url)
 
 
@@ -128,7 +128,7 @@ def test_a_host_that_is_not_found_is_a_broken_connection() -> None:
     ["", "  ", "https://example.com", "example.com/path", "a b", "*.*.com", "ex*mple.com", "*com", "u@h", "h:x"],
 )
 def test_entries_that_allow_no_host_are_refused(entry: str) -> None:
-    with pytest.raises(ToolError, match="allows no host"):
+    with pytest.raises(ToolError, match="is not a host"):
         check_host(entry)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from statewright.errors import ToolError
 from statewright.workflow.states.tools import ToolRegistry, ToolSettings
-from statewright.workflow.states.tools.imports import check_reference, import_function
+from statewright.workflow.states.tools.registry import check_reference, import_function
 
 
 def module(folder: Path, kind: str = "") -> str:
@@ -33,8 +33,8 @@ def test_a_module_or_function_that_is_not_there_is_told(folder: Path) -> None:
     registry = ToolRegistry(texts, ToolSettings(folder=folder))
     told = {
         "a": f"'a' is in module 'no_such_module_anywhere', which is neither in {folder} nor installed",
-        "b": "holds no 'tripple'. Did you mean 'triple'? It holds: triple.",
-        "c": "is a int and no function",
+        "b": "has no 'tripple'. Did you mean 'triple'? It holds: triple.",
+        "c": "is a int, not a function",
         "d": "cannot be imported: ZeroDivisionError: division by zero",
         "e": "cannot be imported: No module named 'there_is_no_such_module'",
     }
@@ -46,5 +46,5 @@ def test_a_module_or_function_that_is_not_there_is_told(folder: Path) -> None:
 
 @pytest.mark.parametrize("text", ["module", "module:", ":f", "a b:f", "module:f()", "../x:f", "m:f:g"])
 def test_a_text_that_names_no_function_is_told(text: str) -> None:
-    with pytest.raises(ToolError, match="Write it as 'module:function'"):
+    with pytest.raises(ToolError, match="Write 'module:function'"):
         ToolRegistry({"a": text}).get("a")

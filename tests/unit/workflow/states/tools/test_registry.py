@@ -66,7 +66,7 @@ def test_an_unknown_tool_shows_near_misses_and_the_stanza_to_add() -> None:
 
 
 def test_a_tool_of_a_server_has_to_be_declared_with_it() -> None:
-    with pytest.raises(ToolError, match=r"one of an MCP server\. Declare the server: mcp_server of the tool"):
+    with pytest.raises(ToolError, match=r"belongs to an MCP server\. Declare the server: mcp_server of the tool"):
         ToolRegistry().get("server:tool")
 
 
@@ -85,5 +85,5 @@ def test_a_tool_of_the_project_comes_before_a_built_in_one(tmp_path: Path) -> No
 
 
 def test_an_allow_list_that_cannot_be_read_is_refused() -> None:
-    with pytest.raises(ToolError, match="allows no host"):
+    with pytest.raises(ToolError, match="is not a host"):
         ToolRegistry(settings=ToolSettings(allow_hosts=("https://example.com/",)))

@@ -46,7 +46,7 @@ def test_paths_inside_are_read(root: Root, path: str) -> None:
 )
 def test_paths_outside_are_refused(root: Root, path: str) -> None:
     for open_it in (root.open_to_read, root.open_to_write):
-        with pytest.raises(ToolError, match="is no path in the folder of the tools"):
+        with pytest.raises(ToolError, match="is not a path in the folder of the tools"):
             open_it(path)
 
 
@@ -69,7 +69,7 @@ def test_links_inside_are_followed(root: Root, tmp_path: Path) -> None:
 
 
 def test_a_link_that_appears_after_the_check_is_not_followed(root: Root, tmp_path: Path) -> None:
-    place = root.place
+    place = root.resolve
     (tmp_path / "in/deep/b.txt").write_text("b")
 
     def swapped(path: str):  # pyright: ignore
@@ -78,7 +78,7 @@ def test_a_link_that_appears_after_the_check_is_not_followed(root: Root, tmp_pat
         (tmp_path / "in/deep").symlink_to(tmp_path)
         return found
 
-    root.place = swapped  # pyright: ignore
+    root.resolve = swapped  # pyright: ignore
     with pytest.raises(ToolError, match="lies below a file"):
         root.open_to_read("deep/secret.txt")
 
@@ -101,7 +101,12 @@ def test_a_link_to_what_is_closed_is_closed(root: Root, tmp_path: Path) -> None:
 
 def test_what_is_no_file_is_told(root: Root, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "in/pipe")
-    told = {".": "is a folder", "deep": "is a folder|no plain file", "none.txt": "There is no file", "pipe": "no plain"}
+    told = {
+        ".": "is a folder",
+        "deep": "is a folder|not a regular file",
+        "none.txt": "There is no file",
+        "pipe": "not a regular file",
+    }
     for path, sentence in told.items():
         with pytest.raises(ToolError, match=sentence):
             root.open_to_read(path)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.workflow.steps.kinds.approval import decision_key, unfit_decision
+from statewright.workflow.steps.kinds import check_decision, decision_key
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ from statewright.workflow.steps.kinds.approval import decision_key, unfit_decisi
     [{"decision": "approved"}, {"decision": "rejected", "decidedBy": "x"}, {"decision": "edited", "content": None}],
 )
 def test_decisions(answer: Any) -> None:
-    assert unfit_decision(answer) is None
+    assert check_decision(answer) is None
 
 
 @pytest.mark.parametrize(
@@ -23,11 +23,11 @@ def test_decisions(answer: Any) -> None:
         ({}, "The decision is None. Choices: approved, rejected, edited."),
         ("approved", "The decision is None"),
         ({"decision": "Approved"}, "'Approved'"),
-        ({"decision": "edited"}, "there is no content"),
+        ({"decision": "edited"}, "the content is missing"),
     ],
 )
 def test_what_is_none(answer: Any, said: str) -> None:
-    assert said in (unfit_decision(answer) or "")
+    assert said in (check_decision(answer) or "")
 
 
 def test_the_field_of_its_result() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.work import spend_at_most
 
-from statewright.workflow.steps.llm.answer import json_in
+from statewright.workflow.steps.llm.checks import extract_json
 
 
 @pytest.mark.parametrize(
@@ -29,23 +29,23 @@ from statewright.workflow.steps.llm.answer import json_in
     ],
 )
 def test_json_is_found(text: str, expected: Any) -> None:
-    assert json_in(text) == expected
+    assert extract_json(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "no", "{", "{a: 1}", "```json\nno\n```"])
 def test_there_is_none(text: str) -> None:
     with pytest.raises(ValueError, match="there is no JSON in it"):
-        json_in(text)
+        extract_json(text)
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, "{" * 200_000, "```json\n" * 20_000, '{"a":' * 50_000])
 def test_hostile_text_takes_no_time(text: str) -> None:
     with spend_at_most(), pytest.raises(ValueError, match="no JSON"):
-        json_in(text)
+        extract_json(text)
 
 
 @given(
     st.dictionaries(st.text(), st.integers() | st.text()), st.text(alphabet="abc .:\n"), st.text(alphabet="abc .:\n")
 )
 def test_words_around_a_map_do_not_matter(value: dict[str, Any], before: str, after: str) -> None:
-    assert json_in(f"{before}{json.dumps(value)}{after}") == value
+    assert extract_json(f"{before}{json.dumps(value)}{after}") == value

@@ -13,7 +13,7 @@ from statewright.workflow.steps.llm.checks import (
     CHECKS,
     confidence_threshold,
     content_safety,
-    keys_of,
+    list_required_keys,
     schema_validation,
 )
 from statewright.workflow.steps.model import Guardrails, LlmStep, PromptMessage
@@ -39,7 +39,7 @@ def answer(text: str, *, finish_reason: Any = "stop", **step: Any) -> CheckedAns
     ],
 )
 def test_what_must_not_leave(text: str, found: str) -> None:
-    assert content_safety(answer(text)) == f"The answer holds {found}. Leave it out."
+    assert content_safety(answer(text)) == f"The answer contains {found}. Leave it out."
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_an_answer_that_was_refused() -> None:
     ],
 )
 def test_the_keys_that_a_schema_asks_for(schema: dict[str, Any], expected: list[str]) -> None:
-    assert keys_of(schema) == expected
+    assert list_required_keys(schema) == expected
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_the_keys_that_a_schema_asks_for(schema: dict[str, Any], expected: list[
         ('{"a": 1}', "lacks 'b'"),
         ("{}", "lacks 'a', 'b'"),
         ("[1]", "lacks 'a', 'b'"),
-        ("text", "is no JSON"),
+        ("text", "is not valid JSON"),
     ],
 )
 def test_keys_are_there(text: str, said: str | None) -> None:

@@ -12,17 +12,17 @@ from statewright.errors import InvalidConfig
 from statewright.messages import Message
 from statewright.models import ModelResponse
 from statewright.workflow.steps import CheckedAnswer, StepFailed
-from statewright.workflow.steps.llm.guard import FEEDBACK_ROUNDS, Failed, Guard
+from statewright.workflow.steps.llm.checks import FEEDBACK_ROUNDS, FailedCheck, OutputGuard
 from statewright.workflow.steps.model import Guardrails, LlmStep, PromptMessage
 
 
-def guard(on_failure: Any, check: Any = lambda answer: "bad") -> Guard:
+def guard(on_failure: Any, check: Any = lambda answer: "bad") -> OutputGuard:
     guardrails = Guardrails(post_checks=("c",), on_failure=on_failure)
     messages = (PromptMessage(role="user", content="x"),)
-    return Guard(LlmStep(type="llm", name="a", model="m", messages=messages, guardrails=guardrails), {"c": check})
+    return OutputGuard(LlmStep(type="llm", name="a", model="m", messages=messages, guardrails=guardrails), {"c": check})
 
 
-FAILED = [Failed("c", "bad"), Failed("d", "worse")]
+FAILED = [FailedCheck("c", "bad"), FailedCheck("d", "worse")]
 
 
 def test_feedback() -> None:
@@ -39,7 +39,7 @@ def test_each_failure_is_told() -> None:
     told: list[Any] = []
     execution = cast(Any, SimpleNamespace(report_event=lambda kind, **payload: told.append((kind, payload))))
     answer = CheckedAnswer(ModelResponse(Message("x", role="assistant")), cast(Any, None))
-    assert asyncio.run(guard("warn").failed(answer, execution)) == [Failed("c", "bad")]
+    assert asyncio.run(guard("warn").run_checks(answer, execution)) == [FailedCheck("c", "bad")]
     assert told == [("GUARDRAIL_FAILED", {"check": "c", "reason": "bad", "onFailure": "warn"})]
-    with pytest.raises(InvalidConfig, match="The check 'c' answered True"):
-        asyncio.run(guard("warn", lambda answer: True).failed(answer, execution))
+    with pytest.raises(InvalidConfig, match="The check 'c' returned True"):
+        asyncio.run(guard("warn", lambda answer: True).run_checks(answer, execution))

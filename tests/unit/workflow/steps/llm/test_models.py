@@ -8,7 +8,7 @@ import pytest
 
 from statewright.errors import InvalidConfig
 from statewright.models import ScriptedModel
-from statewright.workflow.steps.llm.models import StepModels, whole_name
+from statewright.workflow.steps.llm.models import StepModels, qualify_model_name
 
 ONE, OTHER = ScriptedModel([]), ScriptedModel([])
 
@@ -49,7 +49,7 @@ def test_what_is_no_model(given: Any) -> None:
     ],
 )
 def test_providers_are_known_by_how_a_name_begins(name: str, expected: str | None) -> None:
-    assert whole_name(name) == expected
+    assert qualify_model_name(name) == expected
 
 
 @pytest.mark.parametrize(
@@ -57,5 +57,5 @@ def test_providers_are_known_by_how_a_name_begins(name: str, expected: str | Non
     [(None, False), ({"m": ScriptedModel([])}, True), ({"other": ScriptedModel([])}, False), (ScriptedModel([]), True)],
 )
 def test_whether_somebody_would_be_asked(given: Any, known: bool) -> None:
-    assert StepModels(given).knows("m") is known
-    assert StepModels(given).knows("gpt-5")
+    assert StepModels(given).has("m") is known
+    assert StepModels(given).has("gpt-5")

@@ -11,7 +11,7 @@ import pytest
 from statewright.agents import ToolContext
 from statewright.errors import InvalidConfig, InvalidUpdateError, ToolError
 from statewright.workflow.steps import StepContext, StepFailure, StepResult
-from statewright.workflow.steps.llm.tools import GivenTool, HandlerSource, read_tools
+from statewright.workflow.steps.llm.tools import DeclaredTool, HandlerToolSource, read_tools
 from statewright.workflow.steps.model import LlmTool
 
 EXECUTION = cast(Any, SimpleNamespace(context=lambda config, **_: StepContext(config=config)))
@@ -26,8 +26,8 @@ def call(tool: Any, arguments: dict[str, Any]) -> Any:
     return asyncio.run(tool.bound(EXECUTION).call(arguments, context=ToolContext()))
 
 
-def handler_tool(handler: Any) -> HandlerSource:
-    return HandlerSource(LlmTool(name="h"), handler, cast(Any, "the step"))
+def handler_tool(handler: Any) -> HandlerToolSource:
+    return HandlerToolSource(LlmTool(name="h"), handler, cast(Any, "the step"))
 
 
 def test_functions_become_tools() -> None:
@@ -47,7 +47,7 @@ def test_tools_with_names_are_made_when_they_are_wanted() -> None:
 
 def test_a_tool_with_the_words_of_the_definition() -> None:
     given = read_tools([weather])["weather"]
-    bare, described = GivenTool(LlmTool(name="w"), given), GivenTool(LlmTool(name="w", description="D"), given)
+    bare, described = DeclaredTool(LlmTool(name="w"), given), DeclaredTool(LlmTool(name="w", description="D"), given)
     assert (bare.name, bare.description, described.description) == ("w", "The weather.", "D")
     assert bare.parameters == given.parameters
     assert call(bare, {"city": "Rome"}) == "sun in Rome"
@@ -78,7 +78,7 @@ def test_handlers_get_the_arguments() -> None:
     [
         (StepResult("failed", error=StepFailure("no")), ToolError, "no"),
         (StepResult("failed"), ToolError, "h failed"),
-        (StepResult("waiting", signal_type="x"), ToolError, "which no tool can"),
+        (StepResult("waiting", signal_type="x"), ToolError, "which tools do not support"),
         ("text", InvalidUpdateError, "The handler of step 'h'"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from statewright import END, START, InMemorySaver, StateGraph
 from statewright.errors import InternalError
-from statewright.workflow.steps.llm.transcript import Transcript
+from statewright.workflow.steps.llm.conversation import ConversationJournal
 
 
 class Crash(BaseException):
@@ -17,7 +17,7 @@ class Crash(BaseException):
 
 def test_a_conversation_belongs_to_a_node() -> None:
     with pytest.raises(InternalError, match="outside a node"):
-        Transcript()
+        ConversationJournal()
 
 
 def test_each_place_of_a_conversation_is_reached_once_until_it_is_given_up() -> None:
@@ -25,15 +25,15 @@ def test_each_place_of_a_conversation_is_reached_once_until_it_is_given_up() -> 
     deaths = [True, True]
 
     async def talk(state: Any) -> Any:
-        transcript = Transcript()
+        transcript = ConversationJournal()
 
         async def word() -> str:
             made.append(f"word {len(made)}")
             return made[-1]
 
-        said = [await transcript.once("say", word) for _ in range(len(made) % 2 + 1)]
+        said = [await transcript.call_once("say", word) for _ in range(len(made) % 2 + 1)]
         if len(deaths) == 1:
-            await transcript.give_up()
+            await transcript.abandon()
         if deaths:
             deaths.pop()
             raise Crash

@@ -1,1 +1,1 @@
-"""`transform_node`: fields of JSON made from other JSON, without a model. See `docs/guide/custom-nodes.md`."""
+"""`transform_node`: computes JSON fields from other JSON, without a model. See `docs/guide/custom-nodes.md`."""

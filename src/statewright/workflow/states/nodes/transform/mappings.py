@@ -1,7 +1,7 @@
-"""The kinds of mapping: how one field of the output is made from the data.
+"""The kinds of mappings, each of which computes one field of the output.
 
-A mapping is given the data with the fields that were made before it, and answers a value of JSON. It raises
-StatewrightError where it cannot. Values are data: what looks like a template or a script in one is never run.
+A mapping receives the data with the fields computed before it, and returns a JSON value or raises StatewrightError.
+Values are data: a template or script within one is never run.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.document import shortened
 from statewright.workflow.states.expressions import Expression
-from statewright.workflow.states.items import MISSING, follow, read_path
+from statewright.workflow.states.expressions.paths import MISSING, follow_path, parse_path
+from statewright.workflow.states.language.yaml.nodes import shorten
 from statewright.workflow.states.nodes.config import ConfigReader
 from statewright.workflow.states.nodes.transform.source import Data
 from statewright.workflow.states.templates import Template
@@ -21,28 +21,28 @@ from statewright.workflow.states.templates.template import Report
 
 
 class Mapped(Protocol):
-    """Makes the value of one field."""
+    """Computes the value of one field."""
 
     def value(self, data: Data, report: Report | None = None) -> Any:
-        """The value; `report` is called with placeholders that have none. Raises StatewrightError."""
+        """Return the value; `report` is called with undefined placeholders. Raises StatewrightError."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """A part of the data; the default where there is none, or null."""
+    """A part of the data; the default if it is missing or null."""
 
     path: str
     default: Any = None
 
     def value(self, data: Data, report: Report | None = None) -> Any:
-        found = found_at(data, self.path)
-        return self.default if found is None else found
+        value = get_at(data, self.path)
+        return self.default if value is None else value
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionMapping:
-    """One of two values. What cannot be worked out does not hold."""
+    """One of two values. A condition that cannot be evaluated is false."""
 
     condition: Expression
     then_value: Any = True
@@ -57,7 +57,7 @@ class ConditionMapping:
 
 @dataclass(frozen=True, slots=True)
 class TemplateMapping:
-    """A text with placeholders filled in."""
+    """A rendered template."""
 
     template: Template
 
@@ -67,7 +67,7 @@ class TemplateMapping:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Always the same value."""
+    """A constant."""
 
     constant: Any
 
@@ -77,7 +77,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What an expression comes to."""
+    """The value of an expression."""
 
     script: Expression
 
@@ -87,23 +87,23 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class ArrayMap:
-    """A field of each item of a list, without those that are null; items may be chosen by a condition over `item`."""
+    """A field of each item of a list, without nulls; a condition over `item` may filter the items."""
 
     path: str
     field: str | None = None
     """The path of the field; None for the items themselves."""
     condition: Expression | None = None
     default: Any = None
-    """Where there is no list, or null."""
+    """Used if the list is missing or null."""
 
     def value(self, data: Data, report: Report | None = None) -> Any:
-        items = found_at(data, self.path)
+        items = get_at(data, self.path)
         if items is None:
             return [] if self.default is None else self.default
         if not isinstance(items, list):
-            raise ExpressionError(f"{shortened(self.path)!r} is no list, but {shortened(str(items))!r}.")
+            raise ExpressionError(f"{shorten(self.path)!r} is not a list, but {shorten(str(items))!r}.")
         chosen = (item for item in cast("list[Any]", items) if self._is_chosen(item))
-        values = (item if self.field is None else found_at(item, self.field) for item in chosen)
+        values = (item if self.field is None else get_at(item, self.field) for item in chosen)
         return [value for value in values if value is not None]
 
     def _is_chosen(self, item: Any) -> bool:
@@ -115,16 +115,16 @@ class ArrayMap:
             return False
 
 
-def found_at(value: Any, path: str) -> Any:
-    """What a path leads to; None if that is nothing. A key that is written like a path comes first."""
+def get_at(value: Any, path: str) -> Any:
+    """Return the value at a path; None if there is none. A key that equals the whole path comes first."""
     if isinstance(value, dict) and path in value:
         return cast("dict[str, Any]", value)[path]
-    steps = read_path(path)
-    found = follow(value, steps) if steps is not None else MISSING
-    return None if found is MISSING else found
+    steps = parse_path(path)
+    part = follow_path(value, steps) if steps is not None else MISSING
+    return None if part is MISSING else part
 
 
-# -- how they are written
+# -- reading them from a config
 
 
 def _read_extract(reader: ConfigReader) -> Mapped | None:
@@ -157,15 +157,15 @@ def _read_script(reader: ConfigReader) -> Mapped | None:
 def _read_array_map(reader: ConfigReader) -> Mapped | None:
     path, field = _read_path(reader), reader.text("item_field")
     condition, default = reader.expression("filter_condition"), reader.anything("default")
-    if field is not None and read_path(field) is None:
-        reader.fault("item_field", f"{shortened(field)!r} is no path.", "Write names with dots, such as user.name.")
+    if field is not None and parse_path(field) is None:
+        reader.fault("item_field", f"{shorten(field)!r} is not a path.", "Write names with dots, such as user.name.")
     return ArrayMap(path, field, condition, default) if path is not None else None
 
 
 def _read_path(reader: ConfigReader) -> str | None:
     path = reader.required("source_path", reader.text("source_path"), "names with dots, such as user.name")
-    if path is not None and read_path(path) is None:
-        reader.fault("source_path", f"{shortened(path)!r} is no path.", "Write names with dots, such as user.name.")
+    if path is not None and parse_path(path) is None:
+        reader.fault("source_path", f"{shorten(path)!r} is not a path.", "Write names with dots, such as user.name.")
     return path
 
 
@@ -177,4 +177,4 @@ READERS: Final[Mapping[str, Callable[[ConfigReader], Mapped | None]]] = {
     "script": _read_script,
     "array_map": _read_array_map,
 }
-"""What reads the mapping of a type; it notes what is wrong, and then answers None."""
+"""Readers of mappings by type. They report faults, and return None for an invalid mapping."""

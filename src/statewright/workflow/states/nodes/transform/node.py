@@ -1,5 +1,4 @@
-"""The node itself: reads its source, makes field after field, brings the output into its form, and knows what to do
-where something of this fails."""
+"""The transform node: reads its source, computes field after field, and converts the output to its schema."""
 
 from __future__ import annotations
 
@@ -8,17 +7,17 @@ from typing import Any, Final, NamedTuple, cast
 
 from statewright.errors import ExpressionError, InvalidUpdateError, StatewrightError
 from statewright.runtime.concurrency.worker_threads import call_in_thread
-from statewright.workflow.states.document import shortened
-from statewright.workflow.states.items import read_path
-from statewright.workflow.states.model import CustomNode
+from statewright.workflow.states.expressions.paths import parse_path
+from statewright.workflow.states.handlers import Call, Outcome
+from statewright.workflow.states.handlers.call import make_unresolved_reporter
+from statewright.workflow.states.language.model import CustomNode
+from statewright.workflow.states.language.yaml.nodes import shorten
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
 from statewright.workflow.states.nodes.resources import NodeResources
-from statewright.workflow.states.nodes.transform.form import OutputShape, read_shape
 from statewright.workflow.states.nodes.transform.mappings import READERS, Mapped, TemplateMapping
+from statewright.workflow.states.nodes.transform.output_schema import OutputShape, read_shape
 from statewright.workflow.states.nodes.transform.source import SOURCES, Data, Source
-from statewright.workflow.states.performers import Call, Outcome
 from statewright.workflow.states.templates.template import Report
-from statewright.workflow.states.unresolved import unresolved_reporter
 
 ON_ERROR: Final = ("fail", "skip", "default", "partial")
 _CONTEXT: Final = Source()
@@ -26,7 +25,7 @@ _ANY_SHAPE: Final = OutputShape()
 
 
 class FieldMapping(NamedTuple):
-    """How one field of the output is made."""
+    """A field of the output, with its mapping."""
 
     field: str
     how: Mapped
@@ -34,7 +33,7 @@ class FieldMapping(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransformConfig:
-    """What a node is told."""
+    """Settings of a node."""
 
     source: Source = _CONTEXT
     mappings: tuple[FieldMapping, ...] = ()
@@ -45,20 +44,20 @@ class TransformConfig:
 
 
 class TransformNode:
-    """Makes its output from what is there; asks nobody."""
+    """Computes its output without a model."""
 
     def __init__(self, config: TransformConfig) -> None:
         self._config = config
 
     async def perform(self, call: Call) -> Outcome:
         if any(isinstance(how, TemplateMapping) for _, how in self._config.mappings):
-            return Outcome(await call_in_thread(self._output, call))  # templates may have loops
+            return Outcome(await call_in_thread(self._output, call))  # templates may contain loops
         return Outcome(self._output(call))
 
     def _output(self, call: Call) -> Data:
         config = self._config
         try:
-            return self._shaped(self._mapped(self._data(call), unresolved_reporter(call.runtime, call.state.id)))
+            return self._shaped(self._mapped(self._data(call), make_unresolved_reporter(call.runtime, call.state.id)))
         except StatewrightError as error:
             if config.on_error == "skip":
                 return {}
@@ -79,7 +78,7 @@ class TransformNode:
             raise ExpressionError(f"input_key: {error}") from error
 
     def _mapped(self, data: Data, report: Report) -> Data:
-        """The fields, each made from the data and the fields before it."""
+        """Compute the fields, each from the data and the fields before it."""
         output: Data = {}
         scope = dict(data)
         for name, how in self._config.mappings:
@@ -91,11 +90,11 @@ class TransformNode:
         return output
 
     def _shaped(self, output: Data) -> Data:
-        """The output in the form that is asked for."""
+        """Convert the output to its schema."""
         shape, shaped = self._config.shape, Data()
         for name, value in output.items():
             try:
-                shaped[name] = shape.coerced(name, value)
+                shaped[name] = shape.coerce(name, value)
             except InvalidUpdateError as error:
                 if not self._is_lenient:
                     raise InvalidUpdateError(f"field {name!r}: {error}") from error
@@ -107,7 +106,7 @@ class TransformNode:
 
 
 def read(definition: CustomNode) -> tuple[TransformConfig, list[ConfigFault]]:
-    """The config of a node, and what is wrong or odd about it."""
+    """Read the config of a node, with its faults."""
     reader = ConfigReader(definition.config)
     config = TransformConfig(
         source=_read_source(reader),
@@ -130,8 +129,8 @@ def make(definition: CustomNode, resources: NodeResources) -> TransformNode:
 
 def _read_source(reader: ConfigReader) -> Source:
     name, key = reader.choice("input_source", SOURCES, "context_store"), reader.text("input_key") or None
-    if key is not None and read_path(key) is None:
-        reader.fault("input_key", f"{shortened(key)!r} is no path.", "Paths look like name.field[0] or rows[1:3].")
+    if key is not None and parse_path(key) is None:
+        reader.fault("input_key", f"{shorten(key)!r} is not a path.", "Write name.field[0] or rows[1:3].")
     return Source(name, key)
 
 
@@ -139,15 +138,15 @@ def _read_mappings(reader: ConfigReader) -> tuple[FieldMapping, ...]:
     written = reader.items("mappings")
     if not written and reader.anything("mappings") in (None, []):
         reader.fault("mappings", "There are no mappings.", "Write at least one, with an output_field and a type.")
-    read_all = [_read_mapping(reader, place, one) for place, one in enumerate(written)]
-    return tuple(one for one in read_all if one is not None)
+    read_all = [_read_mapping(reader, index, item) for index, item in enumerate(written)]
+    return tuple(item for item in read_all if item is not None)
 
 
-def _read_mapping(reader: ConfigReader, place: int, written: Any) -> FieldMapping | None:
+def _read_mapping(reader: ConfigReader, index: int, written: Any) -> FieldMapping | None:
     if not isinstance(written, dict):
-        reader.inner({}, "mappings", place).fault(None, "A mapping is a map.", "Write output_field, type and so on.")
+        reader.inner({}, "mappings", index).fault(None, "A mapping is a map.", "Write output_field, type and so on.")
         return None
-    inner = reader.inner(cast("Data", written), "mappings", place)
+    inner = reader.inner(cast("Data", written), "mappings", index)
     name = inner.required("output_field", inner.text("output_field"), "the name of the field")
     how = READERS[kind](inner) if (kind := inner.choice("type", READERS, "extract")) else None
     inner.finish()

@@ -207,7 +207,7 @@ def test_array_map_over_nothing_gives_its_default_or_an_empty_list() -> None:
 
 
 def test_array_map_over_what_is_no_list_is_an_error() -> None:
-    with pytest.raises(ExpressionError, match="'a' is no list, but 'text'"):
+    with pytest.raises(ExpressionError, match="'a' is not a list, but 'text'"):
         ArrayMap("a", "n").value({"a": "text"})
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from statewright.errors import ExpressionError, InvalidUpdateError, WorkflowError
 from statewright.messages import Message
-from statewright.workflow.states.performers import Call
+from statewright.workflow.states.handlers import Call
 
 KIND = "transform_node"
 TEMPLATES = Path(__file__).parents[7] / "shared/templates/states"
@@ -148,7 +148,7 @@ def test_2_10_a_required_field_that_is_missing_fails(transform: Callable[..., An
 
 
 def test_2_10_a_field_of_the_wrong_type_fails(transform: Callable[..., Any]) -> None:
-    with pytest.raises(InvalidUpdateError, match="field 'a': 'many' is no integer"):
+    with pytest.raises(InvalidUpdateError, match="field 'a': 'many' is not of type integer"):
         transform({"a": "many"}, extract("a"), output_schema={"properties": {"a": {"type": "integer"}}})
 
 
@@ -162,7 +162,7 @@ def test_2_10_on_error_holds_for_an_input_key_that_leads_nowhere(
 
 
 def test_an_input_key_that_leads_nowhere_fails(transform: Callable[..., Any]) -> None:
-    with pytest.raises(ExpressionError, match=r"input_key: The path 'evnt' leads nowhere.*Did you mean 'event'"):
+    with pytest.raises(ExpressionError, match=r"input_key: The path 'evnt' does not exist.*Did you mean 'event'"):
         transform({"event": {}}, extract("a"), input_key="evnt")
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from statewright.errors import RoutingError
 from statewright.messages import Message
-from statewright.workflow.states.nodes.transform.source import Source, part_of
-from statewright.workflow.states.performers import Call
+from statewright.workflow.states.handlers import Call
+from statewright.workflow.states.nodes.transform.source import Source, select_part
 
 DATA = {"user": {"name": "Ada"}, "rows": [{"n": 1}, {"n": 2}, {"n": 3}], "count": 3, "a.b": {"odd": 1}}
 
@@ -32,7 +32,7 @@ DATA = {"user": {"name": "Ada"}, "rows": [{"n": 1}, {"n": 2}, {"n": 3}], "count"
     ],
 )
 def test_2_10_an_input_key_leads_to_a_part(key: str, data: Any) -> None:
-    assert part_of(DATA, key) == data
+    assert select_part(DATA, key) == data
 
 
 def test_2_10_without_a_key_the_whole_context_is_read(call_with: Callable[..., Call]) -> None:
@@ -41,22 +41,22 @@ def test_2_10_without_a_key_the_whole_context_is_read(call_with: Callable[..., C
 
 @pytest.mark.parametrize(("text", "data"), [('{"a": 1}', {"a": 1}), ("[1, 2]", {"raw": [1, 2]}), ("15", {"raw": "15"})])
 def test_a_text_that_is_json_is_read(text: str, data: Any) -> None:
-    assert part_of({"raw": text}, "raw") == data
+    assert select_part({"raw": text}, "raw") == data
 
 
 def test_a_text_on_the_way_that_is_json_is_read() -> None:
-    assert part_of({"raw": '{"rows": [{"n": 1}]}'}, "raw.rows[0].n") == {"n": 1}
+    assert select_part({"raw": '{"rows": [{"n": 1}]}'}, "raw.rows[0].n") == {"n": 1}
 
 
 @pytest.mark.parametrize("key", ["nowhere", "user.nmae", "rows[7]", "count[0]", "rows.name", "rows[0", "[0]", ""])
 def test_a_key_that_leads_nowhere_is_an_error(key: str) -> None:
-    with pytest.raises(RoutingError, match=r"nowhere|no path"):
-        part_of(DATA, key)
+    with pytest.raises(RoutingError, match=r"does not exist|not a path"):
+        select_part(DATA, key)
 
 
 def test_the_near_key_is_named() -> None:
     with pytest.raises(RoutingError, match=r"there is no 'nmae'\. Did you mean 'name'\?"):
-        part_of(DATA, "user.nmae")
+        select_part(DATA, "user.nmae")
 
 
 @pytest.mark.parametrize(

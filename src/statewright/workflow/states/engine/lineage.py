@@ -1,0 +1,263 @@
+"""Context and message history of a branch, derived from the visits it follows.
+
+The problem: thousands of branches share a large context, each with its own changes, and loops make long runs. Copying
+the context into every branch costs memory in proportion to both, and would have to be stored with each checkpoint.
+
+The approach: visits are the only stored truth. The view of a branch is a fold over its ancestors in a topological
+order. When branches merge, the ancestors of the first one come first, then those that the others add. So each visit
+counts once, and if two branches wrote the same key, the last one wins. A linear history extends the cached view of the
+visit before it, so a step costs as much as its own visit; a merge folds from the start, as its order may differ from
+all cached ones.
+
+Rejected: storing contexts in tokens (a copy per branch and checkpoint), and merging contexts instead of visits, which
+would count a common ancestor twice for keys that append.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from statewright.agents import as_text
+from statewright.messages import Message
+from statewright.workflow.states.engine.context import Context, apply_visit, format_input, make_initial_context
+from statewright.workflow.states.engine.token import parse_branch_path
+from statewright.workflow.states.engine.visit import ANSWER, ItemRef, Visit
+from statewright.workflow.states.expressions.output import ParsedOutput
+
+_VIEWS: Final = 256
+"""Maximum number of cached views per lineage."""
+_GIVEN: Final = ""
+"""Key of the message that holds the input of the run."""
+SUMMARY: Final = "summary"
+_RUNS: Final = 64
+"""Maximum number of cached lineages."""
+
+
+class BranchView(NamedTuple):
+    """The context and messages that a branch sees."""
+
+    context: Context
+    messages: Mapping[str, Message]
+    """Messages by the ids of their visits, in order."""
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        return tuple(self.messages.values())
+
+
+class Lineage:
+    """The visits of a run by id, and its input."""
+
+    def __init__(self, raw_input: Any, files: Any = (), *, position: int = 0, entry: Visit | None = None) -> None:
+        self.position = position
+        """The number of visits of the thread that it covers, including those of earlier runs."""
+        self.raw_input = raw_input
+        self.input = entry.run_input(raw_input) if entry is not None else ParsedOutput(raw_input)
+        """The input with its parsed value."""
+        self._files = files
+        self._visits: dict[str, Visit] = {}
+        self._order: list[Visit] = []
+        self._calls: dict[str, int] = {}
+        self._views: OrderedDict[str, BranchView] = OrderedDict()
+
+    @cached_property
+    def _start(self) -> BranchView:
+        """The view before the first visit."""
+        text = format_input(self.raw_input)
+        return BranchView(make_initial_context(self.input.result, self._files), {_GIVEN: Message(text)} if text else {})
+
+    def extend(self, visits: Iterable[Visit]) -> None:
+        """Add visits, oldest first."""
+        for visit in visits:
+            self._visits[visit.id] = visit
+            self._order.append(visit)
+            self._calls[visit.state] = self._calls.get(visit.state, 0) + visit.calls
+            self.position += 1
+
+    def is_prefix_of(self, visits: Sequence[Visit]) -> bool:
+        """Return whether the visits of a thread extend this lineage within the same run."""
+        if not self._order or len(visits) < self.position or visits[self.position - 1] is not self._order[-1]:
+            return False
+        return not any(visit.is_entry for visit in visits[self.position :])
+
+    def __iter__(self) -> Iterator[Visit]:
+        return iter(self._order)
+
+    def __getitem__(self, visit_id: str) -> Visit:
+        return self._visits[visit_id]
+
+    def calls(self, state: str) -> int:
+        """Return the number of model calls of a state, or of its visits if it calls none."""
+        return self._calls.get(state, 0)
+
+    # -- views
+
+    def view(self, after: Sequence[str]) -> BranchView:
+        """Return the view of a branch that follows these visits."""
+        if not after:
+            return self._start
+        if len(after) == 1:
+            return self._view_of(after[0])
+        return self._apply_visits(self._start, self._list_ancestors(after), merges=True)
+
+    def view_within(self, after: Sequence[str], opener: str, only: Sequence[str]) -> BranchView:
+        """Return the view of a branch in an iteration that exposes only some keys of the earlier context."""
+        visits: list[Visit] = []
+        while True:
+            visits.extend(self._visits[visit_id] for visit_id in reversed(after[1:]))  # answers at breakpoints
+            if after[0] == opener:
+                break
+            visits.append(self._visits[after[0]])
+            after = visits[-1].after
+        before = self._view_of(opener)
+        visible = {name: value for name, value in before.context.items() if name in only}
+        return self._apply_visits(BranchView(visible, before.messages), reversed(visits))
+
+    def _view_of(self, visit_id: str) -> BranchView:
+        """Return the view after a visit, built from the nearest ancestor with a cached view."""
+        cached = self._get_cached_view(visit_id)
+        if cached is not None:
+            return cached
+        visits: list[Visit] = []
+        view: BranchView | None = None
+        visit = self._visits[visit_id]
+        while view is None:
+            visits.append(visit)
+            if len(visit.after) != 1:
+                view = self.view(visit.after)
+            else:
+                view = self._get_cached_view(visit.after[0])
+                visit = self._visits[visit.after[0]]
+        view = self._apply_visits(view, reversed(visits))
+        self._views[visit_id] = view
+        if len(self._views) > _VIEWS:
+            self._views.popitem(last=False)
+        return view
+
+    def _get_cached_view(self, visit_id: str) -> BranchView | None:
+        view = self._views.get(visit_id)
+        if view is not None:
+            self._views.move_to_end(visit_id)
+        return view
+
+    def _apply_visits(self, view: BranchView, visits: Iterable[Visit], *, merges: bool = False) -> BranchView:
+        """Apply visits to a view; with `merges` they come from several branches."""
+        context, messages = view.context, dict(view.messages)
+        for visit in visits:
+            takes_away = merges and _removes_content(visit)
+            own = self.view(visit.after) if takes_away else None
+            context = apply_visit(context, visit, self.item(visit.item), own.context if own is not None else None)
+            _update_messages(messages, visit, own.messages if own is not None else messages)
+        return BranchView(context, messages)
+
+    def _list_ancestors(self, after: Sequence[str]) -> list[Visit]:
+        """Return the ancestors of several visits, each once and after the visits that it follows."""
+        ancestors: list[Visit] = []
+        seen: set[str] = set()
+        for head in after:
+            stack = [(head, iter(self._visits[head].after))] if head not in seen else []
+            seen.add(head)
+            while stack:
+                before = stack[-1][1]
+                unseen = next((visit_id for visit_id in before if visit_id not in seen), None)
+                if unseen is None:
+                    ancestors.append(self._visits[stack.pop()[0]])
+                    continue
+                seen.add(unseen)
+                stack.append((unseen, iter(self._visits[unseen].after)))
+        return ancestors
+
+    # -- items
+
+    def item(self, ref: ItemRef | None) -> Any:
+        """Return the item of a branch; None if it has none."""
+        if ref is None:
+            return None
+        if ref.key is None:
+            return self._visits[ref.visit].output
+        return self.items(ref.visit, ref.key)[ref.index]
+
+    def items(self, visit_id: str, key: str) -> list[Any]:
+        """Return the items into which the result of a visit is split. Raises RoutingError."""
+        return self._visits[visit_id].items(key)
+
+    # -- positions of branches
+
+    def pending_answers(self) -> tuple[str, ...]:
+        """Return the answers since the last visit: those given at the breakpoint before this superstep."""
+        answers: list[str] = []
+        for visit in reversed(self._order):
+            if visit.state != ANSWER:
+                break
+            answers.append(visit.id)
+        return tuple(reversed(answers))
+
+    def list_final_visits(self, iteration: str) -> list[Visit]:
+        """Return the last visits of the branches of an iteration, in the order of its items."""
+        visits = (visit for visit in self._order if visit.iteration == iteration and visit.into)
+        return sorted(visits, key=lambda visit: parse_branch_path(visit.path))
+
+    def merged_view(self) -> BranchView:
+        """Return the merged view of all branches of the run so far."""
+        followed = {visit_id for visit in self._order for visit_id in visit.after}
+        heads = [visit for visit in self._order if visit.id not in followed]
+        heads.sort(key=lambda visit: parse_branch_path(visit.path))
+        return self.view([visit.id for visit in heads])
+
+
+def _removes_content(visit: Visit) -> bool:
+    effects = visit.effects
+    return bool(effects.clear or effects.reset or effects.forget) or visit.summary is not None
+
+
+def _update_messages(messages: dict[str, Message], visit: Visit, seen: Mapping[str, Message]) -> None:
+    """Update the messages by a visit, in place. It removes only messages that its own branch has seen."""
+    effects = visit.effects
+    if visit.summary is not None and seen:
+        for key in list(seen)[1:]:
+            messages.pop(key, None)
+        messages[f"{visit.id} {SUMMARY}"] = Message(visit.summary, role="assistant")
+    if effects.forget:
+        for key in [*seen, f"{visit.id} {SUMMARY}"]:
+            messages.pop(key, None)
+    if effects.remember and visit.output != "":
+        role = "user" if effects.as_human or visit.state == ANSWER else "assistant"
+        messages[visit.id] = Message(as_text(visit.output), role=role, name=visit.state or None)
+
+
+class Lineages:
+    """Cache of the lineages of active runs: each superstep only adds its visits."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, Lineage] = OrderedDict()
+
+    def get(self, run_id: str, values: Mapping[str, Any]) -> Lineage:
+        """Return the lineage of a run with this state."""
+        visits: list[Visit] = values.get("visits") or []
+        with self._lock:
+            lineage = self._known.get(run_id)
+            if lineage is None or not lineage.is_prefix_of(visits):
+                lineage = self._known[run_id] = make_lineage(values)
+            else:
+                lineage.extend(visits[lineage.position :])
+            self._known.move_to_end(run_id)
+            if len(self._known) > _RUNS:
+                self._known.popitem(last=False)
+        return lineage
+
+
+def make_lineage(values: Mapping[str, Any]) -> Lineage:
+    """Build the lineage of the last run in a state."""
+    visits: list[Visit] = values.get("visits") or []
+    start = next((index for index in range(len(visits) - 1, -1, -1) if visits[index].is_entry), 0)
+    entry = visits[start] if visits else None
+    while start and visits[start - 1].state == ANSWER:  # an answer at a breakpoint before the first state
+        start -= 1
+    lineage = Lineage(values.get("input"), values.get("files"), position=start, entry=entry)
+    lineage.extend(visits[start:])
+    return lineage

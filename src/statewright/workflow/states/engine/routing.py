@@ -1,0 +1,165 @@
+"""Routing: the targets of a branch after a state, decided by the result of that state alone.
+
+A chain is the sequence of states that process an item of an iteration one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from statewright.errors import RoutingError
+from statewright.graph import Send
+from statewright.workflow.states.engine.token import Iteration, Token, child_path, continue_branch
+from statewright.workflow.states.engine.visit import ItemRef, Visit
+from statewright.workflow.states.expressions import holds
+from statewright.workflow.states.language.model import END_STATE, Next, State
+
+
+def find_chain_exits(states: Mapping[str, State]) -> dict[str, Next | None]:
+    """Return the transition out of its chain for each state that iterates.
+
+    It is None for a chain that leads to `end` or forms a ring. Chains that lead into each other share their results, so
+    every state is visited once.
+    """
+    exits: dict[str, Next | None] = {}
+    for state in states.values():
+        chain: dict[str, None] = {}
+        state_id, transition = state.id, state.next
+        exit_transition: Next | None = None
+        while transition.iter_key is not None:
+            if state_id in exits:
+                exit_transition = exits[state_id]
+                break
+            chain[state_id] = None
+            state_id = transition.state_id or END_STATE
+            if state_id in chain or state_id not in states:
+                break
+            transition = states[state_id].next
+        else:
+            exit_transition = transition
+        exits.update(dict.fromkeys(chain, exit_transition))
+    return exits
+
+
+# -- routing
+
+
+class Routes(NamedTuple):
+    """The transitions of a branch."""
+
+    sends: list[Send]
+    into: tuple[str, ...]
+    """The target states, including `end`; empty within an iteration that continues."""
+
+
+class Router:
+    """Routes the branches of one workflow."""
+
+    def __init__(
+        self,
+        states: Mapping[str, State],
+        node_of: Callable[[str], str],
+        *,
+        max_items: int,
+        after: str | None = None,
+    ) -> None:
+        self._exits = find_chain_exits(states)
+        self._node_of = node_of
+        self._after = after
+        """The node that runs when all branches have ended; None if there is none."""
+        self._max_items = max_items
+
+    def route(self, state: State, token: Token, visit: Visit) -> Routes:
+        """Return the transitions of a token's branch after a visit. Raises RoutingError."""
+        if state.next.iter_key is None:
+            return self._leave(state.next, choose_targets(state.next, visit), token, visit)
+        if token.iteration is not None and not state.finish_iteration:
+            item = ItemRef(visit.id) if state.next.override_task else None
+            return self._next_stage(state.next, [continue_branch(token, visit, item=item)])
+        return self._split(state.next, token, visit)
+
+    def _next_stage(self, transition: Next, tokens: Sequence[Token]) -> Routes:
+        """Return the transitions to the next state of a chain, one per branch."""
+        target = transition.state_id or END_STATE
+        if target == END_STATE:
+            return Routes(self._end_sends(), (END_STATE,))
+        return Routes([Send(self._node_of(target), token) for token in tokens], ())
+
+    def _split(self, transition: Next, token: Token, visit: Visit) -> Routes:
+        """Return the branches of an iteration that starts, or restarts within another one."""
+        key = transition.iter_key or ""
+        items = visit.items(key)
+        if len(items) > self._max_items:
+            raise RoutingError(
+                f"State {visit.state!r} returned {len(items)} items to iterate over; at most {self._max_items} are "
+                f"allowed. Raise max_items if this is intended."
+            )
+        if not items:
+            return self._skip_chain(token, visit)
+        outer, total = token.iteration, len(items)
+        iteration_id, base = (outer.id, outer.base) if outer is not None else (visit.id, token.path)
+        only = outer.only if outer is not None else _visible_keys(transition)
+        tokens = [
+            Token(
+                (visit.id,),
+                child_path(token.path, index, total),
+                Iteration(iteration_id, base, ItemRef(visit.id, key, index), index, total, outer is None, only),
+            )
+            for index in range(total)
+        ]
+        return self._next_stage(transition, tokens)
+
+    def _skip_chain(self, token: Token, visit: Visit) -> Routes:
+        """Return the transitions out of a chain without items: those of its last state if no condition held there."""
+        transition = self._exits[visit.state]
+        if transition is None:
+            return Routes(self._end_sends(), (END_STATE,))
+        return self._leave(transition, _default_targets(transition), token, visit)
+
+    def _leave(self, transition: Next, targets: Sequence[str], token: Token, visit: Visit) -> Routes:
+        """Return the transitions to states that gather all branches which can still reach them."""
+        inner = token.iteration
+        path = inner.base if inner is not None else token.path
+        possible = list(dict.fromkeys(target for target in transition.targets if target != END_STATE))
+        ended = inner.id if inner is not None and (len(possible) > 1 or END_STATE in transition.targets) else None
+        tokens = {
+            target: Token((visit.id,), _branch_path(transition, path, target, possible, inner), None, ended, path)
+            for target in targets
+            if target != END_STATE
+        }
+        sends = [Send(self._node_of(target), token, gather=True) for target, token in tokens.items()]
+        return Routes([*sends, *(self._end_sends() if END_STATE in targets else ())], tuple(targets))
+
+    def _end_sends(self) -> list[Send]:
+        return [Send(self._after, Token(), gather=True)] if self._after is not None else []
+
+
+def _visible_keys(transition: Next) -> tuple[str, ...] | None:
+    """Return the keys of the context that branches see; None for all."""
+    return None if "*" in transition.include_in_iterator_context else transition.include_in_iterator_context
+
+
+def _branch_path(transition: Next, path: str, target: str, possible: Sequence[str], inner: Iteration | None) -> str:
+    """Return the path of the branch to a target: a child path if several targets may run concurrently."""
+    if len(possible) > 1 and (transition.state_ids is not None or inner is not None):
+        return child_path(path, possible.index(target), len(possible))
+    return path
+
+
+def choose_targets(transition: Next, visit: Visit) -> tuple[str, ...]:
+    """Return the targets that the result of a visit selects."""
+    if transition.condition is not None:
+        condition = transition.condition
+        return (condition.then if holds(condition.expression, visit.result) else condition.otherwise,)
+    if transition.switch is not None:
+        matches = (case.state_id for case in transition.switch.cases if holds(case.condition, visit.result))
+        return (next(matches, transition.switch.default),)
+    return transition.targets
+
+
+def _default_targets(transition: Next) -> tuple[str, ...]:
+    """Return the targets if no condition holds."""
+    if transition.condition is not None:
+        return (transition.condition.otherwise,)
+    return (transition.switch.default,) if transition.switch is not None else transition.targets

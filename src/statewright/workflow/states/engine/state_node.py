@@ -1,0 +1,180 @@
+"""States as graph nodes: a node turns tokens into a visit and the tokens of the next states.
+
+The node receives tokens and reads the visits of the run. It derives the view of its branch, calls the handler of the
+state, and returns one visit and the transitions. It is stateless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from statewright.errors import ExpressionError
+from statewright.graph import Command, Runtime
+from statewright.workflow.states.engine.context import format_input
+from statewright.workflow.states.engine.lineage import Lineage, Lineages
+from statewright.workflow.states.engine.routing import Router
+from statewright.workflow.states.engine.token import Token, combine_tokens
+from statewright.workflow.states.engine.visit import ANSWER, DEFAULT_EFFECTS, Effects, Visit
+from statewright.workflow.states.handlers import Call, StateHandler
+from statewright.workflow.states.handlers.call import make_unresolved_reporter
+from statewright.workflow.states.language.model import Next, State
+from statewright.workflow.states.templates import Template, parse_template, rendered_off_loop
+
+
+def _nothing() -> None:
+    return None
+
+
+class StateNode:
+    """The node of one state."""
+
+    # Unhashable on purpose: function caches would keep the node alive, and with it the connections to its servers.
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __init__(
+        self,
+        state: State,
+        index: int,
+        handler: StateHandler,
+        router: Router,
+        lineages: Lineages,
+        *,
+        before: Callable[[], None] = _nothing,
+    ) -> None:
+        """Create the node. `before` is called once before a run starts, and may raise to reject it."""
+        self._state = state
+        self._before = before
+        self._place = index
+        """The index of the state in its workflow; together with the superstep it identifies a visit."""
+        self._handler = handler
+        self._router = router
+        self._lineages = lineages
+        self._effects = make_effects(state)
+        self._splitting = replace(self._effects, splits=True)
+        resolves = state.resolve_dynamic_values_in_prompt and state.task
+        self._template: Template | None = parse_template(state.task) if resolves else None
+
+    async def __call__(self, given: Any, runtime: Runtime[Any]) -> Command[Any]:
+        info = runtime.execution_info
+        lineage = self._lineages.get(info.run_id, runtime.state)
+        is_entry = isinstance(given, Mapping)  # the state instead of a token: the run starts here
+        if is_entry:
+            self._before()
+        tokens = [Token()] if is_entry else cast("list[Token]", given if isinstance(given, list) else [given])
+        token = merge_arrivals(tokens, self._state.id, lineage)
+        call = await self._make_call(token, lineage, runtime)
+        outcome = await self._handler.perform(call)
+        visit = Visit(
+            id=_visit_id(info.step, self._place, token),
+            state=self._state.id,
+            output=outcome.output,
+            after=token.after,
+            path=token.path,
+            prompt=call.prompt,
+            item=token.iteration.item if token.iteration is not None else None,
+            fills=token.iteration is not None and token.iteration.is_first and isinstance(call.item, dict),
+            effects=self._splitting if self._splits(token) else self._effects,
+            iteration=token.iteration.id if token.iteration is not None else None,
+            summary=outcome.summary,
+            calls=outcome.calls,
+            is_entry=is_entry,
+        )
+        if outcome.parsed is not None:
+            visit.parsed = outcome.parsed
+        if is_entry:
+            visit.begin_with(lineage.input)
+        routes = self._router.route(self._state, token, visit)
+        visit.into = routes.into
+        return Command(update={"visits": [visit]}, goto=routes.sends)
+
+    def _splits(self, token: Token) -> bool:
+        transition = self._state.next
+        return transition.iter_key is not None and (token.iteration is None or self._state.finish_iteration)
+
+    async def _make_call(self, token: Token, lineage: Lineage, runtime: Runtime[Any]) -> Call:
+        inner = token.iteration
+        if inner is not None and inner.only is not None:
+            view = lineage.view_within(token.after, inner.id, inner.only)
+        else:
+            view = lineage.view(token.after)
+        item = lineage.item(inner.item) if inner is not None else None
+        context = view.context
+        if inner is not None and inner.is_first and isinstance(item, dict):
+            context = {**context, **cast("dict[str, Any]", item)}
+        scope = {**context, "task": _task_value(token, context, item, lineage)}
+        return Call(
+            state=self._state,
+            prompt=await self._render_prompt(scope, runtime),
+            context=context,
+            scope=scope,
+            history=view.history,
+            item=item,
+            has_item=inner is not None,
+            number=lineage.calls(self._state.id) + (inner.index if inner is not None else 0),
+            lineage=lineage,
+            runtime=runtime,
+        )
+
+    async def _render_prompt(self, scope: Mapping[str, Any], runtime: Runtime[Any]) -> str:
+        template = self._template
+        if template is None:
+            return self._state.task
+        report = make_unresolved_reporter(runtime, self._state.id)
+        try:
+            return await rendered_off_loop(lambda work: template.render(scope, report=report, work=work))
+        except ExpressionError as error:
+            raise ExpressionError(f"The task of state {self._state.id!r}: {error}") from error
+
+
+def _task_value(token: Token, context: Mapping[str, Any], item: Any, lineage: Lineage) -> Any:
+    """Return the value of `{{task}}`: the item of the branch; outside iterations the previous output."""
+    if token.iteration is not None:
+        fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+        return fields.get("task", item)
+    if "task" in context:
+        return context["task"]
+    before = [visit for visit_id in token.after if (visit := lineage[visit_id]).state != ANSWER]
+    return before[-1].output if before else format_input(lineage.raw_input)
+
+
+def merge_arrivals(tokens: Sequence[Token], state_id: str, lineage: Lineage) -> Token:
+    """Merge the tokens that arrived together, and add the answer given at a breakpoint, if any.
+
+    A token from an iteration whose branches could take different transitions follows all of its branches.
+    """
+    ended = {token.ended for token in tokens if token.ended is not None}
+    merged = [_merge_ended(token, state_id, lineage) for token in tokens] if ended else tokens
+    token = combine_tokens(merged, lambda visit_id: lineage[visit_id].path)
+    answers = lineage.pending_answers()
+    return replace(token, after=(*token.after, *answers)) if answers else token
+
+
+def _merge_ended(token: Token, state_id: str, lineage: Lineage) -> Token:
+    if token.ended is None:
+        return token
+    ends = lineage.list_final_visits(token.ended)
+    is_only = all(set(visit.into) == {state_id} for visit in ends)
+    return Token(tuple(visit.id for visit in ends), token.base if is_only else token.path)
+
+
+def _visit_id(step: int, index: int, token: Token) -> str:
+    """Return an id that is unique in a thread: a superstep visits a state once, or once per branch of an iteration."""
+    return f"{step}.{index}" if token.iteration is None else f"{step}.{index}.{token.path}"
+
+
+def make_effects(state: State) -> Effects:
+    """Return the effects of visits of a state on the context and the history."""
+    transition: Next = state.next
+    effects = Effects(
+        store=transition.store_in_context,
+        output_key=transition.output_key,
+        clear=transition.clear_context_store,
+        reset=transition.reset_keys_in_context_store,
+        append=transition.append_to_context,
+        remember=transition.include_in_llm_history,
+        forget=transition.clear_prior_messages,
+        as_human=state.result_as_human_message,
+    )
+    return effects if effects != DEFAULT_EFFECTS else DEFAULT_EFFECTS

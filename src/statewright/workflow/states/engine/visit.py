@@ -1,0 +1,168 @@
+"""Visits: records of one execution of a state, from which contexts, histories and results are derived.
+
+Visits are immutable. Each names the visits that it follows, so the visits of a run form a graph: a branch sees its
+ancestors, and no branch needs a copy of the context. A thousand items over a large context cost a thousand small
+records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal
+
+from statewright.channels import Append
+from statewright.checkpoint import stored_as
+from statewright.workflow.states.expressions.output import ParsedOutput
+from statewright.workflow.states.expressions.paths import resolve_items
+
+ANSWER: Final = ""
+"""The `state` of a visit that records an answer at a breakpoint."""
+
+
+@dataclass(slots=True)
+class ItemRef:
+    """Reference to the item of a branch: a part of the split result, or the output that replaced it."""
+
+    visit: str
+    key: str | None = None
+    """The iter_key that split the result; None for an output that is the item itself."""
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """Effects of a visit on the context and the history."""
+
+    store: bool = True
+    output_key: str | None = None
+    clear: bool | Literal["keep_current"] = False
+    reset: tuple[str, ...] = ()
+    append: bool = False
+    remember: bool = True
+    """True if its output becomes a message of the history."""
+    forget: bool = False
+    """True if earlier messages are removed."""
+    as_human: bool = False
+    splits: bool = False
+    """True if its result was split: the maps of the list are items, and do not update the context of all branches."""
+
+
+DEFAULT_EFFECTS: Final = Effects()
+
+
+class _VisitCache:
+    """Values computed from a visit on first use, which are neither stored nor compared."""
+
+    __slots__ = ("_items", "_parsed", "_run_input")
+    _items: tuple[str, list[Any]]
+    _parsed: ParsedOutput
+    _run_input: ParsedOutput
+
+
+@dataclass(slots=True)
+class Visit(_VisitCache):
+    """Record of one execution of a state."""
+
+    id: str
+    state: str
+    output: Any
+    """Text; a JSON value for a tool."""
+    after: tuple[str, ...] = ()
+    """The visits whose branches it continues, in order; empty for the first visit of a run."""
+    path: str = ""
+    """The position of its branch; see `token`."""
+    prompt: str | None = None
+    item: ItemRef | None = None
+    fills: bool = False
+    """True if its item, a map, was merged into the context first."""
+    effects: Effects = DEFAULT_EFFECTS
+    into: tuple[str, ...] = ()
+    """The next states of its branch, including `end`; empty within an iteration that continues."""
+    iteration: str | None = None
+    """The visit that started the iteration of its branch."""
+    summary: str | None = None
+    """The summary that replaced the history before it."""
+    calls: int = 1
+    """The number of model calls."""
+    is_entry: bool = False
+    """True for the first visit of a run."""
+
+    @property
+    def result(self) -> Any:
+        """The parsed value of the output. Shared, so it must not be modified."""
+        return self.parsed.result
+
+    @property
+    def parsed(self) -> ParsedOutput:
+        """The output with its value, which is parsed once."""
+        try:
+            return self._parsed
+        except AttributeError:
+            self._parsed = ParsedOutput(self.output)
+            return self._parsed
+
+    @parsed.setter
+    def parsed(self, parsed: ParsedOutput) -> None:
+        self._parsed = parsed
+
+    def items(self, key: str) -> list[Any]:
+        """Return the items into which the result is split. Raises RoutingError."""
+        cached = getattr(self, "_items", None)
+        if cached is None or cached[0] != key:  # a state has one iter_key, so one entry is enough
+            self._items = cached = key, resolve_items(self.result, key)
+        return cached[1]
+
+    def run_input(self, raw_input: Any) -> ParsedOutput:
+        """Return the parsed input of its run. Cached here, because the lineages of a run are evicted from their
+        cache."""
+        cached = getattr(self, "_run_input", None)
+        if cached is None:
+            self._run_input = cached = ParsedOutput(raw_input)
+        # The next run of a thread sees the visits of the previous one, and has another input.
+        return cached if cached.output is raw_input or cached.output == raw_input else ParsedOutput(raw_input)
+
+    def begin_with(self, run_input: ParsedOutput) -> None:
+        """Cache the input of its run."""
+        self._run_input = run_input
+
+
+class VisitLog(Append):
+    """The channel of visits. An update that is not a visit is an external answer, as at a breakpoint."""
+
+    prepares = True
+
+    def prepare(self, update: Any, task_id: str) -> Any:
+        """Return the update as a list of visits."""
+        if isinstance(update, list) and all(isinstance(item, Visit) for item in update):  # pyright: ignore
+            return update  # pyright: ignore[reportUnknownVariableType]
+        return [Visit(f"answer-{task_id[:12]}", ANSWER, update)]
+
+
+def _make_encoder(kind: type[Any]) -> Callable[[Any], list[Any]]:
+    """Return an encoder that writes a record as a list of its fields, without trailing defaults."""
+    names, defaults = zip(*((value.name, value.default) for value in fields(kind)), strict=True)
+
+    def plain(record: Any) -> list[Any]:
+        values = [getattr(record, name) for name in names]
+        count = len(values)
+        while count and values[count - 1] == defaults[count - 1]:
+            count -= 1
+        return [list(value) if type(value) is tuple else value for value in values[:count]]  # pyright: ignore
+
+    return plain
+
+
+def _decode_visit(parts: Sequence[Any]) -> Visit:
+    visit = Visit(*parts)
+    visit.after, visit.into = tuple(visit.after), tuple(visit.into)
+    return visit
+
+
+def _decode_effects(parts: Sequence[Any]) -> Effects:
+    return Effects(*(tuple(part) if isinstance(part, list) else part for part in parts))  # pyright: ignore
+
+
+stored_as(53, Visit, _make_encoder(Visit), _decode_visit)
+stored_as(54, ItemRef, _make_encoder(ItemRef), lambda parts: ItemRef(*parts))
+stored_as(55, Effects, _make_encoder(Effects), _decode_effects)

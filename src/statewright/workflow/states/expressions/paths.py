@@ -1,0 +1,179 @@
+"""Access to parts of values: the items of an iteration, JSON pointers and dotted paths.
+
+A pointer may continue inside a text that is JSON itself, as tools return JSON within JSON. A failed lookup is a
+RoutingError that says how far the path was valid.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, cast
+
+from statewright.errors import RoutingError, suggestion
+from statewright.workflow.states.expressions.output import parse_result
+
+WHOLE: Final = "."
+"""The iter_key for the result itself."""
+_SHOWN: Final = 100
+"""Maximum characters of a value in a message."""
+_NAMES_SHOWN: Final = 50
+_INDEX: Final = re.compile(r"0|[1-9]\d{0,9}", re.ASCII)
+_STEP: Final = re.compile(
+    r"""(?:^|\.)(?P<name>[^\s.\[\]()"']+)|\[\s*(?:(?P<index>-?\d{1,9})|(?P<start>-?\d{0,9}):(?P<stop>-?\d{0,9})"""
+    r"""|"(?P<double>[^"]*)"|'(?P<single>[^']*)')\s*\]""",
+    re.ASCII,
+)
+MISSING: Final[Any] = object()
+"""Returned by `follow_path` for a path without a value."""
+
+
+def resolve_items(result: Any, iter_key: str) -> list[Any]:
+    """Return the items over which a state iterates, from its parsed result.
+
+    A result that is a list is used whatever the key is. A value that is not a list is the only item. Raises
+    RoutingError if a map lacks the key, or a pointer has no value.
+    """
+    if iter_key.startswith("/"):
+        return _as_items(get_at_pointer(result, iter_key))
+    if not isinstance(result, dict) or iter_key == WHOLE:
+        return _as_items(result)
+    fields = cast(dict[str, Any], result)
+    if iter_key not in fields:
+        raise RoutingError(
+            f"The result has no key {iter_key!r} to iterate over. {_suggest_key(iter_key, fields)}"
+            f" Name one of them as iter_key, or let the state answer with {iter_key!r}."
+        )
+    return _as_items(fields[iter_key])
+
+
+def get_at_pointer(value: Any, pointer: str) -> Any:
+    """Return the value at a JSON pointer (RFC 6901). The empty pointer is the value itself.
+
+    A text on the path that holds a JSON map or list is parsed; with a trailing slash the final text is parsed too.
+    Raises RoutingError.
+    """
+    parts = _pointer_parts(pointer)
+    if isinstance(value, str) and parts:
+        value = _parse_json_text(value)
+    for index, part in enumerate(parts):
+        child = follow_path(value, (part,))
+        is_last = index == len(parts) - 1
+        if child is MISSING and part == "" and is_last:
+            return value
+        if child is MISSING:
+            raise RoutingError(_describe_failure(pointer, parts[:index], part, value))
+        value = child if is_last else _parse_json_text(child)
+    return value
+
+
+def get_at_path(value: Any, path: str) -> Any:
+    """Return the value at a path of names and indexes: `name.field[0]`, `rows[1:3]`, `rows[-1]["key with spaces"]`.
+
+    Raises RoutingError for an invalid path, or one without a value.
+    """
+    steps = parse_path(path)
+    if steps is None:
+        raise RoutingError(f"{path[:_SHOWN]!r} is not a path. Write name.field[0] or rows[1:3].")
+    for index, step in enumerate(steps):
+        child = follow_path(value, (step,))
+        if child is MISSING:
+            where = f"after step {index}" if index else "at the beginning"
+            raise RoutingError(
+                f"The path {path[:_SHOWN]!r} does not exist: {where} there is no {step!r} in {_described(value)}."
+            )
+        value = child
+    return value
+
+
+def parse_path(path: str) -> tuple[str | int | slice, ...] | None:
+    """Parse a path to keys, indexes and slices; return None if it is not a path."""
+    steps: list[str | int | slice] = []
+    at = 0
+    while at < len(path):
+        match = _STEP.match(path, at)
+        if match is None or (at == 0 and (match["name"] is None or path[0] == ".")):
+            return None
+        steps.append(_step_of(match))
+        at = match.end()
+    return tuple(steps) or None
+
+
+def follow_path(value: Any, steps: tuple[str | int | slice, ...]) -> Any:
+    """Return the value at the steps of a path; `MISSING` if there is none."""
+    for step in steps:
+        if isinstance(value, dict):
+            value = cast(dict[Any, Any], value).get(step, MISSING) if isinstance(step, str) else MISSING
+        elif isinstance(value, list):
+            value = _in_list(cast(list[Any], value), step)
+        else:
+            return MISSING
+        if value is MISSING:
+            return MISSING
+    return value
+
+
+def _step_of(match: re.Match[str]) -> str | int | slice:
+    if match["index"] is not None:
+        return int(match["index"])
+    if match["stop"] is not None:
+        return slice(_bound(match["start"]), _bound(match["stop"]))
+    return match["name"] or match["double"] or match["single"] or ""
+
+
+def _in_list(items: list[Any], step: str | int | slice) -> Any:
+    """Return an item or slice of a list. Digits after a dot are an index too."""
+    if isinstance(step, slice):
+        return items[step]
+    if isinstance(step, str):
+        if not _INDEX.fullmatch(step):
+            return MISSING
+        step = int(step)
+    return items[step] if -len(items) <= step < len(items) else MISSING
+
+
+def _bound(digits: str) -> int | None:
+    return int(digits) if digits.lstrip("-") else None
+
+
+def _as_items(value: Any) -> list[Any]:
+    return cast(list[Any], value) if isinstance(value, list) else [value]
+
+
+def _pointer_parts(pointer: str) -> list[str]:
+    # Imported here, because projects without the extra `states` use this module too.
+    from jsonpointer import JsonPointer, JsonPointerException
+
+    try:
+        return JsonPointer(pointer).parts
+    except JsonPointerException as error:
+        raise RoutingError(
+            f"{pointer[:_SHOWN]!r} is not a JSON pointer: {error}."
+            f" Write /data/items, with ~1 for a slash in a key and ~0 for ~."
+        ) from None
+
+
+def _parse_json_text(value: Any) -> Any:
+    """Parse a text that holds a JSON map or list; return other values unchanged."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+        return value
+    parsed = parse_result(value)
+    return cast(Any, parsed) if isinstance(parsed, dict | list) else value
+
+
+def _describe_failure(pointer: str, done: list[str], part: str, value: Any) -> str:
+    prefix = "/" + "/".join(done) if done else "the beginning"
+    is_map = isinstance(value, dict)
+    hint = _suggest_key(part, cast(dict[str, Any], value)) if is_map else f"There is {_described(value)}."
+    return f"The pointer {pointer[:_SHOWN]!r} does not exist: at {prefix} there is no {part!r}. {hint}"
+
+
+def _suggest_key(name: str, fields: dict[str, Any]) -> str:
+    return suggestion(name, list(fields)[:_NAMES_SHOWN], noun="Keys")
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"a map with the keys {', '.join(map(str, list(cast(dict[str, Any], value))[:10])) or 'none'}"
+    if isinstance(value, list):
+        return f"a list of {len(cast(list[Any], value))}"
+    return f"the value {str(value)[:_SHOWN]!r}"

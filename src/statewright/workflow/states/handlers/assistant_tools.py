@@ -1,0 +1,119 @@
+"""The tools of an assistant, with credentials, and with results truncated to a maximum length."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Final
+
+from statewright.agents import Tool, ToolContext, ToolOptions, call_tool
+from statewright.errors import ToolError
+from statewright.messages import Message
+from statewright.models import ToolSpec
+from statewright.workflow.states.language.model import Assistant
+from statewright.workflow.states.mcp import McpServers
+from statewright.workflow.states.tools import Integrations, ToolRegistry
+
+CHARACTERS_A_TOKEN: Final = 4
+
+
+class CredentialedTool:
+    """A tool that receives the current credentials of an integration with each call."""
+
+    def __init__(self, tool: Tool, alias: str | None, integrations: Integrations) -> None:
+        self.name = tool.name
+        self.description = tool.description
+        self.parameters = tool.parameters
+        self.options: ToolOptions = getattr(tool, "options", None) or ToolOptions()
+        self._tool = tool
+        self._alias = alias
+        self._integrations = integrations
+
+    async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
+        tool_context = replace(context, credentials=self._integrations.credentials(self._alias))
+        return await call_tool(self._tool, arguments, context=tool_context)
+
+
+class ToolSet:
+    """The tools for one execution of a state. Raises ToolError for a duplicate name."""
+
+    def __init__(self, tools: Sequence[Tool], longest: int, longest_by_name: Mapping[str, int | None]) -> None:
+        self.by_name: dict[str, Tool] = {}
+        self._longest = longest
+        self._longest_by_name = longest_by_name
+        for tool in tools:
+            if self.by_name.setdefault(tool.name, tool) is not tool:
+                raise ToolError(f"An assistant has two tools {tool.name!r}. Rename a tool, or the MCP server it is of.")
+
+    @cached_property
+    def specs(self) -> list[ToolSpec]:
+        """The descriptions for the model."""
+        return [_spec(tool) for tool in self.by_name.values()]
+
+    def truncate_result(self, answer: Message) -> Message:
+        """Truncate the answer of a tool to its token limit, and mark the cut in a last line."""
+        own = self._longest_by_name.get(answer.name or "")
+        limit = min(self._longest, own or self._longest) * CHARACTERS_A_TOKEN
+        text = answer.text
+        if len(text) <= limit:
+            return answer
+        return replace(answer, content=f"{text[:limit]}\n[Cut off after {limit} of {len(text)} characters.]")
+
+
+class AssistantTools:
+    """All tools of an assistant. Unknown tools are left out; `check` warns about them."""
+
+    def __init__(
+        self, assistant: Assistant, registry: ToolRegistry, integrations: Integrations, servers: McpServers
+    ) -> None:
+        self._aliases = {tool.name: tool.integration_alias for tool in assistant.tools if tool.name in registry}
+        self._described = [server for server in assistant.mcp_servers if server.enabled]
+        self._registry = registry
+        self._integrations = integrations
+        self._servers = servers
+        self._longest = assistant.limit_tool_output_tokens
+
+    def __bool__(self) -> bool:
+        return bool(self._aliases or self._described)
+
+    async def load(self, scope: Mapping[str, Any]) -> ToolSet:
+        """Return the current tools for a state with the given `scope`.
+
+        Raises ToolError for a server or a module that cannot be used.
+        """
+        tools: list[Tool] = [
+            CredentialedTool(self._registry.get(name), alias, self._integrations)
+            for name, alias in self._aliases.items()
+        ]
+        longest: dict[str, int | None] = {}
+        for server in self._described:
+            server_tools = await self._servers.tools(server, scope)
+            tools += server_tools
+            longest |= dict.fromkeys(
+                (tool.name for tool in server_tools), server.settings.get("tools_tokens_size_limit")
+            )
+        return ToolSet(tools, self._longest, longest)
+
+
+class LazyToolSet:
+    """The tools of one execution of a state, loaded on first use."""
+
+    def __init__(self, tools: AssistantTools, scope: Mapping[str, Any]) -> None:
+        self._tools = tools
+        self._scope = scope
+        self._found: ToolSet | None = None
+        self._lock = asyncio.Lock()
+
+    async def load(self) -> ToolSet:
+        """Return the tools. Raises what `AssistantTools.load` raises, and tries again on the next call."""
+        async with self._lock:
+            if self._found is None:
+                self._found = await self._tools.load(self._scope)
+            return self._found
+
+
+def _spec(tool: Tool) -> ToolSpec:
+    options: ToolOptions | None = getattr(tool, "options", None)
+    return ToolSpec(tool.name, tool.description, tool.parameters, options.strict if options is not None else None)

@@ -1,0 +1,110 @@
+"""Summaries of histories by a model: of a history that is too long, and of the whole run at its end.
+
+A history is summarized within the execution of a state, for its own branch: all messages but the first are replaced by
+one. It is not a state of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from statewright.agents import ask
+from statewright.graph import Runtime
+from statewright.messages import Message
+from statewright.models import ChatModel, ModelRequest
+from statewright.workflow.states.engine.lineage import Lineages
+from statewright.workflow.states.handlers.call import Call
+from statewright.workflow.states.handlers.scripted import FINAL_SUMMARY, SUMMARY
+
+BATCH = 100_000
+"""Maximum tokens that are summarized by one request."""
+FIRST_POSITION = 100
+"""Position of its first request within one execution; lower positions are for requests of the state itself."""
+_INSTRUCTIONS = (
+    "Sum up the conversation below for whoever goes on with the work: what was asked, what was done, what was found, "
+    "and every name and number that is still needed. Leave out what no longer matters."
+)
+
+
+class HistorySummarizer:
+    """Keeps histories within the limits of a workflow."""
+
+    def __init__(self, model: ChatModel | None, *, most_messages: int, most_tokens: int) -> None:
+        self._model = model
+        """None for a workflow without summarization, whose histories are not shortened."""
+        self._most_messages = most_messages
+        self._most_tokens = most_tokens
+
+    async def fit_history(self, call: Call) -> tuple[Sequence[Message], str | None]:
+        """Return the history to send to a model, and its summary if it was too long."""
+        summary = await self.summarize(call, call.runtime) if self.is_too_long(call.history) else None
+        return self.replace_history(call.history, summary), summary
+
+    def is_too_long(self, history: Sequence[Message]) -> bool:
+        """Return whether a history exceeds the limits."""
+        if self._model is None or len(history) < 2:
+            return False
+        return len(history) > self._most_messages or count_tokens(history) > self._most_tokens
+
+    async def summarize(self, call: Call, runtime: Runtime[Any]) -> str:
+        """Summarize a history except its first message."""
+        parts = [
+            await self._summarize_batch(batch, call, runtime, FIRST_POSITION + index)
+            for index, batch in enumerate(split_batches(call.history[1:]))
+        ]
+        return "\n\n".join(parts)
+
+    def replace_history(self, history: Sequence[Message], summary: str | None) -> Sequence[Message]:
+        """Return a history with all messages but the first replaced by a summary; unchanged for None."""
+        return history if summary is None else (history[0], Message(summary, role="assistant"))
+
+    async def _summarize_batch(self, batch: Sequence[Message], call: Call, runtime: Runtime[Any], position: int) -> str:
+        assert self._model is not None
+        conversation = "\n\n".join(f"{message.role}: {message.text}" for message in batch)
+        request = ModelRequest(
+            (Message(conversation),), system=_INSTRUCTIONS, metadata={"state": SUMMARY, "call": call}
+        )
+        return (await ask(self._model, request, runtime, name=SUMMARY, position=position, show=False)).text
+
+
+def count_tokens(history: Sequence[Message]) -> int:
+    """Estimate the tokens of messages, at four characters a token."""
+    return sum(len(message.text) for message in history) // 4
+
+
+def split_batches(history: Sequence[Message]) -> list[list[Message]]:
+    """Split messages into batches that a model can read at once."""
+    result: list[list[Message]] = [[]]
+    size = 0
+    for message in history:
+        tokens = count_tokens([message])
+        if result[-1] and size + tokens > BATCH:
+            result.append([])
+            size = 0
+        result[-1].append(message)
+        size += tokens
+    return result
+
+
+# -- the final summary, which is neither a visit of the workflow nor part of its context
+
+_FINAL_INSTRUCTIONS = (
+    "Sum up for the user what this workflow has done and what came of it. Name results, open points and failures. "
+    "Say nothing that is not in the conversation."
+)
+
+
+class FinalSummary:
+    """The node that runs after the last branch has ended."""
+
+    def __init__(self, model: ChatModel, lineages: Lineages) -> None:
+        self._model = model
+        self._lineages = lineages
+
+    async def __call__(self, given: Any, runtime: Runtime[Any]) -> dict[str, Any]:
+        history = self._lineages.get(runtime.execution_info.run_id, runtime.state).merged_view().history
+        request = ModelRequest(
+            (*history, Message("Sum up.")), system=_FINAL_INSTRUCTIONS, metadata={"state": FINAL_SUMMARY, "call": None}
+        )
+        return {"summary": (await ask(self._model, request, runtime, name=FINAL_SUMMARY)).text}

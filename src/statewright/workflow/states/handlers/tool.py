@@ -1,0 +1,130 @@
+"""Tool states, which call a tool without a model.
+
+Arguments in the workflow file take precedence. Only absent or null ones are read from the context, under their own
+names: a model that answers with a key `path` cannot override a path in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, Final, cast
+
+from statewright.agents import Tool, ToolContext, as_text, call_tool
+from statewright.errors import ExpressionError, RoutingError, ToolError
+from statewright.workflow.states.expressions.paths import get_at_path, get_at_pointer
+from statewright.workflow.states.handlers.call import Call, Outcome, make_unresolved_reporter
+from statewright.workflow.states.language.model import Tool as ToolModel
+from statewright.workflow.states.mcp import McpServers
+from statewright.workflow.states.templates import parse_template, render_values, rendered_off_loop
+from statewright.workflow.states.tools import Integrations, ToolRegistry
+
+CHARACTERS_A_TOKEN: Final = 4
+_SHOWN: Final = 2_000
+"""Maximum characters of a result in a trace."""
+
+
+class ToolStateHandler:
+    """Runs the states of one tool."""
+
+    def __init__(
+        self, tool: ToolModel, registry: ToolRegistry, integrations: Integrations, servers: McpServers
+    ) -> None:
+        self._tool = tool
+        self._registry = registry
+        self._integrations = integrations
+        self._servers = servers
+
+    async def perform(self, call: Call) -> Outcome:
+        """Call the tool. Raises ToolError for permanent failures, and what the tool raises."""
+        written, tool = self._tool, await self._find_tool(call)
+        arguments = await build_arguments(written, tool, call)
+        context = ToolContext(
+            self._integrations.credentials(written.integration_alias),
+            call.runtime.stream_writer,
+            call.runtime.idempotency_key,
+            runtime=call.runtime,
+        )
+        self._trace(call, context, "called", arguments=arguments)
+        try:
+            result = await shape_result(written, await call_tool(tool, arguments, context=context), call.scope)
+        except Exception as error:
+            self._trace(call, context, "failed", error=f"{type(error).__name__}: {error}")
+            raise
+        self._trace(call, context, "answered", result=as_text(result)[:_SHOWN])
+        return Outcome(result)
+
+    async def _find_tool(self, call: Call) -> Tool:
+        server = self._tool.mcp_server
+        if server is None:
+            return self._registry.get(self._tool.tool)
+        return await self._servers.tool(self._tool.tool, server, call.scope)
+
+    def _trace(self, call: Call, context: ToolContext, event: str, **more: Any) -> None:
+        if self._tool.trace:
+            payload = {"kind": "tool", "event": event, "state": call.state.id, "tool": self._tool.tool, **more}
+            context.stream_writer(context.credentials.hidden_in(payload))
+
+
+async def build_arguments(written: ToolModel, tool: Tool, call: Call) -> dict[str, Any]:
+    """Return the arguments of a call: rendered from the file, completed from the context.
+
+    Raises RoutingError for an `input_key` that does not exist, ToolError for one whose value is not a map.
+    """
+    context, scope = call.context, call.scope
+    if written.input_key:
+        context = scope = _select_input(written, call.context)
+    declared = call.state.tool_args or written.tool_args or {}
+    arguments_written = {name: value for name, value in declared.items() if value is not None}
+    report = make_unresolved_reporter(call.runtime, call.state.id)
+    try:
+        arguments = await rendered_off_loop(
+            lambda work: render_values(arguments_written, scope, report=report, work=work)
+        )
+    except ExpressionError as error:
+        raise ExpressionError(f"The tool_args of state {call.state.id!r}: {error}") from error
+    protected = getattr(tool, "never_from_context", ())
+    for name in tool.parameters.get("properties", {}):
+        if declared.get(name) is None and name not in protected:
+            arguments[name] = context.get(name)
+    # Values of the context are shared with all branches and later states: a tool receives copies that it may modify.
+    return {name: deepcopy(value) for name, value in arguments.items() if value is not None}
+
+
+def _select_input(written: ToolModel, context: Mapping[str, Any]) -> Mapping[str, Any]:
+    value = get_at_path(dict(context), cast(str, written.input_key))
+    if not isinstance(value, dict):
+        raise ToolError(
+            f"The input_key {written.input_key!r} of tool {written.id!r} leads to {as_text(value)[:100]!r}. "
+            f"It must lead to a map that holds the arguments."
+        )
+    return cast("dict[str, Any]", value)
+
+
+async def shape_result(written: ToolModel, result: Any, scope: Mapping[str, Any]) -> Any:
+    """Apply the settings of the tool to a result: select a part, render placeholders, truncate."""
+    pointer = written.tool_result_json_pointer
+    if pointer:
+        try:
+            result = get_at_pointer(result, pointer)
+        except RoutingError as error:
+            raise RoutingError(f"tool_result_json_pointer of tool {written.id!r}: {error}") from None
+    if written.resolve_dynamic_values_in_response and isinstance(result, str):
+        # The text is untrusted: it may refer to values, and nothing else.
+        template = parse_template(result, simple=True)
+        result = await rendered_off_loop(lambda work: template.render(scope, work=work))
+    return truncate_result(result, written)
+
+
+def truncate_result(result: Any, written: ToolModel) -> Any:
+    """Truncate a result to the token limit of the tool, and mark the cut in a last line."""
+    limit, name = written.tokens_size_limit, "tokens_size_limit"
+    if limit is None and written.mcp_server is not None:
+        limit, name = written.mcp_server.settings.get("tools_tokens_size_limit"), "tools_tokens_size_limit"
+    if limit is None:
+        return result
+    text, max_characters = as_text(result), limit * CHARACTERS_A_TOKEN
+    if len(text) <= max_characters:
+        return result
+    note = f"the first {max_characters} of {len(text)} characters, for a {name} of {limit}"
+    return f"{text[:max_characters]}\n[Cut off: {note}.]"

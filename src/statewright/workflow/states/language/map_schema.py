@@ -1,0 +1,309 @@
+"""Schemas of the maps of the language: their keys, and which of them require or exclude each other.
+
+Reading a map by its schema returns a `ParsedMap`: the valid values, and the positions of all of them. `json_schema`
+converts the same tables to JSON Schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, cast
+
+from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
+from statewright.workflow.states.language.model import Mark
+from statewright.workflow.states.language.value_kinds import INVALID, Kind, Schema, refuse
+from statewright.workflow.states.language.yaml.nodes import Path, YamlNode, shorten
+
+PRIVATE_PREFIX: Final = "meta_"
+"""Prefix of keys that belong to a user interface."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of a map."""
+
+    name: str
+    kind: Kind
+    doc: str
+    required: bool = False
+    default: Any = None
+    """The default, for documentation; the model defines it too."""
+    stands_for: str = ""
+    """For a deprecated key: its current name."""
+    both_allowed: bool = False
+    """For a deprecated key: True if it may be combined with its successor, which then wins."""
+    ignored: str = ""
+    """For a key that is accepted without effect: the reason."""
+    also: tuple[str, ...] = ()
+    """Other names that people write for this key."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExclusiveKeys:
+    """Two keys that exclude each other."""
+
+    first: str
+    second: str
+    repair: str | Callable[[ParsedMap], str]
+    """The advice, or a function that returns it for the map with both keys."""
+
+
+@dataclass(frozen=True)
+class MapSchema:
+    """The keys of a map, and the rules between them."""
+
+    name: str
+    """Name of the definition in JSON Schema."""
+    words: str
+    """As in "must be ...": `a map with the keys ...`."""
+    doc: str
+    keys: tuple[Key, ...]
+    one_of: tuple[str, ...] = ()
+    """At least one of these keys is required."""
+    exclusive: tuple[ExclusiveKeys, ...] = ()
+    needs: tuple[tuple[str, str], ...] = ()
+    """Pairs of keys: the first one requires the second."""
+    noun: str = "This"
+    """How messages refer to such a map."""
+    advice: str = ""
+    """Advice for a value that is not a map."""
+    misspelt: Callable[[ParsedMap, Diagnostics], Collection[str]] = field(default=lambda part, diagnostics: ())
+    """Reports known misspellings, and returns the keys that need no further checks."""
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Key]:
+        return {key.name: key for key in self.keys}
+
+    @cached_property
+    def current(self) -> tuple[str, ...]:
+        """The names of the keys that are neither deprecated nor ignored."""
+        return tuple(key.name for key in self.keys if not key.stands_for and not key.ignored)
+
+    @cached_property
+    def by_habit(self) -> Mapping[str, str]:
+        """Keys by the other names that people write for them."""
+        return {habit: key.name for key in self.keys for habit in key.also}
+
+    def read(self, node: YamlNode, path: Path, diagnostics: Diagnostics) -> ParsedMap | Any:
+        """Read a map; return INVALID if the value is not a map."""
+        if not isinstance(node.content, dict) or node.broken:
+            name = node.content if isinstance(node.content, str) and node.content else "the_state"
+            return refuse(self, node, path, diagnostics, self.advice.replace("the_state", shorten(name)))
+        part = ParsedMap(self, path, node)
+        seen = self.misspelt(part, diagnostics)
+        part.names.update((name, name) for name in seen)
+        for name, child in node.content.items():
+            if name not in seen and not name.startswith(PRIVATE_PREFIX):
+                _read_key(part, name, child, diagnostics)
+        if part.label != self.noun:
+            diagnostics.set_label(path, part.label)
+        _check_presence(part, diagnostics)
+        _check_company(part, diagnostics)
+        return part
+
+    def schema(self) -> Schema:
+        return {"$ref": f"#/$defs/{self.name}"}
+
+
+@dataclass(slots=True, eq=False)
+class ParsedMap:
+    """A map of a file, read by its schema."""
+
+    schema: MapSchema
+    path: Path
+    written: YamlNode
+    values: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Valid values, by the current names of their keys."""
+    names: dict[str, str] = field(default_factory=dict[str, str])
+    """The written names of all present keys, valid or not, by their current names."""
+
+    @property
+    def content(self) -> dict[str, YamlNode]:
+        """The YAML nodes of the values, by written key."""
+        return cast("dict[str, YamlNode]", self.written.content)
+
+    def has_key(self, name: str) -> bool:
+        return name in self.names
+
+    def at(self, name: str) -> Mark:
+        """Return the position of the value of a key; of the map itself if the key is absent."""
+        child = self.content.get(self.names.get(name, name))
+        return child.at if child is not None else self.written.at
+
+    def key_at(self, name: str) -> Mark:
+        """Return the position of a key; of the map itself if the key is absent."""
+        return self.written.key_marks.get(self.names.get(name, name), self.written.at)
+
+    def path_to(self, name: str) -> Path:
+        return (*self.path, self.names.get(name, name))
+
+    @property
+    def label(self) -> str:
+        """How messages refer to this map: with its id, if it has one."""
+        name = self.values.get("id", self.values.get("name"))
+        return f"{self.schema.noun} {shorten(name)!r}" if isinstance(name, str) else self.schema.noun
+
+    @property
+    def subject(self) -> str:
+        """The label as the subject of a sentence: `State 'plan'`, `This state`, `The condition`."""
+        named = self.label != self.schema.noun or self.schema.noun.startswith(("The ", "This", "'"))
+        return self.label if named else f"This {self.schema.noun[:1].lower()}{self.schema.noun[1:]}"
+
+
+def _read_key(part: ParsedMap, name: str, child: YamlNode, diagnostics: Diagnostics) -> None:
+    key = part.schema.by_name.get(name)
+    if key is None:
+        _note_unknown(part, name, diagnostics)
+    elif key.ignored:
+        message = f"The key {name!r} does nothing here: {key.ignored}"
+        diagnostics.warn(Phase.FORM, part.path_to(name), part.key_at(name), message, "Remove it.")
+    elif child.content is None and not child.broken:
+        return  # null counts as absent
+    elif not key.stands_for:
+        _take(part, key, key.name, child, diagnostics)
+    elif _may_stand_for(part, key, diagnostics):
+        _take(part, key, key.stands_for, child, diagnostics)
+
+
+def _take(part: ParsedMap, key: Key, name: str, child: YamlNode, diagnostics: Diagnostics) -> None:
+    """Read the value of a key, and store it under its current name."""
+    part.names[name] = key.name
+    value = key.kind.read(child, (*part.path, key.name), diagnostics)
+    if value is not INVALID:
+        part.values[name] = value
+
+
+def _may_stand_for(part: ParsedMap, key: Key, diagnostics: Diagnostics) -> bool:
+    """Return whether a deprecated key is used. Report a warning in any case, or an error next to its successor."""
+    successor = part.content.get(key.stands_for)
+    where = part.path_to(key.name), part.key_at(key.name)
+    advice = f"Write {key.stands_for!r} alone."
+    if successor is None or successor.content is None:
+        diagnostics.warn(Phase.FORM, *where, f"The key {key.name!r} is deprecated.", f"Write {key.stands_for!r}.")
+        return True
+    message = f"The keys {key.name!r} and {key.stands_for!r} mean the same, and both are given."
+    if key.both_allowed:
+        diagnostics.warn(Phase.FORM, *where, f"{message} The second one counts.", advice)
+    else:
+        diagnostics.error(Phase.FORM, *where, message, advice)
+    return False
+
+
+def _note_unknown(part: ParsedMap, name: str, diagnostics: Diagnostics) -> None:
+    """Warn about an unknown key, unless it probably is one whose absence is reported anyway."""
+    meant = _guess_key(part, name, diagnostics)
+    if meant is not None and _is_missing(part, meant):
+        return
+    below = next((key.name for key in part.schema.keys if _holds(key, name)), None)
+    advice = f"Move it into {below!r}." if below else f"Keys: {', '.join(part.schema.current)}."
+    advice = _no_space(part, name) or (f"Did you mean {meant!r}?" if meant else advice)
+    message = f"{part.subject} has no key {shorten(name)!r}; it is ignored."
+    diagnostics.warn(Phase.FORM, part.path_to(name), part.key_at(name), message, advice)
+
+
+def _no_space(part: ParsedMap, name: str) -> str:
+    """Return advice for a key in a flow map whose colon lacks a space, so that the value became part of the key."""
+    key, colon, text = name.partition(":")
+    return f"Put a space after the colon: '{key}: {shorten(text)}'." if colon and key in part.schema.by_name else ""
+
+
+def _holds(key: Key, name: str) -> bool:
+    """Return whether the value of a key is a map with the key `name`."""
+    return isinstance(key.kind, MapSchema) and name in key.kind.current
+
+
+def _guess_key(part: ParsedMap, name: str, diagnostics: Diagnostics) -> str | None:
+    before_colon = name.partition(":")[0]
+    if before_colon in part.schema.by_name:
+        return before_colon
+    return part.schema.by_habit.get(name) or diagnostics.near_miss(name, part.schema.current)
+
+
+def _is_given(part: ParsedMap, name: str) -> bool:
+    child = part.content.get(name)
+    return child is not None and (child.content is not None or child.broken)
+
+
+def _is_missing(part: ParsedMap, name: str) -> bool:
+    """Return whether a required key, or each key of its required group, is absent."""
+    if name in part.schema.one_of:
+        return not any(part.has_key(other) or _is_given(part, other) for other in part.schema.one_of)
+    return part.schema.by_name[name].required and not _is_given(part, name)
+
+
+def _check_presence(part: ParsedMap, diagnostics: Diagnostics) -> None:
+    for key in part.schema.keys:
+        if key.required and _is_missing(part, key.name) and not _note_empty(part, [key.name], diagnostics):
+            _note_missing(part, [key.name], f"Add {key.name!r}. {key.doc}", f"has no {key.name!r}", diagnostics)
+    group = part.schema.one_of
+    lonely = any(part.has_key(name) for name, company in part.schema.needs if company in group)
+    if group and _is_missing(part, group[0]) and not lonely and not _note_empty(part, group, diagnostics):
+        choices = ", ".join(f"{name!r}" for name in group)
+        _note_missing(part, group, "Write one of them.", f"has none of the keys {choices}", diagnostics)
+
+
+def _note_empty(part: ParsedMap, names: Sequence[str], diagnostics: Diagnostics) -> bool:
+    """Report a key without a value, whose content is often indented too little."""
+    name = next((name for name in names if name in part.content), None)
+    if name is None:
+        return False
+    key = part.schema.by_name[name]
+    beside = [other for other in part.content if other not in part.schema.by_name and _holds(key, other)]
+    message = f"{part.subject} has {name!r} without a value."
+    advice = f"Write it after the colon. {key.doc}"
+    if beside:
+        listed = ", ".join(f"{shorten(other)!r}" for other in beside)
+        message = f"{message} Beside it, and not in it: {listed}."
+        advice = f"Indent {listed} deeper than {name!r}."
+    diagnostics.error(
+        Phase.FORM, (*part.path, name), part.written.key_marks.get(name, part.written.at), message, advice
+    )
+    return True
+
+
+def _note_missing(part: ParsedMap, names: Sequence[str], advice: str, said: str, diagnostics: Diagnostics) -> None:
+    """Report a missing key, with the key written instead of it, or where it is indented too deep."""
+    others = ((name, _guess_key(part, name, diagnostics)) for name in part.content if name not in part.schema.by_name)
+    instead, meant = next(((name, meant) for name, meant in others if meant in names), (None, None))
+    if instead is not None:
+        message = f"{part.subject} {said}. It has {shorten(instead)!r} instead."
+        advice = _no_space(part, instead) or f"Write it as {meant!r}."
+        diagnostics.error(Phase.FORM, part.path, part.written.key_marks[instead], message, advice)
+        return
+    at = _written_too_deep(part, names[0])
+    if at is not None:
+        message = f"{part.subject} {said}: it is written here, as a part of what comes before."
+        diagnostics.error(
+            Phase.FORM, part.path, at, message, f"Indent {names[0]!r} as {next(iter(part.content))!r} is."
+        )
+        return
+    diagnostics.error(Phase.FORM, part.path, part.written.at, f"{part.subject} {said}.", advice)
+
+
+def _written_too_deep(part: ParsedMap, name: str) -> Mark | None:
+    """Return the position of a key that is indented too deep, so that it belongs to an item of the list before it."""
+    for key in part.schema.keys:
+        items = part.content[key.name].content if key.name in part.content else None
+        if isinstance(items, list) and name not in getattr(getattr(key.kind, "item", None), "by_name", ()):
+            marks = (item.key_marks[name] for item in items if name in item.key_marks)
+            if (mark := next(marks, None)) is not None:
+                return mark
+    return None
+
+
+def _check_company(part: ParsedMap, diagnostics: Diagnostics) -> None:
+    """Report mutually exclusive keys, and keys without the key that they require."""
+    refused: set[str] = set()
+    for clash in part.schema.exclusive:
+        if part.has_key(clash.first) and part.has_key(clash.second):
+            refused |= {clash.first, clash.second}
+            repair = clash.repair if isinstance(clash.repair, str) else clash.repair(part)
+            message = f"{part.label} has both {clash.first!r} and {clash.second!r}, which cannot be combined."
+            later = max(clash.first, clash.second, key=part.key_at)
+            diagnostics.error(Phase.FORM, part.path_to(later), part.key_at(later), message, repair)
+    for name, company in part.schema.needs:
+        if part.has_key(name) and not part.has_key(company) and name not in refused:
+            message = f"{part.label} has {name!r} without {company!r}."
+            diagnostics.error(Phase.FORM, part.path_to(name), part.key_at(name), message, f"Add {company!r}.")

@@ -1,0 +1,180 @@
+"""Checks of ids and the references to them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+from statewright.graph import END, START, STOP
+from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
+from statewright.workflow.states.language.map_schema import ParsedMap
+from statewright.workflow.states.language.model import END_STATE, node_of
+from statewright.workflow.states.language.transitions import parts_in, targets_of
+from statewright.workflow.states.language.yaml.nodes import shorten
+
+NODE_KINDS: Final = (
+    "transform_node",
+    "state_processor_node",
+    "generate_documents_tree",
+    "summarize_conversation_node",
+    "result_finalizer_node",
+)
+"""The kinds of custom nodes in the language."""
+
+RESERVED: Final = (START, END, STOP)
+"""Node names that the engine reserves."""
+
+_UNSUPPORTED_KINDS: Final = {
+    "bedrock_flow_node": (
+        "calls a flow on AWS, which Statewright does not support",
+        "Call the flow from a tool.",
+    ),
+    "supervisor_node": (
+        "belongs to the mode Autonomous, which is not supported",
+        "Let a state decide, with a switch in its next.",
+    ),
+}
+
+_WORKERS: Final = {
+    "assistant_id": ("assistants", "assistant"),
+    "tool_id": ("tools", "tool"),
+    "custom_node_id": ("custom_nodes", "custom node"),
+}
+"""By key of a state: the list to which it refers, and the noun for its items."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """The ids of one list."""
+
+    first: dict[str, ParsedMap]
+    is_complete: bool
+    """True if every item has an id; otherwise an unknown id may belong to an item that could not be read."""
+    misspelt: str | None = None
+    """An unknown key of the workflow that is probably this list, misspelt."""
+
+
+def check_references(workflow: ParsedMap, node_kinds: Collection[str], diagnostics: Diagnostics) -> None:
+    """Report duplicate ids, and references to unknown ids."""
+    ids = {name: _ids(workflow, name, diagnostics) for name in ("assistants", "tools", "custom_nodes", "states")}
+    targets = {**ids["states"].first, END_STATE: None}
+    _check_kinds(workflow, node_kinds, diagnostics)
+    _check_reserved(ids["states"], diagnostics)
+    misspelt: set[str] = set()
+    for state in parts_in(workflow, "states"):
+        misspelt |= _check_worker(state, ids, diagnostics)
+        _check_way(state, ids["states"], targets, diagnostics)
+    for key in misspelt:
+        message = f"{workflow.subject} has no key {shorten(key)!r}, and states refer to its contents."
+        advice = f"Write it as {diagnostics.near_miss(key, workflow.schema.current)!r}."
+        diagnostics.error(Phase.FORM, workflow.path_to(key), workflow.key_at(key), message, advice)
+
+
+def _ids(workflow: ParsedMap, name: str, diagnostics: Diagnostics) -> Ids:
+    first: dict[str, ParsedMap] = {}
+    parts = parts_in(workflow, name)
+    for part in parts:
+        part_id = part.values.get("id")
+        if part_id in first:
+            message = (
+                f"Two {name.replace('_', ' ')} have the id {shorten(part_id)!r}: "
+                f"the other one is in line {first[part_id].at('id').line}."
+            )
+            diagnostics.error(
+                Phase.REFERENCES, part.path_to("id"), part.at("id"), message, "Give one of them another id."
+            )
+        elif part_id is not None:
+            first[part_id] = part
+    return Ids(first, _is_complete(workflow, name, parts), _misspelt(workflow, name, diagnostics))
+
+
+def _misspelt(workflow: ParsedMap, name: str, diagnostics: Diagnostics) -> str | None:
+    if workflow.has_key(name):
+        return None
+    unknown = [key for key in workflow.content if key not in workflow.schema.by_name]
+    return next((key for key in unknown if diagnostics.near_miss(key, workflow.schema.current) == name), None)
+
+
+def _is_complete(workflow: ParsedMap, name: str, parts: tuple[ParsedMap, ...]) -> bool:
+    if not workflow.has_key(name):
+        return True
+    listed = workflow.content[name].content
+    return isinstance(listed, list) and len(parts) == len(listed) and all("id" in part.values for part in parts)
+
+
+def _check_kinds(workflow: ParsedMap, node_kinds: Collection[str], diagnostics: Diagnostics) -> None:
+    for node in parts_in(workflow, "custom_nodes"):
+        name = "custom_node_id" if node.has_key("custom_node_id") else "id"
+        kind = node.values.get(name)
+        if kind is None or kind in node_kinds:
+            continue
+        where = node.path_to(name), node.at(name)
+        if kind in _UNSUPPORTED_KINDS:
+            reason, advice = _UNSUPPORTED_KINDS[kind]
+            diagnostics.error(Phase.REFERENCES, *where, f"{node.label}: {kind!r} {reason}.", advice)
+            continue
+        taken = "" if name == "custom_node_id" else ", and no custom_node_id"
+        message = f"{node.label} has the kind {shorten(kind)!r}{taken}, which is not known."
+        diagnostics.error(Phase.REFERENCES, *where, message, diagnostics.hint(kind, node_kinds, noun="Kinds"))
+
+
+def _check_reserved(states: Ids, diagnostics: Diagnostics) -> None:
+    """Report ids that the engine reserves, and those that map to the same node name."""
+    nodes: dict[str, str] = {}
+    for state_id, state in states.first.items():
+        other = nodes.setdefault(node_of(state_id), state_id)
+        if state_id == END_STATE:
+            message = f"A state has the id {END_STATE!r}, which is reserved for the end of the workflow."
+        elif state_id in RESERVED:
+            message = f"{state.label} has an id that is reserved for the engine."
+        elif other != state_id:
+            message = f"{state.label} has an id that is equivalent to that of {shorten(other)!r}."
+        else:
+            continue
+        diagnostics.error(Phase.REFERENCES, state.path_to("id"), state.at("id"), message, "Give it another id.")
+
+
+def _check_worker(state: ParsedMap, ids: dict[str, Ids], diagnostics: Diagnostics) -> set[str]:
+    """Report an unknown reference. Return the misspelt names of lists that may contain it."""
+    misspelt: set[str] = set()
+    for name, (listed, noun) in _WORKERS.items():
+        reference = state.values.get(name)
+        target_ids = ids[listed]
+        if reference is None or reference in target_ids.first or not target_ids.is_complete:
+            continue
+        if target_ids.misspelt is not None:
+            misspelt.add(target_ids.misspelt)
+            continue
+        message = f"{state.label}: there is no {noun} {shorten(reference)!r}."
+        advice = _elsewhere(reference, ids) or diagnostics.hint(
+            reference, target_ids.first, noun=listed.replace("_", " ").capitalize()
+        )
+        diagnostics.error(Phase.REFERENCES, state.path_to(name), state.at(name), message, advice)
+    return misspelt
+
+
+def _elsewhere(reference: str, ids: dict[str, Ids]) -> str:
+    """Return advice for an id that belongs to another list."""
+    for name, (listed, noun) in _WORKERS.items():
+        if reference in ids[listed].first:
+            return f"There is a {noun} of this id: did you mean {name!r}?"
+    return ""
+
+
+def _check_way(state: ParsedMap, states: Ids, targets: Collection[str], diagnostics: Diagnostics) -> None:
+    transition: ParsedMap | None = state.values.get("next")
+    if transition is None:
+        return
+    for part, name, index, target in targets_of(transition):
+        if target != END_STATE and target not in states.first and states.is_complete:
+            path = part.path_to(name) if index is None else (*part.path_to(name), index)
+            listed: Any = part.content[name].content
+            at = part.at(name) if index is None else listed[index].at
+            message = f"{state.label} leads to {shorten(target)!r}: there is no such state."
+            advice = diagnostics.hint(target, targets, noun="States")
+            diagnostics.error(Phase.REFERENCES, path, at, message, advice)
+    if transition.values.get("iter_key") == "":
+        message = f"{state.label} has an empty 'iter_key'."
+        advice = "Write the key of the list in the result, a pointer such as /data/items, or '.' for the whole result."
+        diagnostics.error(Phase.REFERENCES, transition.path_to("iter_key"), transition.at("iter_key"), message, advice)

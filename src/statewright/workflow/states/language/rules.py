@@ -1,0 +1,189 @@
+"""Checks of the meaning of values: expressions, templates, schemas, MCP servers, chains of iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from statewright.errors import ExpressionError
+from statewright.json_schema import UnusableSchema, json_schema_validator
+from statewright.workflow.states.expressions import Expression, parse_expression
+from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
+from statewright.workflow.states.language.map_schema import ParsedMap
+from statewright.workflow.states.language.output_schema import read_json_schema
+from statewright.workflow.states.language.transitions import parts_in
+from statewright.workflow.states.language.yaml.nodes import Path, YamlNode, shorten
+from statewright.workflow.states.templates import parse_template
+
+
+def check_rules(workflow: ParsedMap, diagnostics: Diagnostics) -> dict[Path, Expression]:
+    """Report broken rules. Return the valid expressions by their paths."""
+    _check_servers(workflow, diagnostics)
+    _check_templates(workflow, diagnostics)
+    _check_chains(workflow, diagnostics)
+    return dict(_read_expressions(workflow, diagnostics))
+
+
+# -- expressions
+
+
+def _read_expressions(workflow: ParsedMap, diagnostics: Diagnostics) -> Iterator[tuple[Path, Expression]]:
+    for state in parts_in(workflow, "states"):
+        transition: ParsedMap | None = state.values.get("next")
+        for part, name in _tests_of(transition) if transition is not None else ():
+            try:
+                expression = parse_expression(part.values[name])
+            except ExpressionError as error:
+                diagnostics.error(Phase.RULES, part.path_to(name), part.at(name), str(error), "")
+                continue
+            for reason in expression.unsupported:
+                message = f"At run time this expression counts as false: {reason}"
+                diagnostics.warn(Phase.RULES, part.path_to(name), part.at(name), message, "")
+            yield part.path_to(name), expression
+
+
+def _tests_of(transition: ParsedMap) -> Iterator[tuple[ParsedMap, str]]:
+    """Yield the maps that hold an expression, with its key."""
+    condition: ParsedMap | None = transition.values.get("condition")
+    if condition is not None and "expression" in condition.values:
+        yield condition, "expression"
+    switch: ParsedMap | None = transition.values.get("switch")
+    for case in parts_in(switch, "cases") if switch is not None else ():
+        if "condition" in case.values:
+            yield case, "condition"
+
+
+# -- templates
+
+
+def _check_templates(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
+    for state in parts_in(workflow, "states"):
+        if state.values.get("resolve_dynamic_values_in_prompt", True):
+            _check_template(state, "task", diagnostics)
+        _check_template(state, "output_schema", diagnostics)
+        _check_output_schema(state, diagnostics)
+        _check_template(state, "tool_args", diagnostics)
+    for tool in parts_in(workflow, "tools"):
+        _check_template(tool, "tool_args", diagnostics)
+
+
+def _check_template(part: ParsedMap, name: str, diagnostics: Diagnostics) -> None:
+    if name not in part.values:
+        return
+    waiting = [(part.path_to(name), part.content[part.names[name]])]
+    while waiting:
+        path, written = waiting.pop()
+        content = written.content
+        if isinstance(content, dict):
+            waiting += [((*path, key), child) for key, child in content.items()]
+        elif isinstance(content, list):
+            waiting += [((*path, index), child) for index, child in enumerate(content)]
+        elif isinstance(content, str) and "{" in content:
+            _check_text(path, written, content, diagnostics)
+
+
+def _check_text(path: Path, written: YamlNode, text: str, diagnostics: Diagnostics) -> None:
+    """Report blocks that cannot be rendered, and warn about placeholders that are not supported."""
+    try:
+        template = parse_template(text)
+    except ExpressionError as error:
+        diagnostics.error(Phase.RULES, path, written.at, str(error), "")
+        return
+    for problem in template.errors:
+        message = f"Line {problem.line} of the template: {problem.message}"
+        diagnostics.error(Phase.RULES, path, written.mark_of(problem.line), message, problem.suggestion)
+    for problem in template.warnings:
+        message = f"A placeholder stays as it is written, unless a key has its name: {problem.message}"
+        diagnostics.warn(Phase.RULES, path, written.mark_of(problem.line), message, problem.suggestion)
+
+
+# -- schemas
+
+
+def _check_output_schema(state: ParsedMap, diagnostics: Diagnostics) -> None:
+    """Report a JSON Schema with an external reference, and warn about an invalid one."""
+    schema = read_json_schema(state.values.get("output_schema", ""))
+    if schema is None:
+        return
+    path, at = state.path_to("output_schema"), state.at("output_schema")
+    try:
+        json_schema_validator(schema, extra="states")
+    except UnusableSchema as error:
+        if error.has_bad_reference:
+            diagnostics.error(Phase.RULES, path, at, f"The JSON Schema cannot be used: {error}", "")
+        else:
+            message = f"This is not a valid JSON Schema, so it is only shown to the model: {error}"
+            diagnostics.warn(Phase.RULES, path, at, message, "Correct it, or write an example of the answer.")
+
+
+# -- MCP
+
+
+def _check_servers(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
+    for assistant in parts_in(workflow, "assistants"):
+        for server in parts_in(assistant, "mcp_servers"):
+            _check_server(server, diagnostics)
+    for tool in parts_in(workflow, "tools"):
+        if "mcp_server" in tool.values:
+            _check_server(tool.values["mcp_server"], diagnostics)
+
+
+def _check_server(server: ParsedMap, diagnostics: Diagnostics) -> None:
+    """Report an enabled server without a command, URL or config id."""
+    config: ParsedMap | None = server.values.get("config")
+    has_config = (config is not None and bool(config.names)) or (server.has_key("config") and config is None)
+    if server.values.get("enabled") is False or has_config or _is_named(server):
+        return
+    message = f"{server.label} is enabled, and does not say how it is started or reached."
+    advice = "Add config: {command: ..., args: [...]} or config: {url: ...}, or write enabled: false."
+    diagnostics.error(Phase.RULES, server.path, server.written.at, message, advice)
+
+
+def _is_named(server: ParsedMap) -> bool:
+    return any(server.has_key(name) and server.values.get(name) != "" for name in ("command", "mcp_config_id"))
+
+
+# -- chains
+
+
+def _check_chains(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
+    """Report stages of one iteration with different keys, unless a stage finishes its item to split again.
+
+    A state is a stage if another one leads to it with `iter_key`, and continues the iteration with an `iter_key` of its
+    own. For a state that leads to it without `iter_key` it is not a stage: its key starts an iteration.
+    """
+    states = {state.values["id"]: state for state in parts_in(workflow, "states") if "id" in state.values}
+    for before in states.values():
+        target, key = _iteration(before)
+        stage = states.get(target) if target is not None else None
+        if stage is None or stage.values.get("finish_iteration") is True:
+            continue
+        _, own = _iteration(stage)
+        if own is not None and own != key:
+            _note_other_key(before, key, stage, own, diagnostics)
+
+
+def _iteration(state: ParsedMap) -> tuple[Any, Any]:
+    """Return the target and the key of an iterating transition, or None for both."""
+    transition: ParsedMap | None = state.values.get("next")
+    if (
+        transition is None
+        or transition.has_key("condition")
+        or transition.has_key("switch")
+        or not transition.values.get("iter_key")
+    ):
+        return None, None
+    return transition.values.get("state_id"), transition.values["iter_key"]
+
+
+def _note_other_key(before: ParsedMap, key: str, stage: ParsedMap, own: str, diagnostics: Diagnostics) -> None:
+    transition: ParsedMap = stage.values["next"]
+    message = (
+        f"{stage.label} continues with iter_key {shorten(own)!r}, but it is a stage of the iteration that "
+        f"{shorten(before.values['id'])!r} begins or continues with iter_key {shorten(key)!r}."
+    )
+    advice = (
+        f"Write iter_key: {shorten(key)} to continue with the same item, or finish_iteration: true in this state "
+        f"to split the result of each item again."
+    )
+    diagnostics.error(Phase.RULES, transition.path_to("iter_key"), transition.at("iter_key"), message, advice)

@@ -1,0 +1,112 @@
+"""Documents: the values of a YAML text with their positions.
+
+The values are those of JSON: maps with text keys, lists, texts, numbers, booleans and null. `read` parses a text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from statewright.errors import Problem
+from statewright.workflow.states.language.model import NOWHERE, Mark
+from statewright.workflow.states.language.yaml.scalars import Scalar
+
+Path = tuple[str | int, ...]
+"""The keys and indexes from the top of a document to a value."""
+
+_PLAIN_WORD: Final = re.compile(r"[A-Za-z_][\w-]*\Z")
+
+
+@dataclass(slots=True, eq=False)
+class YamlNode:
+    """A value with its position."""
+
+    content: Scalar | list[YamlNode] | dict[str, YamlNode]
+    at: Mark
+    source: str = ""
+    """For a scalar: its characters in the file, without quotes."""
+    quoted: bool = False
+    is_literal: bool = False
+    """True for a literal block scalar (`|`), whose text begins on the line after `at`."""
+    lines: tuple[int, ...] = ()
+    """For other multi-line texts that may be templates: the line of the file for each line of the text."""
+    key_marks: dict[str, Mark] = field(default_factory=dict[str, Mark])
+    """For a map: the positions of its keys."""
+    broken: bool = False
+    """True if a problem was reported for it, so that its content must not cause another one."""
+    weight: int = 1
+    height: int = 1
+    """The height of the tree below, including itself."""
+
+    def mark_of(self, line: int) -> Mark:
+        """Return the position of a line of a text, counted from 1; the start of the text if it is not known."""
+        if self.is_literal:
+            return Mark(self.at.line + line, 1)
+        number = self.lines[line - 1] if 0 < line <= len(self.lines) else self.at.line
+        return Mark(number, 1) if number != self.at.line else self.at
+
+    def plain(self) -> Any:
+        """Return a new copy of the value without positions."""
+        if isinstance(self.content, dict):
+            return {key: child.plain() for key, child in self.content.items()}
+        if isinstance(self.content, list):
+            return [child.plain() for child in self.content]
+        return self.content
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed file."""
+
+    root: YamlNode | None
+    """None if nothing could be parsed."""
+    problems: tuple[Problem, ...]
+
+    def find(self, path: Path) -> YamlNode | None:
+        """Return the node at a path; None if there is none."""
+        node = self.root
+        for step in path:
+            content = node.content if node is not None else None
+            if isinstance(content, dict):
+                node = content.get(str(step))
+            elif isinstance(content, list) and isinstance(step, int) and 0 <= step < len(content):
+                node = content[step]
+            else:
+                return None
+        return node
+
+    def mark(self, path: Path) -> Mark:
+        """Return the position of the value at a path; NOWHERE if there is none."""
+        node = self.find(path)
+        return node.at if node is not None else NOWHERE
+
+    def key_mark(self, path: Path) -> Mark:
+        """Return the position of the key at a path; for a list item, of the item."""
+        above = self.find(path[:-1]) if path else None
+        mark = above.key_marks.get(str(path[-1])) if above is not None else None
+        return mark or self.mark(path)
+
+
+def path_text(path: Path) -> str:
+    """Format a path for messages: `states[2].next.condition`."""
+    parts: list[str] = []
+    for step in path:
+        if isinstance(step, str) and _PLAIN_WORD.match(step):
+            parts.append(f".{step}" if parts else step)
+        else:
+            parts.append(f"[{step}]" if isinstance(step, int) else f"[{shorten(step)!r}]")
+    return "".join(parts)
+
+
+def shorten(text: str, longest: int = 60) -> str:
+    """Shorten a text for a message: one line, without control characters."""
+    head = text if len(text) <= longest else text[: longest - 3] + "..."
+    return head if head.isprintable() else "".join(character if character.isprintable() else " " for character in head)
+
+
+def json_word(value: object) -> str:
+    """Format a value as JSON, for a message."""
+    return json.dumps(value, ensure_ascii=False)

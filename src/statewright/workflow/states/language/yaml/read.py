@@ -1,0 +1,319 @@
+"""Parsing of YAML from the events of the parser, so that size, depth and aliases are bounded before values are built.
+
+The text is untrusted. Every error in it becomes a Problem; no text makes this module raise. Working on events also
+reveals duplicate keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, cast
+
+import yaml
+from yaml import events
+
+from statewright.errors import Problem
+from statewright.workflow.states.language.model import Mark
+from statewright.workflow.states.language.yaml.nodes import Document, YamlNode, json_word, shorten
+from statewright.workflow.states.language.yaml.scalars import TAG_PREFIX, Scalar, read_as, read_plain
+from statewright.workflow.states.language.yaml.syntax import QuotedText, explain_syntax_error
+from statewright.workflow.states.language.yaml.text import (
+    UnreadableText,
+    decode_text,
+    line_numbers,
+    problem_at,
+    split_lines,
+)
+
+MAX_DEPTH: Final = 50
+"""Maximum nesting of maps and lists."""
+MAX_WEIGHT: Final = 200_000
+"""Maximum weight of all values: one for each, and one for every 64 characters. An alias weighs as much as its
+target."""
+
+_HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
+
+
+def read_document(text: str | bytes) -> Document:
+    """Parse a YAML file, and report everything in it that is not plain data."""
+    problems: list[Problem] = []
+    try:
+        decoded = decode_text(text)
+        root = _Reader(decoded, problems).read()
+    except UnreadableText as refusal:
+        # A consequence of a problem on the same line is not reported again.
+        is_new = all(problem.line != refusal.problem.line for problem in problems)
+        return Document(None, (*problems, refusal.problem) if is_new else tuple(problems))
+    if not problems and (root is None or root.content is None):
+        problems.append(problem_at(Mark(1, 1), "The file is empty.", "Write at least 'states:' with one state."))
+    return Document(root, tuple(problems))
+
+
+def _loader() -> Any:
+    """Return the parser of libyaml if it is installed, else the one in Python."""
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Reader:
+    """Converts the events of one text to values."""
+
+    def __init__(self, text: str, problems: list[Problem]) -> None:
+        self._text = text
+        self._problems = problems
+        self._events: Iterator[events.Event] = cast(Any, yaml.parse(text, Loader=_loader()))
+        self._anchors: dict[str, YamlNode | None] = {}
+        """None for an anchor whose value is still being read."""
+        self._weight = 0
+        self._quoted: QuotedText | None = None
+        self._file_lines: list[str] | None = None
+
+    def read(self) -> YamlNode | None:
+        """Return the value of the only document; None if there is none. Raises UnreadableText if parsing cannot
+        continue."""
+        root: YamlNode | None = None
+        while not isinstance(event := self._next(), events.StreamEndEvent):
+            if isinstance(event, events.DocumentStartEvent):
+                if root is not None:
+                    self._report(event, "A second document begins here.", "Keep one workflow in a file.")
+                    break
+                root = self._value(self._next(), 1)
+        return root
+
+    def _next(self) -> events.Event:
+        try:
+            return next(self._events)
+        except (yaml.YAMLError, ValueError, OverflowError) as error:
+            raise explain_syntax_error(error, self._text, self._quoted) from None
+
+    def _report(self, event: events.Event, message: str, suggestion: str) -> None:
+        self._problems.append(problem_at(_mark(event), message, suggestion))
+
+    def _value(self, event: events.Event, depth: int) -> YamlNode:
+        """Read the value that starts with an event."""
+        if isinstance(event, events.AliasEvent):
+            return self._alias(event, depth)
+        if isinstance(event, events.ScalarEvent):
+            return self._anchored(event, self._scalar(event))
+        if depth > MAX_DEPTH:
+            raise UnreadableText(_mark(event), f"This is nested deeper than {MAX_DEPTH} levels.", "Make it flatter.")
+        anchor = cast("str | None", cast(Any, event).anchor)
+        if anchor is not None:
+            self._anchors[anchor] = None
+        node = YamlNode(None, _mark(event))
+        self._spend(1, event)
+        self._check_collection_tag(event, node)
+        if isinstance(event, events.SequenceStartEvent):
+            self._fill_list(node, depth)
+        else:
+            self._fill_map(node, event, depth)
+        return self._anchored(event, node)
+
+    def _anchored(self, event: events.Event, node: YamlNode) -> YamlNode:
+        anchor = cast("str | None", cast(Any, event).anchor)
+        if anchor is not None:
+            self._anchors[anchor] = node
+        return node
+
+    def _spend(self, weight: int, event: events.Event) -> None:
+        self._weight += weight
+        if self._weight > MAX_WEIGHT:
+            raise UnreadableText(
+                _mark(event),
+                "The file contains too many values, counting each alias with the size of its target.",
+                "Take parts out of it, or use fewer aliases.",
+            )
+
+    def _alias(self, event: events.AliasEvent, depth: int) -> YamlNode:
+        name = cast(str, cast(Any, event).anchor)
+        meant = self._anchors.get(name)
+        if meant is None:
+            self._report(event, *_unusable_alias(name, known=name in self._anchors))
+            return YamlNode(None, _mark(event), broken=True)
+        if depth + meant.height - 1 > MAX_DEPTH + 1:
+            raise UnreadableText(_mark(event), f"This is nested deeper than {MAX_DEPTH} levels.", "Use fewer aliases.")
+        self._spend(meant.weight, event)
+        return meant
+
+    # -- lists and maps
+
+    def _fill_list(self, node: YamlNode, depth: int) -> None:
+        items: list[YamlNode] = []
+        while not isinstance(event := self._next(), events.SequenceEndEvent):
+            items.append(self._value(event, depth + 1))
+        _close(node, items, items)
+
+    def _fill_map(self, node: YamlNode, start: events.Event, depth: int) -> None:
+        content: dict[str, YamlNode] = {}
+        merged: list[YamlNode] = []
+        first: str | None = None
+        while not isinstance(event := self._next(), events.MappingEndEvent):
+            key = self._key(event, start, node, depth)
+            value = self._value(self._next(), depth + 1)
+            if key is None:
+                continue
+            if key == "<<" and _is_plain(event):
+                merged.append(value)
+            elif key in content:
+                # A repetition of the first key is a list item without its dash: one mistake, reported once.
+                if not node.broken:
+                    self._report_twice(event, key, node.key_marks[key], begins_anew=key == first)
+                node.broken |= key == first
+            else:
+                first = key if first is None else first
+                content[key] = value
+                node.key_marks[key] = _mark(event)
+        for source in merged:
+            self._merge(source, content, node, start)
+        _close(node, content, list(content.values()))
+
+    def _report_twice(self, event: events.Event, key: str, earlier: Mark, *, begins_anew: bool) -> None:
+        at = _mark(event)
+        message = f"The key {shorten(key)!r} is written twice in one map: in line {earlier.line} and in line {at.line}."
+        advice = "Keep one of them."
+        if begins_anew and earlier.line != at.line:
+            advice = "Keep one of them, or put '- ' before it if a new item of a list begins here."
+        self._report(event, message, advice)
+
+    def _key(self, event: events.Event, start: events.Event, above: YamlNode, depth: int) -> str | None:
+        """Return a key as text; report an unusable one and return None."""
+        key = self._value(event, depth + 1)
+        if key.broken:
+            return None
+        if isinstance(key.content, str):
+            return key.content
+        if isinstance(key.content, list | dict):
+            above.broken = True
+            self._report(start if _is_braces(start, event) else event, *_unusable_key(_is_braces(start, event)))
+            return None
+        self._report(
+            event,
+            f"The key {shorten(key.source) or 'null'} is not a text: YAML reads it as {json_word(key.content)}.",
+            f"Put it in quotes: '{shorten(key.source)}'." if key.source else "Give it a name.",
+        )
+        return key.source or None
+
+    def _merge(self, source: YamlNode, content: dict[str, YamlNode], into: YamlNode, event: events.Event) -> None:
+        """Merge a map that `<<` names. Keys of the map itself win, then those of earlier sources."""
+        parts = source.content if isinstance(source.content, list) else [source]
+        for part in parts:
+            if isinstance(part.content, dict):
+                self._spend(part.weight, event)
+                for key, value in part.content.items():
+                    if key not in content:
+                        content[key] = value
+                        into.key_marks[key] = part.key_marks[key]
+            elif not part.broken:
+                message = "The key '<<' merges maps, and this is not a map."
+                self._problems.append(
+                    problem_at(part.at, message, "Write an alias of a map, or put the key in quotes.")
+                )
+
+    def _check_collection_tag(self, event: events.Event, node: YamlNode) -> None:
+        tag = cast("str | None", cast(Any, event).tag)
+        kind = "seq" if isinstance(event, events.SequenceStartEvent) else "map"
+        if tag not in (None, "!", TAG_PREFIX + kind):
+            node.broken = True
+            self._report(event, *_refused_tag(tag))
+
+    # -- scalars
+
+    def _scalar(self, event: events.ScalarEvent) -> YamlNode:
+        scalar = cast(Any, event)
+        word = cast(str, scalar.value)
+        style = cast("str | None", scalar.style)
+        node = YamlNode(word, _mark(event), word, bool(style), style == "|", weight=1 + len(word) // 64)
+        self._spend(node.weight, event)
+        if style in ("'", '"'):
+            self._quoted = QuotedText(node.at, Mark(scalar.end_mark.line + 1, scalar.end_mark.column + 1))
+        if style != "|" and "{" in word:
+            node.lines = self._lines_of(event, word)
+        if _HALF_PAIR.search(word):
+            node.content, node.broken = "", True
+            self._report(event, "This text holds half of a surrogate pair.", "Write the character itself.")
+            return node
+        try:
+            node.content = self._read_word(event, word)
+        except LookupError:
+            node.broken = True
+            self._report(event, *_refused_tag(scalar.tag))
+        except ValueError:
+            node.content, node.broken = None, True
+            message = f"{shorten(word)} is not a number in JSON."
+            self._report(event, message, "Write a finite number, or put it in quotes.")
+        return node
+
+    def _lines_of(self, event: events.ScalarEvent, word: str) -> tuple[int, ...]:
+        """Return the lines of the file for the lines of a text; the same line for each if it is written on one."""
+        scalar = cast(Any, event)
+        start, end, style = scalar.start_mark, scalar.end_mark, cast("str | None", scalar.style)
+        if start.line == end.line:
+            return (start.line + 1,) * (word.count("\n") + 1)
+        if self._file_lines is None:
+            self._file_lines = split_lines(self._text)
+        lines = self._file_lines[start.line : end.line + 1]
+        lines[-1] = lines[-1][: end.column]
+        lines[0] = lines[0][start.column :]
+        return line_numbers(word, lines, start.line + 1, style)
+
+    def _read_word(self, event: events.ScalarEvent, word: str) -> Scalar:
+        """Return the value of a scalar. Raises LookupError for a tag that is not allowed or does not match."""
+        tag = cast("str | None", cast(Any, event).tag)
+        if tag is None or (tag == "!" and _is_plain(event)):
+            return read_plain(word) if _is_plain(event) else word
+        if tag in ("!", TAG_PREFIX + "timestamp"):
+            return word
+        if not tag.startswith(TAG_PREFIX):
+            raise LookupError(tag)
+        return read_as(tag.removeprefix(TAG_PREFIX), word)
+
+
+def _close(node: YamlNode, content: list[YamlNode] | dict[str, YamlNode], children: Sequence[YamlNode]) -> None:
+    node.content = content
+    node.weight = 1 + sum(child.weight for child in children)
+    node.height = 1 + max((child.height for child in children), default=0)
+
+
+def _mark(event: Any) -> Mark:
+    at = event.start_mark
+    return Mark(at.line + 1, at.column + 1)
+
+
+def _is_plain(event: Any) -> bool:
+    """Return whether a scalar has neither quotes nor a tag."""
+    return isinstance(event, events.ScalarEvent) and not cast(Any, event).style and cast(Any, event).tag is None
+
+
+def _is_braces(outer: events.Event, inner: events.Event) -> bool:
+    """Return whether two maps start as `{{`, like an unquoted template."""
+    first, second = cast(Any, outer).start_mark, cast(Any, inner).start_mark
+    in_braces = getattr(outer, "flow_style", False) and isinstance(inner, events.MappingStartEvent)
+    return bool(in_braces) and (first.line, first.column + 1) == (second.line, second.column)
+
+
+# -- messages
+
+
+def _unusable_alias(name: str, *, known: bool) -> tuple[str, str]:
+    if known:
+        return f"The alias *{shorten(name)} refers to a value that contains it.", "Write the value out."
+    return (
+        f"The alias *{shorten(name)} refers to an anchor that does not exist.",
+        f"Put '&{shorten(name)}' before the value that is meant, or quotes around a text that begins with '*'.",
+    )
+
+
+def _unusable_key(braces: bool) -> tuple[str, str]:
+    if braces:
+        return "A text that begins with '{{' is read as a map.", "Put it in quotes, such as '{{name}}'."
+    return "A list or a map is used as a key.", "Use a text as the key, in quotes if need be."
+
+
+def _refused_tag(tag: str | None) -> tuple[str, str]:
+    shown = shorten((tag or "").replace(TAG_PREFIX, "!!"))
+    if shown in ("!!int", "!!float", "!!bool", "!!null"):
+        return f"The value does not match its tag {shown}.", "Remove the tag, or correct the value."
+    return (
+        f"The tag {shown!r} is not allowed: a workflow is plain data.",
+        "Remove it, or put quotes around a text that begins with '!'.",
+    )

@@ -1,0 +1,246 @@
+"""Translation of errors of the YAML parser to messages about the probable mistake, its position and its correction.
+
+The parser reports the position at which it cannot continue, often lines below the mistake: an unclosed quote is noticed
+at the next quote, a missing colon on the next line. The position of the mistake is reported if it can be located.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from statewright.workflow.states.language.model import Mark
+from statewright.workflow.states.language.yaml.nodes import shorten
+from statewright.workflow.states.language.yaml.text import UnreadableText, split_lines
+
+_ADVICE: Final = (
+    ("escape", "Double the backslash, or use single quotes, in which it is a literal character."),
+    ("unexpected document", "Close the quote that was opened before."),
+    ("expected key", "Correct the indentation, or put quotes around the text before."),
+    ("expected node content", "Write a value here, or remove the comma or bracket before."),
+    ("block entries", "Begin a list in a line of its own."),
+    ("expected <document start>", "Correct the indentation: this line does not belong to what comes before it."),
+    ("tag", "Remove what begins with '!', or put quotes around the text."),
+    ("directive", "Remove the line that begins with '%'."),
+)
+_ODD_SPACE: Final = re.compile("[ \t]*([\xa0\u1680\u2000-\u200b\u202f\u205f\u3000\ufeff])")
+_CONFLICT: Final = ("<<<<<<<", "=======", ">>>>>>>")
+_KEY_AND_TEXT: Final = re.compile(r"""\s*(?:- +)*(?P<key>[^\s"'{\[#:][^\s:]*):\s+(?P<text>\S.*)""")
+_KEY_WITHOUT_SPACE: Final = re.compile(r"\s*(?:- +)*(?P<key>[A-Za-z_]\w*):(?P<text>[^\s:].*)")
+_CURLY_QUOTES: Final = re.compile("[\u2018-\u201f]")
+
+
+class QuotedText(NamedTuple):
+    """Start and end of the last quoted text."""
+
+    start: Mark
+    end: Mark
+
+
+class _Finding(NamedTuple):
+    at: Mark
+    said: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class _ParserError:
+    """An error of the parser, with the text around it."""
+
+    problem: str
+    context: str
+    at: Mark
+    begun: Mark
+    """The start of the construct in which the parser failed: a quote, a bracket, a map, a key."""
+    lines: list[str]
+    quoted: QuotedText | None
+
+    def line(self, number: int) -> str:
+        return self.lines[number - 1]
+
+    @property
+    def rest(self) -> str:
+        return self.line(self.at.line)[self.at.column - 1 :]
+
+
+def explain_syntax_error(error: Exception, text: str, quoted: QuotedText | None = None) -> UnreadableText:
+    """Return the probable mistake; `quoted` is the last quoted text before the error."""
+    lines = split_lines(text)
+    at = _mark(getattr(error, "problem_mark", None) or getattr(error, "context_mark", None), lines)
+    complaint = _ParserError(
+        problem=str(getattr(error, "problem", None) or "it cannot be read"),
+        context=str(getattr(error, "context", None) or ""),
+        at=at,
+        begun=_mark(getattr(error, "context_mark", None), lines, default=at),
+        lines=lines,
+        quoted=quoted,
+    )
+    finding = next(_findings(complaint))
+    return UnreadableText(finding.at, f"This is not YAML: {finding.said}.", finding.advice)
+
+
+def _mark(at: object, lines: list[str], default: Mark = Mark(1, 1)) -> Mark:  # noqa: B008
+    """Return a position of the parser, limited to the end of the text."""
+    if at is None:
+        return default
+    line, column = getattr(at, "line", 0) + 1, getattr(at, "column", 0) + 1
+    if line > len(lines):
+        return Mark(len(lines), len(lines[-1]) + 1)
+    return Mark(line, max(1, min(column, len(lines[line - 1]) + 1)))
+
+
+def _findings(complaint: _ParserError) -> Iterator[_Finding]:
+    for look in _LOOKS:
+        finding = look(complaint)
+        if finding is not None:
+            yield finding
+    said = ", ".join(filter(None, (complaint.problem, complaint.context)))
+    advice = next((advice for part, advice in _ADVICE if part in said), "Check the indentation and the quotes here.")
+    yield _Finding(complaint.at, shorten(said, 300), advice)
+
+
+# -- detectors of common mistakes, tried in the order of _LOOKS
+
+
+def _odd_space(complaint: _ParserError) -> _Finding | None:
+    """Detect a character at the start of a line that looks like a space."""
+    for number in range(max(1, complaint.at.line - 1), complaint.at.line + 1):
+        match = _ODD_SPACE.match(complaint.line(number))
+        if match is not None:
+            said = f"the line begins with U+{ord(match[1]):04X}, which is not a space, though it looks like one"
+            return _Finding(Mark(number, match.start(1) + 1), said, "Indent with plain spaces.")
+    return None
+
+
+def _tab(complaint: _ParserError) -> _Finding | None:
+    if not complaint.rest.startswith("\t") and "tab" not in complaint.problem:
+        return None
+    return _Finding(complaint.at, "a tab is used to indent", "Indent with spaces; YAML does not allow tabs there.")
+
+
+def _conflict(complaint: _ParserError) -> _Finding | None:
+    for number in range(complaint.begun.line, complaint.at.line + 1):
+        if complaint.line(number).startswith(_CONFLICT):
+            advice = "Resolve the conflict, and remove the lines that begin with '<<<<<<<', '=======' and '>>>>>>>'."
+            return _Finding(Mark(number, 1), "this is the mark of a merge conflict", advice)
+    return None
+
+
+def _open_quote(complaint: _ParserError) -> _Finding | None:
+    """Detect a quote that is never closed, or only by the next opening quote."""
+    if "quoted scalar" in complaint.context and "unexpected" in complaint.problem:
+        return _Finding(complaint.begun, "the quote that opens here is never closed", "Close the quote.")
+    quoted = complaint.quoted
+    if quoted is None or quoted.end.line != complaint.at.line or quoted.end.column > complaint.at.column:
+        return None
+    between = complaint.line(quoted.end.line)[quoted.end.column - 1 : complaint.at.column - 1]
+    if between.strip():
+        return None
+    if quoted.start.line == quoted.end.line:
+        advice = "Put quotes around the whole text, or around none of it."
+        if complaint.line(quoted.start.line)[quoted.start.column - 1 : quoted.start.column] == "'":
+            advice += " Within single quotes an apostrophe is written twice."
+        return _Finding(complaint.at, "text follows the closing quote", advice)
+    said = f"the quote that opens here is closed only in line {quoted.end.line}, by one that was meant to open"
+    return _Finding(quoted.start, said, "Close the quote where its text ends.")
+
+
+def _no_colon(complaint: _ParserError) -> _Finding | None:
+    """Detect a line in a map that is not a key with a value."""
+    if "could not find expected ':'" not in complaint.problem:
+        return None
+    start = complaint.begun
+    line = complaint.line(start.line)[start.column - 1 :]
+    joined = _KEY_WITHOUT_SPACE.match(line)
+    if joined is not None:
+        advice = f"Put a space after the colon: '{joined['key']}: {shorten(joined['text'], 40)}'."
+        return _Finding(start, "no space follows the colon", advice)
+    said = f"{shorten(line.strip())!r} has no ': ', so it is not a key with a value"
+    return _Finding(start, said, "Put ': ' after the key, or indent the line if it belongs to the text before.")
+
+
+def _second_colon(complaint: _ParserError) -> _Finding | None:
+    """Detect a misplaced colon: within a text, or after a key that is indented too deep."""
+    if "mapping values are not allowed" not in complaint.problem:
+        return None
+    line = complaint.line(complaint.at.line)
+    match = _KEY_AND_TEXT.match(line)
+    if match is not None and match.start("text") < complaint.at.column:
+        if _CURLY_QUOTES.search(line):
+            advice = "Write straight quotes, \" or ': YAML reads curly ones as letters."
+            return _Finding(complaint.at, "the text holds ': ' and is not in quotes", advice)
+        advice = f"Put quotes around the text after '{shorten(match['key'])}:', or remove the colon here."
+        return _Finding(complaint.at, "the text holds a ':' and is not in quotes", advice)
+    before = complaint.line(complaint.at.line - 1) if complaint.at.line > 1 else ""
+    if before.strip() and ":" not in before and not before.lstrip().startswith("#"):
+        bare = before.lstrip(" -")
+        said = f"{shorten(bare.strip())!r} has no ': ', so it is not a key with a value"
+        advice = "Put ': ' after the key, or correct the indentation of the next line."
+        return _Finding(Mark(complaint.at.line - 1, len(before) - len(bare) + 1), said, advice)
+    start = Mark(complaint.at.line, len(line) - len(line.lstrip()) + 1)
+    said = "this key is indented deeper than the key before it, which has a value already"
+    return _Finding(start, said, "Correct the indentation: keys of one map begin in one column.")
+
+
+def _odd_beginning(complaint: _ParserError) -> _Finding | None:
+    """Detect an unquoted text that starts with a special character."""
+    for start in (complaint.begun, complaint.at):
+        first = complaint.line(start.line)[start.column - 1 : start.column]
+        means = {"*": "alias", "&": "anchor"}.get(first)
+        if means is not None and means in f"{complaint.problem} {complaint.context}":
+            return _Finding(
+                start, f"{first!r} begins an {means}", f"Put quotes around a text that begins with {first!r}."
+            )
+    if "cannot start any token" not in complaint.problem or not complaint.rest:
+        return None
+    advice = "Put quotes around a text that begins with '@', '`' or '%'."
+    return _Finding(complaint.at, f"a text without quotes begins with {complaint.rest[0]!r}", advice)
+
+
+def _open_bracket(complaint: _ParserError) -> _Finding | None:
+    if "expected ',' or" not in complaint.problem:
+        return None
+    bracket = complaint.line(complaint.begun.line)[complaint.begun.column - 1 : complaint.begun.column]
+    if complaint.begun.line < complaint.at.line or not complaint.rest.strip():
+        advice = "Close the bracket, or put quotes around the text."
+        return _Finding(complaint.begun, f"the {bracket!r} that opens here is not closed", advice)
+    advice = "Separate with a comma, close the bracket that was opened before, or put quotes around the whole text."
+    return _Finding(complaint.at, f"neither a comma nor the end of what {bracket!r} opened follows", advice)
+
+
+def _wrong_column(complaint: _ParserError) -> _Finding | None:
+    """Detect a line with a wrong indentation, or a list item among keys."""
+    in_list = "block collection" in complaint.context or "expected '-' indicator" in complaint.problem
+    at, begun = complaint.at, complaint.begun
+    if in_list and "- -" in complaint.line(begun.line)[: begun.column]:
+        return _Finding(begun, "two dashes stand before one item", "Remove one '- '.")
+    if not in_list and "block mapping" not in complaint.context:
+        return None
+    if complaint.line(at.line)[: at.column - 1].strip(" -"):
+        advice = "Remove what follows, or put quotes around the whole text."
+        return _Finding(at, "the value has ended, and something follows in the same line", advice)
+    if at.column != begun.column:
+        said = f"this line begins in column {at.column}, in which nothing that it could belong to begins"
+        return _Finding(at, said, "Correct the indentation, or put quotes around the text before.")
+    if in_list:
+        said = f"this line has no '- ', as the items of the list that began in line {begun.line} have"
+        return _Finding(at, said, "Put '- ' before it, or let it begin in the column of what it belongs to.")
+    if complaint.rest.startswith("- "):
+        said = f"a list item stands among the keys of the map that began in line {begun.line}"
+        return _Finding(at, said, "Correct the indentation: the items of one list begin in one column.")
+    return None
+
+
+_LOOKS: Final[tuple[Callable[[_ParserError], _Finding | None], ...]] = (
+    _odd_space,
+    _tab,
+    _conflict,
+    _open_quote,
+    _no_colon,
+    _second_colon,
+    _odd_beginning,
+    _open_bracket,
+    _wrong_column,
+)

@@ -1,0 +1,146 @@
+"""The text of a file before it is parsed: decoding, limits, forbidden characters, and line numbers of scalars."""
+
+from __future__ import annotations
+
+import codecs
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from statewright.errors import Problem
+from statewright.workflow.states.language.model import Mark
+
+MAX_BYTES: Final = 5_000_000
+MAX_DIRECTIVES: Final = 20
+"""Maximum lines that start with %: the parser compares each with all before it."""
+
+_FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_LINE_END: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+
+
+class UnreadableText(Exception):
+    """Parsing cannot continue. Caught by `read_document`."""
+
+    def __init__(self, at: Mark, message: str, suggestion: str) -> None:
+        self.problem = problem_at(at, message, suggestion)
+        super().__init__(message)
+
+
+def problem_at(at: Mark, message: str, suggestion: str) -> Problem:
+    return Problem("", at.line, at.column, message, suggestion)
+
+
+def decode_text(text: str | bytes) -> str:
+    """Decode a file, and remove its byte order mark. Raises UnreadableText for text that is unsafe to parse."""
+    return _checked(_decoded(text))
+
+
+def split_lines(text: str) -> list[str]:
+    """Split a text into lines, as YAML counts them."""
+    return _LINE_END.split(text)
+
+
+def _decoded(text: str | bytes) -> str:
+    if len(text) > MAX_BYTES:
+        raise UnreadableText(
+            Mark(1, 1),
+            f"The file is larger than {MAX_BYTES:,} bytes.",
+            "Keep long texts in files of their own, and have a tool read them.",
+        )
+    if isinstance(text, bytes):
+        wide = text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        text = _decode(text, "utf-16" if wide else "utf-8")
+    return text.removeprefix("\ufeff")
+
+
+def _decode(text: bytes, encoding: str) -> str:
+    try:
+        return text.decode(encoding)
+    except UnicodeDecodeError as error:
+        before = text[: error.start].decode(encoding, errors="replace")
+        raise UnreadableText(
+            _place(before.removeprefix("\ufeff")),
+            f"The byte 0x{text[error.start]:02x} is not {encoding.upper()} text.",
+            "Save the file as UTF-8.",
+        ) from None
+
+
+def _checked(text: str) -> str:
+    """Return the text. Raises UnreadableText if it is unsafe to parse."""
+    if match := _FORBIDDEN.search(text):
+        raise UnreadableText(
+            _place(text[: match.start()]),
+            f"There is a character that YAML forbids: U+{ord(match[0]):04X}.",
+            'Remove it, or write it as an escape in double quotes, such as "\\u0007".',
+        )
+    directives = list(_directives(text))
+    if len(directives) > MAX_DIRECTIVES:
+        raise UnreadableText(
+            _place(text[: directives[-1]]),
+            f"More than {MAX_DIRECTIVES} lines begin with '%'.",
+            "Indent text that is not a directive of YAML.",
+        )
+    return text
+
+
+def _directives(text: str) -> Iterator[int]:
+    """Yield the offsets of lines that start with %, up to one more than is allowed."""
+    matches = re.finditer("(?m)^%|(?<=[\r\x85\u2028\u2029])%", text)
+    return (line.start() for line in itertools.islice(matches, MAX_DIRECTIVES + 1))
+
+
+def _place(before: str) -> Mark:
+    """Return the position after a text."""
+    lines = split_lines(before)
+    return Mark(len(lines), len(lines[-1]) + 1)
+
+
+# -- line numbers of multi-line scalars
+#
+# In quoted, plain and folded scalars several lines of the file become one line of the text, and blank lines become line
+# ends. The result is checked against the text, so an unusual notation gives no answer rather than a wrong one.
+
+_ESCAPE: Final = re.compile(r"\\(.)")
+
+
+def line_numbers(text: str, written: Sequence[str], first: int, style: str | None) -> tuple[int, ...]:
+    """Return the line of the file on which each line of a text starts.
+
+    `written` are the lines of the scalar in the file, the first of which has the number `first`. Returns an empty tuple
+    if the lines cannot be determined.
+    """
+    numbers = _folded(written, first) if style == ">" else _flowing(written, first, has_escapes=style == '"')
+    return tuple(numbers) if len(numbers) == text.rstrip("\n").count("\n") + 1 else ()
+
+
+def _flowing(written: Sequence[str], first: int, *, has_escapes: bool) -> list[int]:
+    """Return the lines of a quoted or plain scalar: a line end is a space, and a blank line is a line end."""
+    numbers: list[int] = [first]
+    blank = 0
+    for number, line in enumerate(written, first):
+        if number > first and not line.strip(" \t"):
+            blank += 1
+            continue
+        line_ends = [code for code in _ESCAPE.findall(line) if code == "n"] if has_escapes else []
+        numbers += [number] * (blank + len(line_ends))
+        blank = 0
+    return numbers
+
+
+def _folded(written: Sequence[str], first: int) -> list[int]:
+    """Return the lines of a block scalar `>`: like a plain one, but line ends around indented lines are kept."""
+    body = [(number, line) for number, line in enumerate(written, first) if number > first]
+    indent = min((len(line) - len(line.lstrip(" ")) for _, line in body if line.strip()), default=0)
+    numbers: list[int] = []
+    blank = 0
+    was_indented = False
+    for number, line in body:
+        if not line.strip():
+            blank += 1
+            continue
+        is_indented = line[indent : indent + 1] in (" ", "\t")
+        keeps_end = not numbers or is_indented or was_indented
+        numbers += [number] * (blank + keeps_end)
+        blank, was_indented = 0, is_indented
+    return numbers

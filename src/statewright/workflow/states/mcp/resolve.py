@@ -1,0 +1,149 @@
+"""Resolution of servers: from the configuration in a workflow or project file to a server that can be connected."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from statewright.agents import Credentials
+from statewright.errors import InvalidConfig, ToolError, suggestion
+from statewright.workflow.states.language.model import McpServer as DeclaredServer
+from statewright.workflow.states.mcp.permission import check_command, check_url, check_variables, server_stanza
+from statewright.workflow.states.mcp.values import ServerValues, names_context
+from statewright.workflow.states.tools import Integrations, ToolSettings, Url, read_url
+
+if TYPE_CHECKING:
+    from statewright.agents.mcp import McpServer
+
+_OF_CONFIG: Final = ("command", "url", "args", "env", "headers", "type", "auth_token")
+_OF_PROJECT: Final = (*_OF_CONFIG, "timeout", "connect_timeout", "cwd")
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedServer:
+    """A server with all values filled in, which is allowed to be connected."""
+
+    server: McpServer
+    credentials: Credentials
+    """Masks the secrets of the server in the output of its tools."""
+    is_single: bool
+    """True if each call opens a connection of its own."""
+
+
+class ServerResolver:
+    """Resolves servers with the settings of one project."""
+
+    def __init__(
+        self, settings: ToolSettings, integrations: Integrations, project_servers: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        self._settings = settings
+        self._integrations = integrations
+        self._kept = project_servers
+
+    def resolve(self, written: DeclaredServer, context: Mapping[str, Any]) -> ResolvedServer:
+        """Resolve a server for a state with the given context. Blocks for DNS.
+
+        Raises ToolError for a server that is not allowed, invalid or unknown, and MissingKey for an unset environment
+        variable.
+        """
+        project_config = self._kept_as(written)
+        config = dict(project_config) if project_config is not None else own_config(written)
+        _check_supported(written, config)
+        alias = written.settings.get("integration_alias") or config.get("integration_alias")
+        credentials = self._integrations.credentials(alias)
+        may_name = bool(written.settings.get("resolve_dynamic_values_in_arguments"))
+        names: Mapping[str, Any] = context if may_name else {}
+        is_single = bool(config.get("single_usage")) or names_context(config.get("args"), names, credentials)
+        values = ServerValues(written.name, credentials)
+        filled = values.fill(config, names)
+        if project_config is None:
+            self._check(filled, credentials, values)
+        server = _build_server(written, filled, is_kept=project_config is not None)
+        for secret in values.secrets:
+            credentials = _with_secret(credentials, secret)
+        return ResolvedServer(server, credentials, is_single)
+
+    def _kept_as(self, written: DeclaredServer) -> Mapping[str, Any] | None:
+        """Return the project's configuration for the `mcp_config_id` of a server; None for a server without one."""
+        config_id = written.settings.get("mcp_config_id")
+        if not config_id:
+            return None
+        if config_id not in self._kept:
+            raise ToolError(
+                f"MCP server {written.name!r} has the mcp_config_id {config_id!r}, which does not exist. "
+                f"{suggestion(config_id, self._kept, noun='Servers')} To add it, write in statewright.toml:\n"
+                f"{server_stanza(config_id)}"
+            )
+        return self._kept[config_id]
+
+    def _check(self, filled: Mapping[str, Any], credentials: Credentials, values: ServerValues) -> None:
+        """Raise ToolError if the project does not allow a server that the workflow file defines."""
+        if "command" in filled:
+            check_command(str(filled["command"]), self._settings)
+            env = filled.get("env")
+            check_variables(cast("Mapping[str, Any]", env) if isinstance(env, Mapping) else ())
+        if "url" in filled:
+            url, base = read_url(str(filled["url"])), _base_of(credentials)
+            if base is not None and base.origin != url.origin:
+                raise ToolError(
+                    f"Integration {credentials.alias!r} is for {base.scheme}://{base.host}, and was used for an MCP "
+                    f"server at {url.host!r}. Use it for its own host, or remove its base_url."
+                )
+            check_url(url, self._settings, kept=base, holds_secrets=bool(values.secrets or credentials))
+
+
+def own_config(written: DeclaredServer) -> dict[str, Any]:
+    """Return the configuration in the workflow file; `config` takes precedence over the older keys."""
+    config = {name: written.config[name] for name in (*_OF_CONFIG, "single_usage") if name in written.config}
+    if "command" not in config and "url" not in config and written.settings.get("command"):
+        config["command"] = written.settings["command"]
+        config.setdefault("args", written.settings.get("arguments"))
+    config = {name: value for name, value in config.items() if value is not None}
+    if isinstance(config.get("args"), str):
+        # Split before values are filled in, so that a value never becomes two arguments.
+        config["args"] = _split(written.name, config["args"])
+    return config
+
+
+def _split(name: str, text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise ToolError(f"MCP server {name!r}: the arguments cannot be split: {error}. Write them as a list.") from None
+
+
+def _check_supported(written: DeclaredServer, config: Mapping[str, Any]) -> None:
+    if not written.enabled:
+        raise ToolError(f"MCP server {written.name!r} is disabled. Write enabled: true to use its tools.")
+    if written.settings.get("mcp_connect_url") and "command" not in config and "url" not in config:
+        raise ToolError(
+            f"MCP server {written.name!r} is reached through the proxy of mcp_connect_url, which Statewright does not "
+            f"have. Write config: {{command: ...}} or config: {{url: ...}}: servers are started and reached directly."
+        )
+
+
+def _build_server(written: DeclaredServer, filled: Mapping[str, Any], *, is_kept: bool) -> McpServer:
+    from statewright.agents.mcp import read_server
+
+    entry = {name: filled[name] for name in _OF_PROJECT if name in filled}
+    allowed = written.settings.get("tools")
+    if allowed is not None:
+        entry["allowed_tools"] = allowed
+    try:
+        return read_server(entry, name=written.name, untyped_url="streamable-http" if is_kept else "sse")
+    except InvalidConfig as error:
+        raise ToolError(str(error)) from None
+
+
+def _base_of(credentials: Credentials) -> Url | None:
+    base = credentials.get("base_url", credentials.get("url"))
+    return read_url(base) if isinstance(base, str) else None
+
+
+def _with_secret(credentials: Credentials, secret: str) -> Credentials:
+    # The object for "no credentials" is shared by all servers, and must not be modified.
+    own = credentials if credentials.alias else Credentials("the environment", {})
+    own.keep_secret(secret)
+    return own

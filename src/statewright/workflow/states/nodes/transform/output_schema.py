@@ -1,0 +1,126 @@
+"""The `output_schema` of a transform node: required fields and scalar types; nothing else is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Final, cast
+
+from statewright.agents import as_text
+from statewright.errors import InvalidUpdateError
+from statewright.workflow.states.language.yaml.nodes import shorten
+from statewright.workflow.states.nodes.config import ConfigReader
+from statewright.workflow.states.nodes.transform.source import Data
+
+_LONGEST: Final = 100
+"""Maximum characters of a text that is converted to a number."""
+_WORDS: Final = {"true": True, "false": False}
+
+
+def _as_string(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _as_boolean(value: Any) -> bool:
+    if isinstance(value, str):
+        return _WORDS[value.strip().lower()]
+    if value in (0, 1):
+        return bool(value)
+    raise ValueError(value)
+
+
+def _as_integer(value: Any) -> int:
+    number = _as_number(value)
+    if number != int(number):
+        raise ValueError(value)
+    return int(number)
+
+
+def _as_number(value: Any) -> int | float:
+    if isinstance(value, bool) or (isinstance(value, str) and len(value) > _LONGEST):
+        raise ValueError(value)
+    if isinstance(value, int):
+        return value
+    number = float(value)
+    if not isfinite(number):
+        raise ValueError(value)
+    return int(value) if isinstance(value, str) and value.strip().lstrip("+-").isdecimal() else number
+
+
+COERCIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "string": _as_string,
+    "boolean": _as_boolean,
+    "integer": _as_integer,
+    "number": _as_number,
+}
+"""Conversions between scalars, by target type. They raise ValueError, KeyError or OverflowError."""
+_IS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "null": lambda value: value is None,
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OutputShape:
+    """The checked part of a schema."""
+
+    required: tuple[str, ...] = ()
+    types: Mapping[str, tuple[str, ...]] | None = None
+    """Allowed types by field."""
+
+    def missing(self, output: Data) -> Iterator[str]:
+        """Yield the required fields that the output lacks. Null counts as missing unless the type allows it."""
+        for name in self.required:
+            if output.get(name) is None and not (name in output and "null" in self._types_of(name)):
+                yield name
+
+    def coerce(self, name: str, value: Any) -> Any:
+        """Convert a value to the type of its field. Raises InvalidUpdateError if it cannot be converted.
+
+        Null is unchanged, and so are maps and lists for fields that need no scalar.
+        """
+        types = self._types_of(name)
+        scalars = [kind_name for kind_name in types if kind_name in COERCIONS]
+        if value is None or not scalars or any(_IS[kind_name](value) for kind_name in types if kind_name in _IS):
+            return value
+        for kind in scalars:
+            try:
+                if not isinstance(value, list | dict):
+                    return COERCIONS[kind](value)
+            except (ValueError, KeyError, OverflowError):
+                continue
+        raise InvalidUpdateError(f"{shorten(as_text(value))!r} is not of type {' or '.join(types)}.")
+
+    def _types_of(self, name: str) -> tuple[str, ...]:
+        return (self.types or {}).get(name, ())
+
+
+def read_shape(reader: ConfigReader) -> OutputShape:
+    """Read `output_schema`, and report its faults."""
+    schema = reader.map("output_schema")
+    if schema is None:
+        return OutputShape()
+    inner = reader.inner(schema, "output_schema")
+    required, properties = inner.texts("required"), inner.map("properties") or {}
+    return OutputShape(
+        required, {name: _types_in(inner, name, property_schema) for name, property_schema in properties.items()}
+    )
+
+
+def _types_in(reader: ConfigReader, name: str, schema: Any) -> tuple[str, ...]:
+    written: Any = cast("Data", schema).get("type", []) if isinstance(schema, dict) else None
+    types = cast("list[Any]", written if isinstance(written, list) else [written])
+    unknown = [kind for kind in types if not isinstance(kind, str) or kind not in _IS]
+    if unknown:
+        message = f"The type of {shorten(name)!r} is {shorten(str(unknown[0]))!r}."
+        reader.fault("properties", message, f"Known types: {', '.join(_IS)}.")
+        return ()
+    return tuple(types)

@@ -1,0 +1,1 @@
+"""Resolution of the models, tools and handlers that the states of a workflow name."""

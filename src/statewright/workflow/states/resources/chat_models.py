@@ -1,0 +1,170 @@
+"""Resolution of the models of a workflow by name: models passed to `compile`, then the project's, then providers'.
+
+Models passed to `compile` take precedence over files. A name in a file is connected on first use, so a workflow can be
+drawn, checked and run from a script without any API key.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from statewright.errors import MissingKey
+from statewright.models import ChatModel, ModelEvent, ModelRequest, ModelResponse, as_chat_model, stream_model
+from statewright.workflow.states.tools import FROM_ENVIRONMENT
+
+Models = ChatModel | str | Mapping[str, Any]
+"""One model for all assistants, or models by assistant ids or model names, with `default` for the others. A model is a
+chat model, a LangChain model, or a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSource:
+    """A model that a project defines under a name of its own."""
+
+    name: str
+    """With its provider, as in `openai-chat:llama3.3`."""
+    base_url: str | None = None
+    api_key: str | None = None
+    """As written in the file, usually `env:NAME`."""
+    timeout: float | None = None
+    """Seconds per call."""
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Settings of each request, such as `temperature`."""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Sent with every request; values may be `env:NAME`."""
+
+
+class NamedModel:
+    """A model resolved by name, connected on first use.
+
+    The name is removed from requests, as the provider may know the model under another one.
+    """
+
+    def __init__(self, name: str, connect: Callable[[], ChatModel]) -> None:
+        self.name = name
+        self._connect = connect
+
+    @cached_property
+    def model(self) -> ChatModel:
+        """The connected model. Raises MissingKey, and ModelError if it cannot be connected."""
+        return self._connect()
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        return await self.model.complete(replace(request, model=None))
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        return stream_model(self.model, replace(request, model=None))
+
+    def __repr__(self) -> str:
+        return f"NamedModel({self.name!r})"
+
+
+class ModelNames:
+    """Resolves model names in one project."""
+
+    def __init__(self, sources: Mapping[str, ModelSource] | None = None, provider: str | None = None) -> None:
+        self._sources = sources or {}
+        self._provider = provider
+        """The provider of model names without one."""
+        self._found: dict[str, NamedModel] = {}
+
+    def find(self, name: str | None) -> NamedModel | None:
+        """Return the model of a name; None for an unknown name without a provider. Repeated calls return the same
+        model."""
+        if not name:
+            return None
+        qualified = self._whole(name)
+        if qualified is None:
+            return None
+        if qualified not in self._found:
+            self._found[qualified] = NamedModel(qualified, lambda: self._connected(qualified))
+        return self._found[qualified]
+
+    def given(self, value: object) -> ChatModel:
+        """Connect a model that was passed to `compile`. Raises InvalidConfig, ModelError and MissingKey."""
+        if not isinstance(value, str):
+            return as_chat_model(value)
+        model = self.find(value)
+        return model.model if model is not None else as_chat_model(value)
+
+    def is_whole(self, name: str) -> bool:
+        """Return whether a name identifies its provider or a model of the project."""
+        return name in self._sources or ":" in name
+
+    def _whole(self, name: str) -> str | None:
+        if self.is_whole(name):
+            return name
+        return f"{self._provider}:{name}" if self._provider else None
+
+    def _connected(self, name: str) -> ChatModel:
+        source = self._sources.get(name)
+        if source is None:
+            return as_chat_model(name)
+        from statewright.models.providers import connect_model  # imports libraries that most workflows do not need
+
+        return connect_model(
+            source.name,
+            base_url=source.base_url,
+            api_key=_value(name, "api_key", source.api_key) if source.api_key is not None else None,
+            timeout=source.timeout,
+            settings=source.settings,
+            http_headers={key: _value(name, f"headers.{key}", value) for key, value in source.headers.items()},
+        )
+
+
+def _value(model: str, where: str, written: str) -> str:
+    if not written.startswith(FROM_ENVIRONMENT):
+        return written
+    variable = written[len(FROM_ENVIRONMENT) :]
+    value = os.environ.get(variable)
+    if not value:
+        raise MissingKey(
+            f"Model {model!r} of statewright.toml takes {where} from the environment variable {variable}, which is not "
+            f"set. Set it where Statewright runs."
+        )
+    return value
+
+
+class WorkflowModels:
+    """The models of one compiled workflow."""
+
+    def __init__(self, given: Models | None, names: ModelNames, usual: str | None) -> None:
+        """Resolve the models passed to `compile`; `usual` is the default model of the project."""
+        self._names = names
+        self._usual = usual
+        self._everybody: ChatModel | None = None
+        self._by_name: dict[str, ChatModel] = {}
+        if isinstance(given, Mapping):
+            self._by_name = {name: _named(name, names.given(model)) for name, model in given.items()}
+        elif given is not None:
+            self._everybody = names.given(given)
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The names of the models that were passed to `compile`."""
+        return tuple(self._by_name)
+
+    def find(self, name: str | None, *, owner: str | None = None) -> ChatModel | None:
+        """Return the model of a name for the assistant `owner`; None if there is none.
+
+        Models passed to `compile` come first, then those of files, then the default model.
+        """
+        named = next(
+            (self._by_name[candidate] for candidate in (owner, name) if candidate and candidate in self._by_name), None
+        )
+        if named is not None:
+            return named
+        default_model = self._everybody or self._by_name.get("default")
+        if default_model is None:
+            return self._names.find(name) or self._names.find(self._usual)
+        # The given model may know a name without a provider; a name with one belongs to another model.
+        return NamedModel(name, lambda: default_model) if name and self._names.is_whole(name) else default_model
+
+
+def _named(name: str, model: ChatModel) -> ChatModel:
+    """Wrap a model so that requests carry no model name; `default` keeps it, to choose among its own models."""
+    return model if name == "default" else NamedModel(name, lambda: model)

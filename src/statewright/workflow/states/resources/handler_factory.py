@@ -1,0 +1,190 @@
+"""Creation of the handlers of states from models, tools, a script and a project.
+
+Missing models and tools fail when they are called, not earlier: a workflow can be drawn, checked and run from a script
+without any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from statewright.errors import ModelError, suggestion
+from statewright.models import ChatModel, ModelRequest, ModelResponse
+from statewright.workflow.states.engine.retries import retry_policy
+from statewright.workflow.states.handlers import StateHandler
+from statewright.workflow.states.handlers.assistant import AssistantStateHandler
+from statewright.workflow.states.handlers.assistant_tools import AssistantTools
+from statewright.workflow.states.handlers.scripted import (
+    FINAL_SUMMARY,
+    SUMMARY,
+    Script,
+    ScriptedStateHandler,
+    ScriptModel,
+    check_script,
+)
+from statewright.workflow.states.handlers.summaries import HistorySummarizer
+from statewright.workflow.states.handlers.tool import ToolStateHandler
+from statewright.workflow.states.language.model import Assistant, Definition, State
+from statewright.workflow.states.language.output_schema import OutputSchema
+from statewright.workflow.states.mcp import McpServers
+from statewright.workflow.states.mcp.resolve import ServerResolver
+from statewright.workflow.states.nodes import DataSource, NodeKinds, NodeResources
+from statewright.workflow.states.resources.chat_models import ModelNames, Models, NamedModel, WorkflowModels
+from statewright.workflow.states.resources.missing import Project
+from statewright.workflow.states.tools import Integrations, ToolRegistry
+
+Tools = ToolRegistry | Mapping[str, Callable[..., Any] | str]
+"""A registry, or functions by tool names, which override the tools of the project."""
+
+
+class HandlerFactory:
+    """Creates the handlers of the states of one workflow."""
+
+    def __init__(
+        self,
+        definition: Definition,
+        *,
+        models: Models | None = None,
+        tools: Tools | None = None,
+        script: Script | None = None,
+        project: Project | None = None,
+        node_kinds: NodeKinds | None = None,
+    ) -> None:
+        self._definition = definition
+        self._models = WorkflowModels(models, _names(project), project.defaults.model if project is not None else None)
+        self._wanted: list[NamedModel] = []
+        """Models that the run is certain to need, from names in files."""
+        self._tools = _registry(tools, project)
+        self._integrations = project.integrations if project is not None else Integrations()
+        project_servers: Mapping[str, Mapping[str, Any]] = project.mcp if project is not None else {}
+        self._servers = McpServers(ServerResolver(self._tools.settings, self._integrations, project_servers))
+        self._script: Script = script or {}
+        self._project = project
+        self._node_kinds = node_kinds or NodeKinds()
+        check_script(self._script, [state.id for state in definition.states])
+        self._script_model = ScriptModel(self._script)
+
+    def make_handler(self, state: State) -> StateHandler:
+        """Return the handler of a state."""
+        if state.assistant_id is not None:
+            return self._assistant(state, state.assistant_id)
+        if state.id in self._script:
+            return ScriptedStateHandler(state.id, self._script[state.id])
+        if state.tool_id is not None:
+            return self._tool(state.tool_id)
+        return self._custom(state)
+
+    # -- assistants
+
+    def _assistant(self, state: State, assistant_id: str) -> StateHandler:
+        assistant = self._merge_stored(self._definition.assistants_by_id[assistant_id])
+        form = OutputSchema(state.output_schema) if state.output_schema else None
+        if state.id in self._script:
+            return AssistantStateHandler(assistant, self._script_model, self._memory(None), form)
+        model = self.model_for(state.id, assistant)
+        if isinstance(model, NamedModel):
+            self._wanted.append(model)
+        return AssistantStateHandler(
+            assistant,
+            model,
+            self._memory(model),
+            form,
+            AssistantTools(assistant, self._tools, self._integrations, self._servers) or None,
+            retry_policy(state.retry_policy, self._definition.retry_policy),
+        )
+
+    def connect_models(self) -> None:
+        """Connect the models that files name, so that a missing key is reported before the run starts.
+
+        Raises MissingKey, and ModelError for a model that cannot be connected.
+        """
+        while self._wanted:
+            _ = self._wanted[-1].model
+            self._wanted.pop()
+
+    def _merge_stored(self, assistant: Assistant) -> Assistant:
+        """Return the assistant, completed from the project's assistant with its `assistant_id`; the file takes
+        precedence."""
+        if self._project is None:
+            return assistant
+        default_model = self._project.defaults.model
+        stored = self._project.assistants.get(assistant.assistant_id or "")
+        if stored is None:
+            return replace(assistant, model=assistant.model or default_model)
+        return replace(
+            assistant,
+            system_prompt=assistant.system_prompt if assistant.system_prompt is not None else stored.system_prompt,
+            model=assistant.model or stored.model or default_model,
+            temperature=assistant.temperature if assistant.temperature is not None else stored.temperature,
+            tools=assistant.tools or stored.tools,
+        )
+
+    def _memory(self, model: ChatModel | None) -> HistorySummarizer:
+        definition = self._definition
+        return HistorySummarizer(
+            self._script_model if SUMMARY in self._script else model,
+            most_messages=definition.messages_limit_before_summarization,
+            most_tokens=definition.tokens_limit_before_summarization,
+        )
+
+    def model_for(self, state_id: str, assistant: Assistant | None) -> ChatModel:
+        """Return the model of an assistant; if there is none, a model that raises when it is called."""
+        name, owner = (assistant.model, assistant.id) if assistant is not None else (None, None)
+        model = self._models.find(name, owner=owner)
+        return model if model is not None else _MissingModel(state_id, self._models.known)
+
+    @property
+    def summarizer(self) -> ChatModel | None:
+        """The model that summarizes the run at its end; None without a final summary."""
+        if not self._definition.enable_summarization_node:
+            return None
+        if FINAL_SUMMARY in self._script:
+            return self._script_model
+        if self._script:
+            return None
+        first = self._merge_stored(self._definition.assistants[0]) if self._definition.assistants else None
+        model = self.model_for(FINAL_SUMMARY, first)
+        return None if isinstance(model, _MissingModel) else model
+
+    # -- tools and nodes of other kinds
+
+    def _tool(self, tool_id: str) -> StateHandler:
+        return ToolStateHandler(self._definition.tools_by_id[tool_id], self._tools, self._integrations, self._servers)
+
+    def _custom(self, state: State) -> StateHandler:
+        assert state.custom_node_id is not None
+        node = self._definition.custom_nodes_by_id[state.custom_node_id]
+        sources: Mapping[str, DataSource] = self._project.datasources if self._project is not None else {}
+        return self._node_kinds.make_handler(
+            node, NodeResources(state_id=state.id, find_model=self._models.find, datasources=sources)
+        )
+
+
+def _names(project: Project | None) -> ModelNames:
+    return ModelNames(project.models, project.defaults.provider) if project is not None else ModelNames()
+
+
+def _registry(tools: Tools | None, project: Project | None) -> ToolRegistry:
+    if isinstance(tools, ToolRegistry):
+        return tools
+    registry = project.tool_registry() if project is not None else ToolRegistry()
+    for name, function in (tools or {}).items():
+        registry.register(function, name=name)
+    return registry
+
+
+class _MissingModel:
+    """Stand-in for a missing model; raises an error that names the state."""
+
+    def __init__(self, state_id: str, known: tuple[str, ...] = ()) -> None:
+        self._state_id = state_id
+        self._known = known
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        known = f" {suggestion(request.model or '', self._known, noun='Models')}" if self._known else ""
+        raise ModelError(
+            f"State {self._state_id!r} needs a model, and none is configured for it.{known} Compile with models=, name "
+            f"one with its provider, as in 'openai:gpt-5', or add its output to a script."
+        )

@@ -1,1 +1,0 @@
-"""What steps do, one module a kind that needs no model."""

@@ -1,0 +1,128 @@
+"""Handler of LLM steps: renders the prompts, checks the answer, and merges it into the state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from statewright.errors import InvalidUpdateError
+from statewright.messages import Message
+from statewright.models import ModelRequest, OutputForm
+from statewright.workflow.steps.execution import StepExecution
+from statewright.workflow.steps.llm.checks import CheckedAnswer, FailedCheck, OutputGuard
+from statewright.workflow.steps.llm.conversation import ConversationJournal, StepConversation
+from statewright.workflow.steps.llm.models import StepModels
+from statewright.workflow.steps.llm.tools import ToolSource
+from statewright.workflow.steps.model import LlmStep
+from statewright.workflow.steps.node import StepOrder
+from statewright.workflow.steps.result import NEXT_STEP, StepFailed, StepResult
+from statewright.workflow.steps.template import render
+
+
+class LlmStepHandler:
+    """Calls a model until its answer is accepted."""
+
+    def __init__(
+        self, step: LlmStep, order: StepOrder, models: StepModels, tools: Sequence[ToolSource], guard: OutputGuard
+    ) -> None:
+        self._step = step
+        self._order = order
+        self._models = models
+        self._tools = tools
+        self._guard = guard
+        self._output = _make_output_form(step)
+
+    async def perform(self, execution: StepExecution) -> StepResult:
+        tools = {tool.name: tool for tool in (source.bound(execution) for source in self._tools)}
+        journal = ConversationJournal()
+        conversation = StepConversation(self._step, self._request(execution), self._models, tools, execution, journal)
+        corrections = 0
+        while True:
+            answer = CheckedAnswer(await conversation.reply(), self._step)
+            failed = await self._run_checks(answer, execution, journal)
+            try:
+                feedback = self._guard.feedback(failed, corrections)
+                if feedback is None:
+                    return self._result(answer)
+            except (StepFailed, InvalidUpdateError):
+                await journal.abandon()
+                raise
+            conversation.add_message(feedback)
+            corrections += 1
+
+    async def _run_checks(
+        self, answer: CheckedAnswer, execution: StepExecution, journal: ConversationJournal
+    ) -> list[FailedCheck]:
+        """Return the failed checks of an answer. Each check runs, and is recorded, once."""
+        if not self._step.guardrails.post_checks:
+            return []
+
+        async def verdict() -> list[list[str]]:
+            return [list(one) for one in await self._guard.run_checks(answer, execution)]
+
+        return [FailedCheck(*one) for one in await journal.call_once("check", verdict)]
+
+    def _result(self, answer: CheckedAnswer) -> StepResult:
+        """Return the result of an answer. Raises StepFailed, and InvalidUpdateError if it names an unknown next
+        step."""
+        result = make_result(answer)
+        self._order.resolve_next(self._step, result.state_updates.get(NEXT_STEP))
+        return result
+
+    def _request(self, execution: StepExecution) -> ModelRequest:
+        """Return the first request. System messages come before the conversation, as providers require."""
+        step = self._step
+        rendered = [
+            (message.role, render(message.content, execution.input, execution.state)) for message in step.messages
+        ]
+        system = [render(step.system_prompt, execution.input, execution.state)]
+        messages = [Message(text, role=role) for role, text in rendered if role != "system"]
+        return ModelRequest(
+            messages=messages,
+            continue_last=bool(messages) and messages[-1].role == "assistant",  # a prefilled answer
+            system="\n\n".join(
+                text for text in (*system, *(message for role, message in rendered if role == "system")) if text
+            ),
+            output=self._output,
+            temperature=step.temperature,
+            max_tokens=step.max_tokens,
+            metadata={"step": step.name},
+        )
+
+
+def _make_output_form(step: LlmStep) -> OutputForm | None:
+    """Return the output form to request from the provider: JSON, if the step asks for it."""
+    if step.response_format == "text":
+        return None
+    return OutputForm(step.output_schema or {"type": "object"})
+
+
+def make_result(answer: CheckedAnswer) -> StepResult:
+    """Convert an answer to a result: JSON is merged into the state, text becomes a field. Raises StepFailed."""
+    step = answer.step
+    if step.response_format == "text":
+        written = {step.output_key or step.name: answer.text}
+        return StepResult(output=written, state_updates=written)
+    value = _read_json(answer)
+    if step.output_key is not None:
+        return StepResult(output={step.output_key: value}, state_updates={step.output_key: value})
+    if not isinstance(value, Mapping):
+        raise StepFailed(
+            f"The model of step {step.name!r} answered with a JSON {type(value).__name__} instead of a map. "
+            f"Ask for a map, or set an outputKey for it.",
+            code="LLM_OUTPUT_INVALID",
+            details={"text": answer.text[:1000]},
+        )
+    written = dict(cast("Mapping[str, Any]", value))
+    return StepResult(output=written, state_updates=written)
+
+
+def _read_json(answer: CheckedAnswer) -> Any:
+    try:
+        return answer.value
+    except ValueError as error:
+        raise StepFailed(
+            f"The model of step {answer.step.name!r} did not answer with JSON: {error}. Ask for JSON in the prompt.",
+            code="LLM_OUTPUT_INVALID",
+            details={"text": answer.text[:1000]},
+        ) from error

@@ -1,0 +1,59 @@
+"""The records of what was done, and how they are stored."""
+
+from typing import Any
+
+import pytest
+
+from statewright.serde.serde import Serde
+from statewright.workflow.states.engine.visit import ANSWER, DEFAULT_EFFECTS, Effects, ItemRef, Visit, VisitLog
+
+
+@pytest.mark.parametrize(
+    "visit",
+    [
+        Visit("1.0", "s", "text"),
+        Visit("1.0", "s", {"a": [1, None]}, ("0.0", "0.1"), "0/2", "do it", into=("end",)),
+        Visit("1.0", "s", "x", item=ItemRef("0.0", "xs", 3), fills=True, iteration="0.0", summary="so far", calls=3),
+        Visit("1.0", "s", "x", effects=Effects(store=False, output_key="k", clear="keep_current", reset=("a", "b"))),
+        Visit("1.0", "s", "x", effects=Effects(append=True, remember=False, forget=True, as_human=True, splits=True)),
+        Visit("1.0", "s", "x", item=ItemRef("0.0"), is_entry=True),
+    ],
+)
+def test_a_visit_is_stored_and_read_again_as_it_was(visit: Visit) -> None:
+    serde = Serde()
+    found = serde.decode(serde.encode(visit))
+    assert found == visit
+    assert isinstance(found.after, tuple)
+    assert isinstance(found.effects.reset, tuple)
+
+
+def test_what_is_usual_is_not_stored() -> None:
+    serde = Serde()
+    plain = serde.encode(Visit("1.0", "s", "x"))
+    assert serde.encode(Visit("1.0", "s", "x", effects=Effects())) == plain
+    assert len(plain) < 20
+
+
+def test_the_usual_effects_store_and_remember() -> None:
+    assert (DEFAULT_EFFECTS.store, DEFAULT_EFFECTS.remember, DEFAULT_EFFECTS.clear, DEFAULT_EFFECTS.append) == (
+        True,
+        True,
+        False,
+        False,
+    )
+
+
+@pytest.mark.parametrize("answer", ["go on", {"k": 1}, 5])
+def test_what_is_no_visit_becomes_an_answer(answer: Any) -> None:
+    (visit,) = VisitLog().prepare(answer, "task-1")
+    assert (visit.state, visit.output) == (ANSWER, answer)
+
+
+def test_visits_stay_what_they_are() -> None:
+    visits = [Visit("1.0", "s", "x")]
+    assert VisitLog().prepare(visits, "task-1") is visits
+
+
+def test_answers_of_different_tasks_have_different_ids() -> None:
+    first, second = (VisitLog().prepare("yes", task)[0].id for task in ("aaaa", "bbbb"))
+    assert first != second

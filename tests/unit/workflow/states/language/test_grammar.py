@@ -1,0 +1,276 @@
+"""The tables of the language: limits, defaults and types of section 1, key by key."""
+
+from dataclasses import MISSING, fields
+from typing import Any
+
+import pytest
+
+from statewright.workflow.states.language import model
+from statewright.workflow.states.language.grammar import (
+    ASSISTANT,
+    CUSTOM_NODE,
+    MCP_SERVER,
+    NEXT,
+    RETRY_POLICY,
+    SCHEMAS,
+    STATE,
+    TOOL,
+    WORKFLOW,
+)
+from statewright.workflow.states.language.parse import Parsed, parse_workflow
+
+STATES = "states: [{id: s, assistant_id: a, next: {state_id: end}}]\n"
+ASSISTANTS = "assistants: [{id: a, system_prompt: p}]\n"
+
+
+def parse(workflow: str = "", assistant: str = "", state: str = "", way: str = "", more: str = "") -> Parsed:
+    """A small workflow with something added to one of its parts."""
+    return parse_workflow(
+        f"{workflow}\n"
+        f"assistants: [{{id: a, system_prompt: p, {assistant}}}]\n"
+        f"states: [{{id: s, assistant_id: a, next: {{state_id: end, {way}}}, {state}}}]\n{more}\n"
+    )
+
+
+def one_problem(parsed: Parsed) -> str:
+    assert len(parsed.problems) == 1, parsed.problems
+    assert parsed.problems[0].suggestion
+    return str(parsed.problems[0])
+
+
+@pytest.mark.parametrize(
+    ("key", "low", "high"),
+    [
+        ("messages_limit_before_summarization", 1, 10_000),
+        ("tokens_limit_before_summarization", 1, 2**31 - 1),
+        ("recursion_limit", 1, 5_000),
+        ("max_concurrency", 1, 100),
+        ("max_iteration_key_output_limit", 1, 10_000),
+    ],
+)
+def test_1_1_numbers_of_the_workflow_have_limits(key: str, low: int, high: int) -> None:
+    for value in (low, high):
+        assert parse(f"{key}: {value}").problems == ()
+    for value in (low - 1, high + 1, "x", "true", "1.5", "'5'"):
+        assert key in one_problem(parse(f"{key}: {value}"))
+
+
+def test_1_1_at_least_one_state() -> None:
+    assert "at least one valid state" in one_problem(parse_workflow("states: []"))
+    assert "no 'states'" in one_problem(parse_workflow("name: x"))
+
+
+def test_1_1_no_assistants_are_needed() -> None:
+    text = "tools: [{id: t, tool: f}]\nstates: [{id: s, tool_id: t, next: {state_id: end}}]"
+    assert parse_workflow(text).expect().assistants == ()
+
+
+def test_1_2_an_assistant_needs_an_id_and_a_prompt_or_an_assistant() -> None:
+    assert "'id'" in one_problem(parse_workflow("assistants: [{system_prompt: p}]\n" + STATES))
+    found = one_problem(parse_workflow("assistants: [{id: a}]\n" + STATES))
+    assert "'assistant_id', 'system_prompt'" in found
+    assert parse(assistant="assistant_id: b").problems == ()
+
+
+@pytest.mark.parametrize("value", ["0", "2", "1.5", "0.0"])
+def test_1_2_temperatures_from_0_to_2(value: str) -> None:
+    assert parse(assistant=f"temperature: {value}").expect().assistants[0].temperature == float(value)
+
+
+@pytest.mark.parametrize("value", ["-0.1", "2.1", "hot", "true"])
+def test_1_2_other_temperatures_are_refused(value: str) -> None:
+    assert "from 0 to 2" in one_problem(parse(assistant=f"temperature: {value}"))
+
+
+def test_1_2_limit_tool_output_tokens_is_at_least_1() -> None:
+    assert "at least 1" in one_problem(parse(assistant="limit_tool_output_tokens: 0"))
+
+
+def test_1_2_skill_ids_may_be_null() -> None:
+    assert parse(assistant="skill_ids: ~, datasource_ids: [d]").expect().assistants[0].datasource_ids == ("d",)
+
+
+def test_1_2_tools_of_an_assistant_need_a_name() -> None:
+    assert "'name'" in one_problem(parse(assistant="tools: [{integration_alias: i}]"))
+    assert "- name:" in one_problem(parse(assistant="tools: [search]"))
+
+
+def test_1_3_a_tool_needs_id_and_tool() -> None:
+    parsed = parse(more="tools: [{trace: true}]")
+    assert [found.message for found in parsed.problems] == ["This tool has no 'id'.", "This tool has no 'tool'."]
+
+
+def test_1_3_toolset_is_ignored_with_a_warning() -> None:
+    parsed = parse(more="tools: [{id: t, tool: f, toolset: x}]")
+    assert "toolset" in parsed.warnings[0].message
+    assert parsed.problems == ()
+
+
+def test_1_5_a_state_has_exactly_one_worker() -> None:
+    assert "none of the keys" in one_problem(parse_workflow(ASSISTANTS + "states: [{id: s, next: {state_id: end}}]"))
+    tools = "tools: [{id: t, tool: f}]"
+    assert "'assistant_id' and 'tool_id'" in one_problem(parse(state="tool_id: t", more=tools))
+
+
+def test_1_5_next_is_required_and_a_map() -> None:
+    assert "no 'next'" in one_problem(parse_workflow(ASSISTANTS + "states: [{id: s, assistant_id: a}]"))
+    found = one_problem(parse_workflow(ASSISTANTS + "states: [{id: s, assistant_id: a, next: end}]"))
+    assert "Write next: {state_id: end}." in found
+
+
+def test_1_5_wait_for_user_confirmation_is_an_alias_and_both_are_an_error_even_false() -> None:
+    assert parse(state="wait_for_user_confirmation: true").expect().states[0].interrupt_before is True
+    found = one_problem(parse(state="wait_for_user_confirmation: false, interrupt_before: false"))
+    assert "both are given" in found
+
+
+def test_1_5_an_output_schema_is_a_text() -> None:
+    assert "output_schema: |" in one_problem(parse(state="output_schema: {a: 1}"))
+
+
+def test_1_5_output_format_is_ignored_and_meta_keys_are_not_mentioned() -> None:
+    parsed = parse(state="output_format: json, meta_a: 1", way="meta_next_state_id: x")
+    assert parsed.problems == ()
+    assert [warning.path for warning in parsed.warnings] == ["states[0].output_format"]
+
+
+@pytest.mark.parametrize("key", ["store_in_context", "include_in_llm_history", "clear_prior_messages", "override_task"])
+def test_1_5_1_flags_are_booleans(key: str) -> None:
+    assert parse(way=f"{key}: no").problems == ()
+    assert "true or false" in one_problem(parse(way=f"{key}: 0"))
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("off", False), ("keep_current", "keep_current")])
+def test_1_5_1_clear_context_store(text: str, value: object) -> None:
+    assert parse(way=f"clear_context_store: {text}").expect().states[0].next.clear_context_store == value
+    assert "keep_current" in one_problem(parse(way="clear_context_store: all"))
+
+
+def test_1_5_1_keep_history_is_an_alias_and_the_new_key_wins() -> None:
+    assert parse(way="keep_history: false").expect().states[0].next.include_in_llm_history is False
+    both = parse(way="keep_history: false, include_in_llm_history: true")
+    assert both.expect().states[0].next.include_in_llm_history is True
+    assert "both are given" in both.warnings[0].message
+
+
+def test_1_5_1_lists_of_keys() -> None:
+    way = parse(way="reset_keys_in_context_store: [a], include_in_iterator_context: [b]").expect().states[0].next
+    assert (way.reset_keys_in_context_store, way.include_in_iterator_context) == (("a",), ("b",))
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "condition: {expression: x, then: end, otherwise: end}, switch: {cases: [], default: end}",
+        "state_id: end, state_ids: [end]",
+        "state_ids: [end], iter_key: x, state_id: end",
+        "state_ids: [end], condition: {expression: x, then: end, otherwise: end}",
+        "state_ids: [end], switch: {cases: [], default: end}",
+        "iter_key: x, condition: {expression: x, then: end, otherwise: end}",
+        "iter_key: x, switch: {cases: [], default: end}",
+    ],
+)
+def test_1_5_1_forbidden_combinations(way: str) -> None:
+    parsed = parse_workflow(ASSISTANTS + f"states: [{{id: s, assistant_id: a, next: {{{way}}}}}]")
+    assert parsed.problems
+    assert all("cannot be combined" in found.message and found.suggestion for found in parsed.problems)
+
+
+def test_1_5_1_one_of_the_four_ways_is_required() -> None:
+    def said(way: str) -> str:
+        return one_problem(parse_workflow(ASSISTANTS + f"states: [{{id: s, assistant_id: a, next: {way}}}]"))
+
+    for way in ("{}", "{store_in_context: true}"):
+        assert "none of the keys 'state_id', 'state_ids', 'condition', 'switch'" in said(way)
+    assert "'next' has 'state_id' without a value" in said("{state_id: ~}")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [("[]", "empty"), ("[end, end]", "twice"), ("end", "[end]"), ("[1]", "'1'")]
+)
+def test_1_5_1_state_ids_are_different_and_at_least_one(value: str, said: str) -> None:
+    parsed = parse_workflow(ASSISTANTS + f"states: [{{id: s, assistant_id: a, next: {{state_ids: {value}}}}}]")
+    assert said in one_problem(parsed)
+
+
+def test_1_5_1_iter_key_needs_state_id() -> None:
+    parsed = parse_workflow(ASSISTANTS + "states: [{id: s, assistant_id: a, next: {iter_key: x, state_ids: ~}}]")
+    assert "'iter_key' without 'state_id'" in one_problem(parsed)
+
+
+@pytest.mark.parametrize("missing", ["expression", "then", "otherwise"])
+def test_1_5_1_a_condition_needs_its_three_keys(missing: str) -> None:
+    keys = {"expression": "x", "then": "end", "otherwise": "end"}
+    given = ", ".join(f"{key}: {value}" for key, value in keys.items() if key != missing)
+    parsed = parse_workflow(ASSISTANTS + f"states: [{{id: s, assistant_id: a, next: {{condition: {{{given}}}}}}}]")
+    assert f"has no {missing!r}" in one_problem(parsed)
+
+
+def test_1_5_1_a_switch_needs_cases_and_default() -> None:
+    parsed = parse_workflow(ASSISTANTS + "states: [{id: s, assistant_id: a, next: {switch: {}}}]")
+    assert [found.message.split(": ")[-1] for found in parsed.problems] == [
+        "The switch has no 'cases'.",
+        "The switch has no 'default'.",
+    ]
+
+
+def test_3_1_iter_key_in_a_case_is_ignored_with_a_warning() -> None:
+    way = "switch: {default: end, cases: [{condition: x, state_id: end, iter_key: y}]}"
+    parsed = parse_workflow(ASSISTANTS + f"states: [{{id: s, assistant_id: a, next: {{{way}}}}}]")
+    assert parsed.problems == ()
+    assert "iter_key" in parsed.warnings[0].path
+
+
+@pytest.mark.parametrize(
+    ("key", "good", "bad"),
+    [
+        ("backoff_factor", ("1", "10"), ("0.9", "10.1")),
+        ("max_attempts", ("1", "100"), ("0", "101")),
+        ("initial_interval", ("0", "0.5"), ("-1",)),
+        ("max_interval", ("0", "128"), ("-1",)),
+    ],
+)
+def test_1_7_limits_of_a_retry_policy(key: str, good: tuple[str, ...], bad: tuple[str, ...]) -> None:
+    for value in good:
+        assert parse(state=f"retry_policy: {{{key}: {value}}}").problems == ()
+        assert parse(workflow=f"retry_policy: {{{key}: {value}}}").problems == ()
+    for value in bad:
+        assert key in one_problem(parse(state=f"retry_policy: {{{key}: {value}}}"))
+
+
+def test_1_7_seconds_are_aliases() -> None:
+    parsed = parse("retry_policy: {initial_interval_seconds: 5, max_interval_seconds: 50.0}")
+    rule = parsed.expect().retry_policy
+    assert (rule.initial_interval, rule.max_interval) == (5.0, 50.0)
+    assert len(parsed.warnings) == 2
+
+
+@pytest.mark.parametrize(
+    ("form", "made"),
+    [
+        (WORKFLOW, model.Definition),
+        (ASSISTANT, model.Assistant),
+        (TOOL, model.Tool),
+        (CUSTOM_NODE, model.CustomNode),
+        (STATE, model.State),
+        (NEXT, model.Next),
+        (MCP_SERVER, model.McpServer),
+    ],
+)
+def test_the_defaults_of_the_tables_are_those_of_the_model(form: Any, made: Any) -> None:
+    defaults = {one.name: one.default for one in fields(made) if one.default is not MISSING}
+    for key in form.keys:
+        if (
+            key.name in defaults
+            and key.kind is not RETRY_POLICY
+            and not isinstance(defaults[key.name], model.RetryRule)
+        ):
+            default = tuple(key.default) if isinstance(key.default, list) else key.default
+            assert default == defaults[key.name] or (default is None and not defaults[key.name]), key.name
+
+
+def test_every_key_of_every_form_is_described() -> None:
+    for form in SCHEMAS:
+        assert form.doc.endswith(".")
+        for key in form.keys:
+            assert key.doc.endswith("."), (form.name, key.name)

@@ -1,0 +1,46 @@
+"""States that cannot be reached, or that `end` cannot be reached from."""
+
+from statewright.workflow.states.language.graph import find_reachable
+from statewright.workflow.states.language.parse import parse_workflow
+
+
+def warnings(*ways: str, head: str = "") -> list[str]:
+    lines = [f"  - {{id: s{place}, assistant_id: a, next: {way}}}\n" for place, way in enumerate(ways)]
+    text = f"{head}\n  assistants: [{{id: a, system_prompt: p}}]\n  states:\n{''.join(lines)}"
+    parsed = parse_workflow(text)
+    assert parsed.problems == ()
+    assert all(warning.suggestion for warning in parsed.warnings)
+    return [str(warning) for warning in parsed.warnings]
+
+
+def test_1_8_cycles_are_legal() -> None:
+    assert warnings("{condition: {expression: x, then: s1, otherwise: end}}", "{state_id: s0}") == []
+
+
+def test_a_state_that_cannot_be_reached_is_a_warning() -> None:
+    found = warnings("{state_id: end}", "{state_id: s2}", "{state_id: end}")
+    assert ["'s1' cannot be reached" in found[0], "'s2' cannot be reached" in found[1]] == [True, True]
+    assert "In 'states[1]' (line 5, column 5)" in found[0]
+
+
+def test_a_path_says_where_it_is_in_a_wrapped_file() -> None:
+    assert "execution_config.states[1]" in warnings("{state_id: end}", "{state_id: end}", head="execution_config:")[0]
+
+
+def test_states_that_never_come_to_an_end_are_one_warning() -> None:
+    found = warnings("{state_id: s1}", "{state_id: s0}")
+    assert len(found) == 1
+    assert "'end' cannot be reached from s0, s1" in found[0]
+
+
+def test_a_state_that_is_not_reached_need_not_come_to_an_end() -> None:
+    assert len(warnings("{state_id: end}", "{state_id: s1}")) == 1
+
+
+def test_many_states_without_an_end_are_counted() -> None:
+    ways = [f"{{state_id: s{(place + 1) % 15}}}" for place in range(15)]
+    assert "s9 and 5 more" in warnings(*ways)[0]
+
+
+def test_reachable_follows_ways() -> None:
+    assert find_reachable({"a": ["b"], "b": ["a", "c"], "d": ["a"]}, ["a"]) == {"a", "b", "c"}

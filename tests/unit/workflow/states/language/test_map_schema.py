@@ -1,0 +1,144 @@
+"""Maps that are read by a form: presence, company and the names of keys."""
+
+from typing import Any
+
+import pytest
+
+from statewright.workflow.states.language.diagnostics import Diagnostics
+from statewright.workflow.states.language.map_schema import ExclusiveKeys, Key, MapSchema, ParsedMap
+from statewright.workflow.states.language.model import Mark
+from statewright.workflow.states.language.value_kinds import INVALID, Number, Text
+from statewright.workflow.states.language.yaml.read import read_document
+
+FORM = MapSchema(
+    name="thing",
+    words="a map of things",
+    doc="A thing.",
+    noun="The thing",
+    one_of=("left", "right"),
+    exclusive=(ExclusiveKeys("left", "right", "Keep one."),),
+    needs=(("extra", "left"),),
+    keys=(
+        Key("id", Text(), "Its name.", required=True, also=("called",)),
+        Key("left", Text(), "One."),
+        Key("right", Text(), "Other."),
+        Key("extra", Number(0), "More."),
+        Key("old_extra", Number(0), "More.", stands_for="extra"),
+        Key("older_extra", Number(0), "More.", stands_for="extra", both_allowed=True),
+        Key("idle", Text(), "Nothing.", ignored="it never did."),
+    ),
+)
+
+
+def read(text: str) -> tuple[Any, list[str], list[str]]:
+    diagnostics = Diagnostics()
+    root = read_document(text).root
+    assert root is not None
+    part = FORM.read(root, (), diagnostics)
+    return part, [str(one) for one in diagnostics.problems], [str(one) for one in diagnostics.warnings]
+
+
+def test_values_are_kept_by_their_names() -> None:
+    part, problems, warnings = read("id: a\nleft: b\nextra: 1\n")
+    assert problems == warnings == []
+    assert isinstance(part, ParsedMap)
+    assert part.values == {"id": "a", "left": "b", "extra": 1.0}
+    assert part.label == "The thing 'a'"
+    assert (part.at("left"), part.key_at("left"), part.at("right")) == (Mark(2, 7), Mark(2, 1), Mark(1, 1))
+
+
+def test_null_is_as_good_as_not_given() -> None:
+    part, problems, _ = read("id: a\nleft: b\nright: ~\nextra:\n")
+    assert problems == []
+    assert not part.has_key("right")
+
+
+def test_a_required_key_is_missed() -> None:
+    assert "The thing has no 'id'. Add 'id'. Its name." in read("left: b")[1][0]
+    assert "The thing has 'id' without a value. Write it after the colon." in read("left: b\nid: ~")[1][0]
+
+
+@pytest.mark.parametrize("name", ["called", "idd", "Id"])
+def test_a_required_key_under_a_wrong_name_is_one_problem(name: str) -> None:
+    _, problems, warnings = read(f"left: b\n{name}: a\n")
+    assert len(problems) == 1
+    assert f"It has '{name}' instead. Write it as 'id'." in problems[0]
+    assert warnings == []
+
+
+def test_one_of_a_group_is_needed() -> None:
+    assert "has none of the keys 'left', 'right'. Write one of them." in read("id: a")[1][0]
+
+
+def test_one_of_a_group_under_a_wrong_name_is_one_problem() -> None:
+    _, problems, warnings = read("id: a\nrigth: b\n")
+    assert len(problems) == 1
+    assert "It has 'rigth' instead. Write it as 'right'." in problems[0]
+    assert warnings == []
+
+
+def test_keys_that_exclude_each_other_are_reported_at_the_later_one() -> None:
+    _, problems, _ = read("id: a\nright: b\nleft: c\n")
+    assert "has both 'left' and 'right', which cannot be combined. Keep one." in problems[0]
+    assert "line 3" in problems[0]
+
+
+def test_a_wrong_value_still_counts_as_given() -> None:
+    _, problems, _ = read("id: a\nleft: 1\n")
+    assert len(problems) == 1
+
+
+def test_a_key_needs_its_company() -> None:
+    assert "'extra' without 'left'" in read("id: a\nright: b\nextra: 1\n")[1][0]
+    assert len(read("id: a\nextra: 1\n")[1]) == 1
+
+
+def test_a_deprecated_key_stands_for_its_successor_with_a_warning() -> None:
+    part, problems, warnings = read("id: a\nleft: b\nold_extra: 2\n")
+    assert problems == []
+    assert part.values["extra"] == 2.0
+    assert part.key_at("extra") == Mark(3, 1)
+    assert "Write 'extra'." in warnings[0]
+
+
+def test_both_a_deprecated_key_and_its_successor_are_an_error() -> None:
+    assert "Write 'extra' alone." in read("id: a\nleft: b\nold_extra: 2\nextra: 3\n")[1][0]
+
+
+def test_both_may_be_allowed_and_then_the_new_one_wins() -> None:
+    part, problems, warnings = read("id: a\nleft: b\nolder_extra: 2\nextra: 3\n")
+    assert problems == []
+    assert part.values["extra"] == 3.0
+    assert "The second one counts." in warnings[0]
+
+
+def test_1_5_1_unknown_keys_are_accepted_with_a_warning_and_a_near_miss() -> None:
+    _, problems, warnings = read("id: a\nleft: b\nrigth: c\nfoo: 1\n")
+    assert problems == []
+    assert "Did you mean 'right'?" in warnings[0]
+    assert "Keys: id, left, right, extra." in warnings[1]
+
+
+def test_a_key_of_a_map_below_is_shown_where_it_belongs() -> None:
+    below = MapSchema("outer", "a map", "Outer.", (Key("thing", FORM, "Inner."),))
+    diagnostics = Diagnostics()
+    root = read_document("extra: 1").root
+    assert root is not None
+    below.read(root, (), diagnostics)
+    assert diagnostics.warnings[0].suggestion == "Move it into 'thing'."
+
+
+def test_1_5_1_ignored_keys_are_accepted_with_a_warning() -> None:
+    _, problems, warnings = read("id: a\nleft: b\nidle: {x: 1}\n")
+    assert problems == []
+    assert "does nothing here: it never did." in warnings[0]
+
+
+def test_1_5_keys_of_a_user_interface_are_ignored_in_silence() -> None:
+    assert read("id: a\nleft: b\nmeta_x: 1\n")[1:] == ([], [])
+
+
+def test_what_is_no_map_is_refused() -> None:
+    part, problems, _ = read("[a]")
+    assert part is INVALID
+    assert "must be a map of things, and is a list." in problems[0]

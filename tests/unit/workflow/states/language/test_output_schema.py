@@ -1,0 +1,55 @@
+"""2.8: the form in which a state wants its answer."""
+
+import asyncio
+import json
+
+import pytest
+
+from statewright.workflow.states.expressions.output import ParsedOutput
+from statewright.workflow.states.language.output_schema import OutputSchema, read_json_schema
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(SCHEMA),
+        '{"type": "array", "items": {"type": "string"}}',
+        '{"$schema": "https://json-schema.org/draft/2020-12/schema", "enum": [1]}',
+    ],
+)
+def test_2_8_a_json_schema_is_one(text: str) -> None:
+    assert read_json_schema(text) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"n": 1}', '{"type": "bug", "title": "..."}', '{"n": 1, ...}', "[1]", "words"],
+)
+def test_2_8_anything_else_is_an_example(text: str) -> None:
+    assert read_json_schema(text) is None
+    assert OutputSchema(text).find_fault(ParsedOutput("words")) is None
+    assert OutputSchema(text).output is None
+
+
+def test_2_8_an_invalid_schema_is_an_example() -> None:
+    form = OutputSchema('{"type": 5, "properties": {}}')
+    assert (form.output, form.find_fault(ParsedOutput("words"))) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "fits"),
+    [('{"n": 1}', True), ("Here: {'n': 2}.", True), ('{"n": "x"}', False), ("words", False), ("{}", False)],
+)
+def test_2_8_answers_are_checked_as_they_are_parsed(answer: str, fits: bool) -> None:
+    assert (OutputSchema(json.dumps(SCHEMA)).find_fault(ParsedOutput(answer)) is None) is fits
+
+
+def test_2_8_what_is_wrong_is_said() -> None:
+    assert "n" in str(OutputSchema(json.dumps(SCHEMA)).find_fault(ParsedOutput("{}")))
+
+
+def test_2_8_the_form_is_templated() -> None:
+    form = OutputSchema('{"n": {{u}}, "m": {{missing}}}')
+    assert '{"n": 7, "m": {{missing}}}' in asyncio.run(form.instruction({"u": 7}))

@@ -1,0 +1,135 @@
+"""Ids that stand for two things or for none."""
+
+import pytest
+
+from statewright.workflow.states.language.parse import parse_workflow
+from statewright.workflow.states.language.references import NODE_KINDS
+
+ASSISTANTS = "assistants: [{id: writer, system_prompt: p}]\n"
+REST = "tools: [{id: fetch, tool: f}]\ncustom_nodes: [{id: pick, custom_node_id: transform_node}]\n"
+
+
+def problem(states: str, head: str = ASSISTANTS + REST) -> str:
+    parsed = parse_workflow(f"{head}states:\n{states}")
+    assert len(parsed.problems) == 1, parsed.problems
+    assert parsed.problems[0].suggestion
+    return str(parsed.problems[0])
+
+
+def state(identity: str, way: str = "{state_id: end}", worker: str = "assistant_id: writer") -> str:
+    return f"- {{id: {identity}, {worker}, next: {way}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("worker", "guess"),
+    [
+        ("assistant_id: writr", "Did you mean 'writer'? Assistants: writer."),
+        ("tool_id: fetsh", "Did you mean 'fetch'? Tools: fetch."),
+        ("custom_node_id: pik", "Did you mean 'pick'? Custom nodes: pick."),
+        ("assistant_id: fetch", "There is a tool of this id: did you mean 'tool_id'?"),
+        ("tool_id: pick", "There is a custom node of this id: did you mean 'custom_node_id'?"),
+    ],
+)
+def test_1_8_what_does_the_work_must_be_there(worker: str, guess: str) -> None:
+    found = problem(state("s", worker=worker))
+    assert guess in found
+    assert "State 's': there is no" in found
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "{state_id: reveiw}",
+        "{state_ids: [review, reveiw]}",
+        "{condition: {expression: x, then: reveiw, otherwise: end}}",
+        "{condition: {expression: x, then: end, otherwise: reveiw}}",
+        "{switch: {cases: [{condition: x, state_id: reveiw}], default: end}}",
+        "{switch: {cases: [{condition: x, state_id: end}], default: reveiw}}",
+        "{state_id: reveiw, iter_key: x}",
+    ],
+)
+def test_1_8_every_target_must_be_there(way: str) -> None:
+    line = state("draft", way)
+    found = problem(line + state("review"))
+    assert "'draft' leads to 'reveiw': there is no such state. Did you mean 'review'?" in found
+    assert f"column {line.index('reveiw') + 1}" in found
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "{state_id: end}",
+        "{state_ids: [end, t]}",
+        "{condition: {expression: x, then: end, otherwise: t}}",
+        "{switch: {cases: [{condition: x, state_id: end}], default: t}}",
+    ],
+)
+def test_1_0_end_is_valid_wherever_a_state_is(way: str) -> None:
+    assert parse_workflow(f"{ASSISTANTS}states:\n{state('s', way)}{state('t')}").problems == ()
+
+
+def test_1_5_two_states_with_one_id_are_refused_with_both_lines() -> None:
+    found = problem(state("s") + state("s"))
+    assert "Two states have the id 's': the other one is in line 5." in found
+    assert "line 6" in found
+
+
+@pytest.mark.parametrize(
+    ("head", "noun"),
+    [
+        ("assistants: [{id: writer, system_prompt: p}, {id: writer, system_prompt: q}]\n", "assistants"),
+        (ASSISTANTS + "tools: [{id: t, tool: f}, {id: t, tool: g}]\n", "tools"),
+        (
+            ASSISTANTS + "custom_nodes: [{id: n, custom_node_id: transform_node}, {id: n, custom_node_id: "
+            "transform_node}]\n",
+            "custom nodes",
+        ),
+    ],
+)
+def test_two_parts_of_a_list_with_one_id_are_refused(head: str, noun: str) -> None:
+    assert f"Two {noun} have the id" in problem(state("s"), head)
+
+
+def test_an_assistant_and_a_tool_may_have_one_id() -> None:
+    head = ASSISTANTS + "tools: [{id: writer, tool: f}]\n"
+    assert parse_workflow(f"{head}states:\n{state('s')}").problems == ()
+
+
+def test_1_5_end_is_no_id_of_a_state() -> None:
+    assert "reserved for the end" in problem(state("s") + state("end"))
+
+
+def test_1_8_an_empty_iter_key_is_refused() -> None:
+    assert "empty 'iter_key'" in problem(state("s", "{state_id: t, iter_key: ''}") + state("t"))
+
+
+@pytest.mark.parametrize("kind", NODE_KINDS)
+def test_1_4_known_kinds_of_custom_nodes(kind: str) -> None:
+    head = f"custom_nodes: [{{id: n, custom_node_id: {kind}}}, {{id: {kind}}}]\n"
+    assert parse_workflow(f"{head}states:\n{state('s', worker='custom_node_id: n')}").problems == ()
+
+
+def test_1_4_an_unknown_kind_is_refused_unless_it_is_passed() -> None:
+    head = "custom_nodes: [{id: n, custom_node_id: transfrom_node}]\n"
+    text = f"{head}states:\n{state('s', worker='custom_node_id: n')}"
+    assert "Did you mean 'transform_node'?" in str(parse_workflow(text).problems[0])
+    assert parse_workflow(text, node_kinds=["transfrom_node"]).problems == ()
+
+
+def test_1_4_an_id_that_is_taken_for_the_kind_is_explained() -> None:
+    assert "no custom_node_id" in problem(state("s"), ASSISTANTS + "custom_nodes: [{id: mine}]\n")
+
+
+@pytest.mark.parametrize(("kind", "reason"), [("bedrock_flow_node", "AWS"), ("supervisor_node", "Autonomous")])
+def test_1_4_kinds_that_are_not_supported_say_why(kind: str, reason: str) -> None:
+    found = problem(state("s"), ASSISTANTS + f"custom_nodes: [{{id: n, custom_node_id: {kind}}}]\n")
+    assert reason in found
+
+
+def test_a_state_without_an_id_is_not_reported_twice() -> None:
+    lines = state("s", "{state_id: t}") + "- {assistant_id: writer, next: {state_id: end}}\n"
+    assert "has no 'id'" in problem(lines)
+
+
+def test_an_assistant_without_an_id_is_not_reported_twice() -> None:
+    assert "has no 'id'" in problem(state("s"), "assistants: [{idd: writer, system_prompt: p}]\n")

@@ -1,0 +1,135 @@
+"""Expressions, MCP servers and chains of iteration."""
+
+import pytest
+
+from statewright.workflow.states.language.parse import Parsed, parse_workflow
+
+HEAD = "assistants: [{id: a, system_prompt: p}]\n"
+
+
+def states(*ways: str, head: str = HEAD) -> Parsed:
+    """A workflow of states s0, s1 ... with these transitions; an extra key may follow one after a semicolon."""
+    lines = [
+        f"- {{id: s{place}, assistant_id: a, next: {way.partition(';')[0]}, {way.partition(';')[2]}}}\n"
+        for place, way in enumerate(ways)
+    ]
+    return parse_workflow(f"{head}states:\n{''.join(lines)}")
+
+
+def one_problem(parsed: Parsed) -> str:
+    assert len(parsed.problems) == 1, parsed.problems
+    return str(parsed.problems[0])
+
+
+# -- expressions
+
+
+def test_1_8_an_expression_that_cannot_be_read_is_an_error() -> None:
+    found = one_problem(states("{condition: {expression: 'valid ==', then: end, otherwise: end}}"))
+    assert "states[0].next.condition.expression" in found
+    assert "valid ==" in found
+
+
+def test_1_8_every_case_is_checked() -> None:
+    cases = "{condition: 'a b', state_id: end}, {condition: '(', state_id: end}"
+    parsed = states(f"{{switch: {{default: end, cases: [{cases}]}}}}")
+    start = "states[0].next.switch.cases"
+    assert [found.path for found in parsed.problems] == [f"{start}[0].condition", f"{start}[1].condition"]
+
+
+def test_1_8_what_is_read_but_not_supported_is_a_warning() -> None:
+    parsed = states("{condition: {expression: '[x for x in a]', then: end, otherwise: end}}")
+    assert parsed.problems == ()
+    assert "counts as false" in parsed.warnings[0].message
+
+
+def test_expressions_are_read_once_and_kept() -> None:
+    way = states("{switch: {default: end, cases: [{condition: 'a > 1', state_id: end}]}}").expect().states[0].next
+    assert way.switch is not None
+    assert way.switch.cases[0].condition.text == "a > 1"
+
+
+# -- MCP
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        "{name: m, config: {command: x}}",
+        "{name: m, config: {url: 'https://example.org'}}",
+        "{name: m, command: x, arguments: '-v'}",
+        "{name: m, mcp_config_id: x}",
+        "{name: m, enabled: false}",
+    ],
+)
+def test_1_6_a_server_says_how_it_is_reached_or_is_off(server: str) -> None:
+    head = f"assistants: [{{id: a, system_prompt: p, mcp_servers: [{server}]}}]\ntools: [{{id: t, tool: f, "
+    assert states("{state_id: end}", head=head + f"mcp_server: {server}}}]\n").problems == ()
+
+
+@pytest.mark.parametrize("server", ["{name: m}", "{name: m, config: {}}", "{name: m, config: {url: ~}}"])
+def test_1_6_an_enabled_server_that_does_not_is_refused(server: str) -> None:
+    found = one_problem(states("{state_id: end}", head=HEAD + f"tools: [{{id: t, tool: f, mcp_server: {server}}}]\n"))
+    assert "enabled: false" in found
+    assert "tools[0].mcp_server" in found
+    head = f"assistants: [{{id: a, system_prompt: p, mcp_servers: [{server}]}}]\n"
+    assert "assistants[0].mcp_servers[0]" in one_problem(states("{state_id: end}", head=head))
+
+
+def test_1_6_a_server_needs_a_name() -> None:
+    head = "assistants: [{id: a, system_prompt: p, mcp_servers: [{enabled: false}]}]\n"
+    assert "'name'" in one_problem(states("{state_id: end}", head=head))
+
+
+def test_a_server_whose_config_is_wrong_is_not_reported_twice() -> None:
+    one_problem(states("{state_id: end}", head=HEAD + "tools: [{id: t, tool: f, mcp_server: {name: m, config: x}}]\n"))
+
+
+# -- chains
+
+
+def test_2_6_one_key_in_all_stages_is_a_chain() -> None:
+    parsed = states("{state_id: s1, iter_key: k}", "{state_id: s2, iter_key: k}", "{state_id: end}")
+    assert parsed.problems == ()
+
+
+def test_2_6_a_different_key_in_a_stage_is_refused() -> None:
+    parsed = states("{state_id: s1, iter_key: k}", "{state_id: s2, iter_key: other}", "{state_id: end}")
+    found = one_problem(parsed)
+    assert "states[1].next.iter_key" in found
+    assert "finish_iteration: true" in found
+    assert "iter_key: k" in found
+
+
+def test_2_6_with_finish_iteration_a_stage_may_have_another_key() -> None:
+    parsed = states(
+        "{state_id: s1, iter_key: k}", "{state_id: s2, iter_key: other}; finish_iteration: true", "{state_id: end}"
+    )
+    assert parsed.problems == ()
+
+
+def test_2_6_after_the_chain_another_iteration_may_begin() -> None:
+    parsed = states(
+        "{state_id: s1, iter_key: k}", "{state_id: s2}", "{state_id: s3, iter_key: other}", "{state_id: end}"
+    )
+    assert parsed.problems == ()
+
+
+def test_2_6_a_later_stage_is_compared_with_the_one_before_it() -> None:
+    parsed = states(
+        "{state_id: s1, iter_key: k}",
+        "{state_id: s2, iter_key: k}",
+        "{state_id: s3, iter_key: x}",
+        "{state_id: end}",
+    )
+    assert "states[2].next.iter_key" in one_problem(parsed)
+
+
+def test_2_6_two_chains_that_meet_in_a_stage_must_have_one_key() -> None:
+    parsed = states(
+        "{state_ids: [s1, s2]}",
+        "{state_id: s3, iter_key: k}",
+        "{state_id: s3, iter_key: x}",
+        "{state_id: end, iter_key: k}",
+    )
+    assert "'s2'" in one_problem(parsed)

@@ -1,0 +1,72 @@
+"""The outside of a file: bare or wrapped, Sequential or Autonomous."""
+
+import pytest
+
+from statewright.workflow.states.language.parse import parse_workflow
+
+INNER = (
+    "{assistants: [{id: a, system_prompt: p}], type: own, states: [{id: s, assistant_id: a, next: {state_id: end}}]}"
+)
+
+
+def test_1_0_the_inner_object_may_stand_alone() -> None:
+    definition = parse_workflow(INNER).expect()
+    assert definition.states[0].id == "s"
+    assert definition.settings == {"type": "own"}
+
+
+def test_1_0_execution_config_is_used_where_it_is_given() -> None:
+    parsed = parse_workflow(f"name: n\ndescription: d\nmode: Sequential\nslug: x\nexecution_config: {INNER}\n")
+    definition = parsed.expect()
+    assert (definition.name, definition.description) == ("n", "d")
+    assert definition.settings == {"type": "own", "mode": "Sequential", "slug": "x"}
+    assert parsed.warnings == ()
+
+
+def test_keys_beside_execution_config_are_ignored_with_a_warning() -> None:
+    parsed = parse_workflow(f"execution_config: {INNER}\nstates: []\n")
+    assert parsed.problems == ()
+    assert "no key 'states'" in parsed.warnings[0].message
+
+
+def test_problems_of_a_wrapped_workflow_say_where_they_are_in_the_file() -> None:
+    parsed = parse_workflow("execution_config: {states: [{id: s}]}")
+    assert parsed.problems[0].path == "execution_config.states[0]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mode: Autonomous\nexecution_config: {assistants: []}",
+        "mode: autonomous",
+        "execution_config: {mode: Autonomous}",
+    ],
+)
+def test_1_0_autonomous_is_refused_once_with_an_explanation(text: str) -> None:
+    parsed = parse_workflow(text)
+    assert len(parsed.problems) == 1
+    assert "not supported" in parsed.problems[0].message
+    assert "mode: Sequential" in parsed.problems[0].suggestion
+    assert "switch" in parsed.problems[0].suggestion
+
+
+def test_1_0_another_mode_is_refused() -> None:
+    assert "Did you mean 'Sequential'?" in str(
+        parse_workflow(f"mode: sequental\nexecution_config: {INNER}").problems[0]
+    )
+
+
+@pytest.mark.parametrize(("text", "said"), [("[a]", "a list"), ("hello", "'hello'"), ("5", "'5'")])
+def test_a_file_that_is_no_map_is_refused(text: str, said: str) -> None:
+    parsed = parse_workflow(text)
+    assert len(parsed.problems) == 1
+    assert said in parsed.problems[0].message
+
+
+@pytest.mark.parametrize("value", ["a", "[]"])
+def test_execution_config_must_be_a_map(value: str) -> None:
+    assert len(parse_workflow(f"execution_config: {value}").problems) == 1
+
+
+def test_1_0_null_for_execution_config_is_as_good_as_not_given() -> None:
+    assert parse_workflow(f"{{execution_config: ~, {INNER[1:]}").expect().states[0].id == "s"

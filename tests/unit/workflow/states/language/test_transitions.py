@@ -1,0 +1,31 @@
+"""Ways that do less than they seem to, and the targets of a way."""
+
+from statewright.workflow.states.language.parse import parse_workflow
+
+START = "assistants: [{id: a, system_prompt: p}]\nstates:\n- id: s\n  assistant_id: a\n  next: "
+
+
+def test_1_5_1_beside_a_condition_a_state_id_is_ignored_with_a_warning() -> None:
+    parsed = parse_workflow(START + "{state_id: nowhere, condition: {expression: x, then: end, otherwise: end}}")
+    way = parsed.expect().states[0].next
+    assert way.state_id is None
+    assert way.targets == ("end", "end")
+    assert "'state_id' is ignored" in parsed.warnings[0].message
+
+
+def test_1_5_1_beside_a_switch_a_state_id_is_ignored_with_a_warning() -> None:
+    parsed = parse_workflow(START + "{state_id: end, switch: {cases: [{condition: x, state_id: end}], default: end}}")
+    assert parsed.expect().states[0].next.state_id is None
+    assert "'state_id' is ignored" in parsed.warnings[0].message
+
+
+def test_a_switch_without_cases_always_takes_its_default_with_a_warning() -> None:
+    parsed = parse_workflow(START + "{switch: {cases: [], default: end}}")
+    assert parsed.expect().states[0].next.targets == ("end",)
+    assert "no cases" in parsed.warnings[0].message
+
+
+def test_cases_that_are_all_wrong_are_not_called_empty() -> None:
+    parsed = parse_workflow(START + "{switch: {cases: [x], default: end}}")
+    assert parsed.warnings == ()
+    assert len(parsed.problems) == 1

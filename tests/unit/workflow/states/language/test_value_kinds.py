@@ -1,0 +1,107 @@
+"""Kinds of values: what each takes, what it says about the rest, and that its JSON Schema agrees."""
+
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from statewright.errors import Problem
+from statewright.workflow.states.language.diagnostics import Diagnostics
+from statewright.workflow.states.language.value_kinds import (
+    INVALID,
+    Anything,
+    Choice,
+    Flag,
+    Kind,
+    ListOf,
+    Map,
+    Number,
+    Text,
+)
+from statewright.workflow.states.language.yaml.read import read_document
+
+
+def read(kind: Kind, text: str) -> tuple[Any, tuple[Problem, ...]]:
+    diagnostics = Diagnostics()
+    written = read_document(f"key: {text}").find(("key",))
+    assert written is not None
+    assert kind.schema() is not None
+    return kind.read(written, ("key",), diagnostics), diagnostics.problems
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (Text(), "abc", "abc"),
+        (Text(), "''", ""),
+        (Number(0), "1", 1.0),
+        (Number(0, 2), "0.5", 0.5),
+        (Number(1, 5, whole=True), "5", 5),
+        (Number(1, 5, whole=True), "2.0", 2),
+        (Flag(), "yes", True),
+        (Flag(("keep_current",)), "keep_current", "keep_current"),
+        (Choice(("a", "b")), "b", "b"),
+        (Anything(), "[1, {a: null}]", [1, {"a": None}]),
+        (Map(), "{a: [1]}", {"a": [1]}),
+        (ListOf(Text()), "[a, b]", ("a", "b")),
+        (ListOf(Text()), "[]", ()),
+    ],
+)
+def test_a_kind_takes_its_values(kind: Kind, text: str, value: object) -> None:
+    found, problems = read(kind, text)
+    assert problems == ()
+    assert found == value
+    assert type(found) is type(value)
+    plain = read_document(f"key: {text}").root
+    assert plain is not None
+    assert jsonschema_rs.is_valid(kind.schema(), plain.plain()["key"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "said"),
+    [
+        (Text(), "5", "Put it in quotes: '5'"),
+        (Text(), "no", "Put it in quotes: 'no'"),
+        (Text(), "[a]", "a list"),
+        (Text(empty=False), "''", "not empty"),
+        (Number(0), "'5'", "without quotes"),
+        (Number(0), "1e3", "write 1000.0"),
+        (Number(0), "true", "true"),
+        (Number(0), "abc", "a number of at least 0"),
+        (Number(1, 5), "6", "from 1 to 5"),
+        (Number(1, 5), "0", "from 1 to 5"),
+        (Number(1, 5, whole=True), "2.5", "a whole number"),
+        (Flag(), "'true'", "without quotes"),
+        (Flag(), "1", "true or false"),
+        (Flag(("keep_current",)), "keep", "'keep_current'"),
+        (Choice(("Sequential",)), "sequental", "Did you mean 'Sequential'?"),
+        (Choice(("a",)), "[a]", "'a'"),
+        (Map(), "[a]", "a map"),
+        (ListOf(Text()), "a", "Write it as a list: [a]"),
+        (ListOf(Text()), "{a: 1}", "'- '"),
+        (ListOf(Text(), at_least=1, advice="Write one."), "[]", "Write one."),
+        (ListOf(Text()), "[a, 1]", "An item of 'key'"),
+        (ListOf(Text(), distinct=True), "[a, b, a]", "twice"),
+    ],
+)
+def test_a_kind_says_what_is_wrong_and_what_to_write(kind: Kind, text: str, said: str) -> None:
+    _, problems = read(kind, text)
+    assert len(problems) == 1
+    assert said in str(problems[0])
+    assert problems[0].suggestion
+    plain = read_document(f"key: {text}").root
+    assert plain is not None
+    assert not jsonschema_rs.is_valid(kind.schema(), plain.plain()["key"])
+
+
+def test_a_list_keeps_the_items_that_are_right() -> None:
+    assert read(ListOf(Text()), "[a, 1, b]")[0] == ("a", "b")
+
+
+@pytest.mark.parametrize("kind", [Text(), Number(0), Flag(), Choice(("a",)), Map(), ListOf(Text()), Anything()])
+def test_what_was_reported_before_is_not_reported_again(kind: Kind) -> None:
+    assert read(kind, "*nowhere") == (INVALID, ())
+
+
+def test_long_texts_are_shown_by_their_beginning() -> None:
+    assert len(str(read(Number(0), "x" * 1000)[1][0])) < 250

@@ -1,0 +1,45 @@
+"""Values with their places, and paths to them."""
+
+import pytest
+
+from statewright.workflow.states.language.model import NOWHERE, Mark
+from statewright.workflow.states.language.yaml.nodes import path_text, shorten
+from statewright.workflow.states.language.yaml.read import read_document
+
+
+def test_each_call_of_plain_builds_new_values() -> None:
+    root = read_document("a: &x [1]\nb: *x\n").root
+    assert root is not None
+    first, second = root.plain(), root.plain()
+    first["a"].append(2)
+    assert first["b"] == [1]
+    assert second == {"a": [1], "b": [1]}
+
+
+def test_every_key_and_value_has_its_place() -> None:
+    read = read_document("states:\n  - id: é\n    next: {state_id: end}\n")
+    assert read.mark(("states", 0, "next", "state_id")) == Mark(3, 22)
+    assert read.key_mark(("states", 0, "next", "state_id")) == Mark(3, 12)
+    assert read.mark(("states", 0)) == read.key_mark(("states", 0)) == Mark(2, 5)
+    assert read.mark(()) == Mark(1, 1)
+
+
+@pytest.mark.parametrize("path", [("x",), ("a", 0), ("b", 7), ("b", "x"), ("b", -1)])
+def test_a_path_to_nowhere_has_no_place(path: tuple[str | int, ...]) -> None:
+    read = read_document("a: 1\nb: [2]\n")
+    assert read.find(path) is None
+    assert read.mark(path) == read.key_mark(path) == NOWHERE
+
+
+def test_path_text_reads_as_an_author_would_write_it() -> None:
+    assert path_text(("states", 2, "next", "two words")) == "states[2].next['two words']"
+    assert path_text(()) == ""
+
+
+def test_shortened_keeps_the_beginning() -> None:
+    assert shorten("abc", 3) == "abc"
+    assert shorten("abcdefgh", 6) == "abc..."
+
+
+def test_shortened_lets_nothing_through_that_steers_a_terminal() -> None:
+    assert shorten("a\x1b[31m\nb") == "a [31m b"

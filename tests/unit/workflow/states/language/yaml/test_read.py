@@ -1,0 +1,196 @@
+"""YAML texts as plain values, and everything that a hostile one can hold."""
+
+from typing import Any
+
+import pytest
+import yaml
+from tests.work import spend_at_most
+
+from statewright.errors import Problem
+from statewright.workflow.states.language.model import Mark
+from statewright.workflow.states.language.yaml import read as reader
+from statewright.workflow.states.language.yaml.read import MAX_DEPTH, read_document
+
+
+def values(text: str | bytes) -> Any:
+    """The values of a text in which nothing is wrong."""
+    read = read_document(text)
+    assert read.problems == ()
+    assert read.root is not None
+    return read.root.plain()
+
+
+def problem(text: str | bytes) -> Problem:
+    """The one problem of a text."""
+    problems = read_document(text).problems
+    assert len(problems) == 1, problems
+    assert problems[0].suggestion
+    return problems[0]
+
+
+@pytest.fixture(params=["libyaml", "python"])
+def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both parsers, where the fast one is there."""
+    if request.param == "python":
+        monkeypatch.setattr(reader, "_loader", lambda: yaml.SafeLoader)
+    elif not hasattr(yaml, "CSafeLoader"):
+        pytest.skip("PyYAML without libyaml")
+    return request.param
+
+
+# -- values
+
+
+def test_values_are_those_of_json(parser: str) -> None:
+    text = "a: 1\nb: [x, {c: yes, d: ~}]\ne: 2020-01-02\nf: '1'\ng: !!str 5\nh: |\n  two\n  lines\n"
+    assert values(text) == {
+        "a": 1,
+        "b": ["x", {"c": True, "d": None}],
+        "e": "2020-01-02",
+        "f": "1",
+        "g": "5",
+        "h": "two\nlines\n",
+    }
+
+
+def test_json_is_yaml(parser: str) -> None:
+    assert values('{"a": [1, -2.5, true, false, null, "\\u00e4\\n"], "b": {}}') == {
+        "a": [1, -2.5, True, False, None, "ä\n"],
+        "b": {},
+    }
+
+
+def test_a_comment_and_a_document_mark_may_come_first(parser: str) -> None:
+    assert values("# said before\n---\na: 1\n...\n") == {"a": 1}
+
+
+# -- aliases and merges
+
+
+def test_aliases_and_merge_keys_work(parser: str) -> None:
+    text = "base: &base {x: 1, y: 2}\nmore: &more {y: 3, z: 4}\none: *base\ntwo:\n  <<: [*base, *more]\n  x: 9\n"
+    assert values(text)["two"] == {"x": 9, "y": 2, "z": 4}
+    assert read_document(text).mark(("two", "z")) == Mark(2, 23)
+
+
+def test_a_quoted_merge_key_is_a_key_like_others() -> None:
+    assert values("a: {'<<': 1}") == {"a": {"<<": 1}}
+
+
+def test_a_merge_of_what_is_no_map_is_refused(parser: str) -> None:
+    assert "'<<' merges maps" in problem("a: {<<: 1}").message
+
+
+@pytest.mark.parametrize("text", ["a: &x [*x]", "&x {a: *x}", "a: &x {<<: *x}"])
+def test_an_alias_of_what_it_stands_in_is_refused(text: str, parser: str) -> None:
+    assert "a value that contains it" in problem(text).message
+
+
+def test_an_alias_without_an_anchor_is_refused_with_advice_on_quotes(parser: str) -> None:
+    found = problem("pattern: *md")
+    assert (found.line, found.column) == (1, 10)
+    assert "'*'" in found.suggestion
+
+
+def test_4_1_10_an_alias_bomb_is_refused_at_once(parser: str) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
+    with spend_at_most():
+        assert "too many values" in problem("\n".join(lines)).message
+
+
+def test_4_1_10_a_bomb_of_long_texts_is_refused(parser: str) -> None:
+    assert "too many values" in problem(f"a: &a {'x' * 10_000}\nb: [{', '.join(['*a'] * 5000)}]").message
+
+
+def test_a_tower_of_aliases_is_refused(parser: str) -> None:
+    lines = ["a0: &a0 [x]"] + [f"a{i}: &a{i} [[[[[[[[[*a{i - 1}]]]]]]]]]" for i in range(1, 9)]
+    assert "nested deeper" in problem("\n".join(lines)).message
+
+
+# -- keys
+
+
+def test_4_1_10_a_key_that_is_written_twice_is_refused_with_both_lines(parser: str) -> None:
+    found = problem("a: 1\nb: 2\na: 3\n")
+    assert "line 1" in found.message
+    assert "line 3" in found.message
+    assert (found.line, found.column) == (3, 1)
+
+
+@pytest.mark.parametrize(("key", "reading"), [("on", "true"), ("1", "1"), ("~", "null"), ("1.5", "1.5")])
+def test_a_key_that_is_no_text_is_explained(key: str, reading: str, parser: str) -> None:
+    found = problem(f"{key}: x")
+    assert f"reads it as {reading}" in found.message
+    assert f"'{key}'" in found.suggestion
+
+
+def test_a_list_as_a_key_is_refused(parser: str) -> None:
+    assert "used as a key" in problem("? [a]\n: b").message
+
+
+@pytest.mark.parametrize("text", ["task: {{name}}", "task: {{ name }}", "- {{name}}"])
+def test_a_template_without_quotes_is_explained(text: str, parser: str) -> None:
+    found = problem(text)
+    assert "'{{'" in found.message
+    assert "quotes" in found.suggestion
+
+
+# -- tags and words
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: !!python/object/apply:os.system [x]",
+        "a: !!python/name:os.system x",
+        "a: !!binary aGk=",
+        "a: !!set {x}",
+        "a: !!omap [x: 1]",
+        "a: !mine x",
+        "a: !<tag:example.org,2000:x> x",
+        "a: !!int x",
+        "a: !!map x",
+    ],
+)
+def test_tags_that_are_not_plain_are_refused(text: str, parser: str) -> None:
+    assert "tag" in problem(text).message
+
+
+@pytest.mark.parametrize("text", ["a: !!str 1", "a: !!int '1'", "a: !!map {}", "a: !!seq []", "a: ! x", "a: !!null ''"])
+def test_plain_tags_are_allowed(text: str, parser: str) -> None:
+    values(text)
+
+
+@pytest.mark.parametrize("word", [".inf", "-.inf", ".NaN", "1.0e+999"])
+def test_a_number_that_json_does_not_know_is_refused(word: str, parser: str) -> None:
+    assert "not a number in JSON" in problem(f"a: {word}").message
+
+
+# -- syntax
+
+
+def test_a_second_document_is_refused(parser: str) -> None:
+    found = problem("a: 1\n---\nb: 2\n")
+    assert "second document" in found.message
+    assert found.line == 2
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# only this\n", "---\n", "~", b""])
+def test_an_empty_file_is_refused(text: str | bytes, parser: str) -> None:
+    assert problem(text).message == "The file is empty."
+
+
+def test_half_a_surrogate_pair_is_refused(parser: str) -> None:
+    assert problem("a: \ud800")
+    assert problem('a: "\\uD800"')
+
+
+@pytest.mark.parametrize("opening", ["[", "{", "- ", "? ", "[{a: ", "&a ["])
+def test_deep_nesting_is_refused_and_crashes_nothing(opening: str, parser: str) -> None:
+    assert "nested deeper" in problem(opening * 100_000).message
+
+
+def test_nesting_up_to_the_limit_is_fine(parser: str) -> None:
+    values("[" * MAX_DEPTH + "]" * MAX_DEPTH)
+    assert "nested deeper" in problem("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1)).message

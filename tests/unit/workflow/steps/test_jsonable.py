@@ -1,0 +1,61 @@
+"""Values as plain JSON, and copies of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statewright.errors import InvalidUpdateError
+from statewright.workflow.steps.jsonable import copy_json, to_jsonable, to_jsonable_map
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@dataclass
+class Lead:
+    name: str
+    at: datetime
+
+
+def test_what_json_can_say() -> None:
+    lead = Lead("Ann", datetime(2026, 1, 2, tzinfo=UTC))
+    assert to_jsonable({"lead": lead, "t": (1, float("nan"))}, "x") == {
+        "lead": {"name": "Ann", "at": "2026-01-02T00:00:00Z"},
+        "t": [1, None],
+    }
+
+
+def test_what_json_cannot_say_is_refused() -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+    for value in (object(), {"a": object()}, circle):
+        with pytest.raises(InvalidUpdateError, match="The answer cannot be written as JSON"):
+            to_jsonable(value, "The answer")
+
+
+@pytest.mark.parametrize("value", [None, [], "text", 3, [("a", 1)]])
+def test_a_map_is_wanted(value: Any) -> None:
+    with pytest.raises(InvalidUpdateError, match=r"The input is .* Use a map."):
+        to_jsonable_map(value, "The input")
+
+
+@given(JSON)
+def test_json_stays_what_it_is(value: Any) -> None:
+    assert to_jsonable(value, "x") == value
+    assert copy_json(value) == value
+
+
+def test_copies_share_nothing() -> None:
+    value = {"a": [{"b": 1}]}
+    for copy in (to_jsonable(value, "x"), copy_json(value)):
+        copy["a"][0]["b"] = 2
+        copy["a"].append(3)
+    assert value == {"a": [{"b": 1}]}

@@ -1,0 +1,41 @@
+"""Nodes made of steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from statewright.graph import is_coroutine_function
+from statewright.workflow.steps import read_definition
+from statewright.workflow.steps.node import StepOrder
+from statewright.workflow.steps.node_factory import StepNodeFactory
+
+
+async def awaited(ctx: Any) -> None: ...
+
+
+STEPS: list[dict[str, Any]] = [
+    {"type": "task", "name": "plain", "handler": "plain"},
+    {"type": "task", "name": "awaited", "handler": "awaited"},
+    {"type": "llm", "name": "llm", "model": "gpt-5", "messages": [{"role": "user", "content": "x"}]},
+    {"type": "wait", "name": "wait", "durationMs": 1},
+    {"type": "condition", "name": "condition", "expression": "x", "trueStep": "wait", "falseStep": "wait"},
+    {"type": "external_event", "name": "event", "signalType": "x"},
+    {"type": "approval", "name": "approval", "contentKey": "x"},
+]
+FLOW = read_definition({"name": "n", "version": "1", "steps": STEPS})
+
+
+@pytest.mark.parametrize("name", [step["name"] for step in STEPS])
+def test_every_type_of_step_has_its_node(name: str) -> None:
+    workshop = StepNodeFactory(handlers={"plain": lambda ctx: None, "awaited": awaited})
+    node = workshop.make_node(FLOW.step(name), 0, StepOrder(FLOW))
+    assert workshop.problems == []
+    assert is_coroutine_function(node) is (name in ("awaited", "llm"))
+
+
+def test_what_is_nowhere_is_a_problem() -> None:
+    workshop = StepNodeFactory(handlers={})
+    workshop.make_node(FLOW.step("plain"), 3, StepOrder(FLOW))
+    assert [problem.path for problem in workshop.problems] == ["steps[3].handler"]
