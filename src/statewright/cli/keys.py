@@ -41,7 +41,7 @@ def create(
     """Create an API key. It is printed once: only its hash is kept."""
     from statewright.cli.records import in_records, workspace_named
     from statewright.clock import SystemClock
-    from statewright.service.keys import create_key
+    from statewright.service.access import create_key
 
     async def work(ledger: Ledger) -> tuple[ApiKey, str]:
         now = SystemClock().now()
@@ -76,7 +76,7 @@ def ls(
     from statewright.cli.records import in_records, workspace_named
     from statewright.cli.show import as_json
     from statewright.cli.table import Column, moment, print_table
-    from statewright.service.keys import list_keys
+    from statewright.service.access import list_keys
 
     async def work(ledger: Ledger) -> list[ApiKey]:
         return await list_keys(ledger, (await workspace_named(ledger, workspace)).id)
@@ -106,7 +106,7 @@ def revoke(
     """Revoke an API key. Servers refuse it within seconds."""
     from statewright.cli.records import in_records, workspace_named
     from statewright.clock import SystemClock
-    from statewright.service.keys import revoke_key
+    from statewright.service.access import revoke_key
 
     async def work(ledger: Ledger) -> ApiKey:
         home = await workspace_named(ledger, workspace)

@@ -25,7 +25,7 @@ def in_records(
     """
     from statewright.cli.database import check_is_ours
     from statewright.cli.serving import opened_views
-    from statewright.service.workspaces import ensure_default_workspace
+    from statewright.service.access.workspaces import ensure_default_workspace
 
     async def working(ledger: Ledger) -> T:
         await ensure_default_workspace(ledger, SystemClock().now())
@@ -50,7 +50,7 @@ async def workspace_named(ledger: Ledger, named: str) -> Workspace:
     from statewright.async_futures import aresolve
     from statewright.cli.failure import WrongUse
     from statewright.errors import suggestion
-    from statewright.service.workspaces import list_workspaces
+    from statewright.service.access.workspaces import list_workspaces
 
     by_slug = await aresolve(ledger.find(Workspace, where(slug=named), limit=1))
     found = by_slug[0] if by_slug else await aresolve(ledger.get(Workspace, named))

@@ -38,7 +38,7 @@ def create(
     """Create a workspace."""
     from statewright.cli.records import in_records
     from statewright.clock import SystemClock
-    from statewright.service.workspaces import NewWorkspace, create_workspace
+    from statewright.service.access.workspaces import NewWorkspace, create_workspace
 
     new = NewWorkspace(
         slug=slug,
@@ -65,7 +65,7 @@ def ls(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyO
     from statewright.cli.records import in_records
     from statewright.cli.show import as_json
     from statewright.cli.table import Column, moment, print_table
-    from statewright.service.workspaces import list_workspaces
+    from statewright.service.access.workspaces import list_workspaces
 
     found = in_records(list_workspaces, database, key_file)
     if json:
@@ -106,8 +106,8 @@ async def _spending(ledger: Ledger) -> list[dict[str, Any]]:
     from statewright.cli.serving import spending_limits
     from statewright.clock import SystemClock
     from statewright.project import load_project
-    from statewright.service.spending import Spending
-    from statewright.service.workspaces import list_workspaces
+    from statewright.service.access.spending import Spending
+    from statewright.service.access.workspaces import list_workspaces
 
     known = Spending(ledger, SystemClock(), spending_limits(load_project(Path.cwd())))
     found: list[dict[str, Any]] = []

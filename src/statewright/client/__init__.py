@@ -3,9 +3,10 @@
 Nothing of HTTP is loaded before a client is made; that needs the extra `client`.
 """
 
-from statewright.client.awaiting import AsyncClient
-from statewright.client.blocking import Client
-from statewright.client.pages import Page
+from statewright.client.async_client import AsyncClient
+from statewright.client.flow.pages import Page
+from statewright.client.records.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread
+from statewright.client.records.interrupts import Approval, ReceivedEvent, Wait
 from statewright.client.records.runs import (
     Cost,
     CostSummary,
@@ -21,7 +22,6 @@ from statewright.client.records.runs import (
     Step,
     Told,
 )
-from statewright.client.records.served import Definition, DefinitionWithBody, Graph, GraphDescription, Thread
 from statewright.client.records.standing import (
     Delivery,
     Health,
@@ -36,8 +36,8 @@ from statewright.client.records.standing import (
     WebhookWithSecret,
     Workspace,
 )
-from statewright.client.records.waiting import Approval, ReceivedEvent, Wait
 from statewright.client.settings import DEFAULT_URL
+from statewright.client.sync_client import Client
 
 __all__ = [
     "DEFAULT_URL",

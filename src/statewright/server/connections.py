@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from statewright.server.encode import encode
+from statewright.server.http.encode import encode
 from statewright.server.settings import ServerSettings
 
 _TOO_SLOW: Final = (408, "Request Timeout", "REQUEST_TIMEOUT", "The request was not sent in time. Send it again.")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from statewright.server.connections import protocol_for
-from statewright.server.offer import ServerContext
+from statewright.server.context.server_context import ServerContext
 from statewright.server.settings import ServerSettings
 
 if TYPE_CHECKING:

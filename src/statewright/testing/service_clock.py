@@ -15,8 +15,8 @@ from statewright.testing.clock import FakeClock
 HOUSEKEEPING: Final = frozenset(
     {
         "statewright.runtime.thread_queue",
-        "statewright.service.background",
-        "statewright.service.worker",
+        "statewright.service.background.background_tasks",
+        "statewright.service.engine.worker",
         "statewright.storage.sqlite.store",
         "statewright.store.memory",
     }

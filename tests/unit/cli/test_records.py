@@ -11,7 +11,7 @@ from statewright.cli.failure import WrongUse
 from statewright.cli.records import in_records, workspace_named
 from statewright.clock import SystemClock
 from statewright.runs import DEFAULT_WORKSPACE, InMemoryLedger
-from statewright.service.workspaces import NewWorkspace, create_workspace, list_workspaces
+from statewright.service.access.workspaces import NewWorkspace, create_workspace, list_workspaces
 
 
 def test_a_database_is_made_only_where_that_is_meant(folder: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from statewright.errors import InvalidRequest, nearest
 from statewright.extras import optional
-from statewright.service.form import text
+from statewright.service.context.validation import text
 
 if TYPE_CHECKING:
     from cronsim import CronSim

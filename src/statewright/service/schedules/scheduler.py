@@ -1,8 +1,4 @@
-"""Starts the runs of schedules when they are due, each of them once.
-
-The run and the next time of its schedule are written in one transaction, which is refused if the schedule has changed
-since it was read. So several processes may look at the same schedules, and any of them may die at any moment.
-"""
+"""Which runs of a schedule are due: a decision about what is known, without a ledger and without a clock."""
 
 from __future__ import annotations
 
@@ -10,15 +6,57 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from statewright.async_futures import aresolve
 from statewright.errors import DuplicateRecord, RecordConflict, StorageUnavailable
 from statewright.runs import ENDED, Change, Condition, Ledger, Order, Plus, Run, Schedule, Update, where
-from statewright.service.control import Cancellation
-from statewright.service.plain import iso
-from statewright.service.request import StartRun
-from statewright.service.schedules.turns import Turn, turns_of
+from statewright.service.context.jsonable import iso
+from statewright.service.context.requests import StartRun
+from statewright.service.operations.control import Cancellation
+from statewright.service.schedules.cron import last_times, next_time
+
+GRACE: Final = timedelta(minutes=1)
+"""A time that is not older was not missed: a service that looks a little late has served."""
+MOST_MISSED: Final = 100
+"""How many times are caught up."""
+_INSTANT: Final = timedelta(microseconds=1)
+
+
+class Turn(NamedTuple):
+    """One change of a schedule."""
+
+    at: datetime | None
+    """The time for which a run is to start; None if the schedule only moves on."""
+    next_at: datetime | None
+    """The time that is due after it."""
+
+
+def turns_of(schedule: Schedule, now: datetime) -> list[Turn]:
+    """What is to be done one after the other, until the next time lies ahead; nothing if it does already.
+
+    Which of the times that went by are caught up is the schedule's `catch_up`.
+    """
+    if schedule.paused or schedule.next_at is None or schedule.next_at > now:
+        return []
+    ahead = next_time(schedule.cron, schedule.timezone, now)
+    due = _due_times(schedule, schedule.next_at, now)
+    if not due:
+        return [Turn(None, ahead)]
+    return [Turn(at, after) for at, after in zip(due, [*due[1:], ahead], strict=True)]
+
+
+def _due_times(schedule: Schedule, first: datetime, now: datetime) -> list[datetime]:
+    if schedule.catch_up == "none":
+        first = max(first, now - GRACE)
+    most = MOST_MISSED if schedule.catch_up == "all" else 1
+    return last_times(schedule.cron, schedule.timezone, since=first - _INSTANT, until=now, most=most)
+
+
+# -- Starts the runs of schedules when they are due, each of them once.
+#
+# The run and the next time of its schedule are written in one transaction, which is refused if the schedule has changed
+# since it was read. So several processes may look at the same schedules, and any of them may die at any moment.
 
 Prepare = Callable[[str, StartRun, datetime], Awaitable[tuple[Run, Sequence[Change]]]]
 """For a workspace and a run to be started: the run, and the changes that start it; no changes if it runs already."""

@@ -16,7 +16,7 @@ from statewright.async_futures import aresolve
 from statewright.clock import Clock
 from statewright.errors import RecordConflict
 from statewright.runs import Change, Condition, Delivery, Ledger, Order, Run, Webhook, where
-from statewright.service.webhooks.deliver import (
+from statewright.service.webhooks.delivery import (
     Outcome,
     body_of,
     dropping,
@@ -26,7 +26,7 @@ from statewright.service.webhooks.deliver import (
     taking,
     telling,
 )
-from statewright.service.webhooks.post import HttpPost, Post
+from statewright.service.webhooks.http_post import HttpPost, Post
 from statewright.service.webhooks.settings import DEFAULT_SETTINGS, WebhookSettings
 
 _PENDING: Final = Condition("status", "=", "pending")

@@ -1,8 +1,4 @@
-"""The webhooks of a workspace: made, listed, changed, removed, tried out.
-
-Who asks sees the webhooks of one workspace only; those of others are not found. Secrets are shown when they are drawn,
-and never again: records that are returned hold none.
-"""
+"""The types of events of which webhooks can be told."""
 
 from __future__ import annotations
 
@@ -11,14 +7,42 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from statewright.async_futures import aresolve
-from statewright.errors import InvalidRequest, NotFound, RecordConflict, RequestConflict
+from statewright.errors import InvalidRequest, NotFound, RecordConflict, RequestConflict, suggestion
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Delete, Delivery, Insert, Ledger, Order, Update, Webhook, where
 from statewright.service.webhooks.address import check_url
-from statewright.service.webhooks.event_types import TEST_EVENT, read_event_types
-from statewright.service.webhooks.secret import rotated_secret, without_secret
 from statewright.service.webhooks.settings import DEFAULT_SETTINGS, WebhookSettings
-from statewright.service.webhooks.signature import draw_secret
+from statewright.service.webhooks.signature import draw_secret, rotated_secret, without_secret
+
+EVENT_TYPES: Final = (
+    "workflow.completed",
+    "workflow.failed",
+    "workflow.cancelled",
+    "approval.requested",
+    "approval.decided",
+)
+"""What a webhook can subscribe to."""
+TEST_EVENT: Final = "webhook.test"
+"""The type of a message that tries a webhook out. It is sent to whichever webhook was named, and once only."""
+
+
+def read_event_types(found: Sequence[str]) -> list[str]:
+    """The types that are meant, each once. Raises InvalidRequest for one that is not known."""
+    if isinstance(found, str):
+        raise InvalidRequest(f"The events of a webhook are a list of types, not the text {found!r}. Write [{found!r}].")
+    for name in found:
+        if name not in EVENT_TYPES:
+            raise InvalidRequest(
+                f"A webhook cannot subscribe to {name!r}. {suggestion(str(name), EVENT_TYPES, noun='Types of events')}",
+                details={"field": "events", "found": name},
+            )
+    return [name for name in EVENT_TYPES if name in found]
+
+
+# -- The webhooks of a workspace: made, listed, changed, removed, tried out.
+#
+#
+# and never again: records that are returned hold none.
 
 _MAX_DESCRIPTION: Final = 1000
 _NEWEST_FIRST: Final = Order("created_at", descending=True)

@@ -10,13 +10,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 from base64 import urlsafe_b64encode
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
 from secrets import token_bytes
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from statewright.clock import SystemClock
 from statewright.errors import InvalidConfig, Unauthorized
+from statewright.runs import Json, Webhook
+from statewright.service.webhooks.settings import WebhookSettings
 
 SIGNATURE_HEADER: Final = "statewright-signature"
 SECRET_PREFIX: Final = "whsec_"
@@ -101,3 +104,30 @@ def _check_age(time: int, now: float, tolerance: float) -> None:
             f"The message was signed {told}, and {tolerance:g} s are tolerated. It was sent again by somebody, or one "
             f"of the clocks is wrong."
         )
+
+
+# -- The secrets of a webhook, as its record keeps them: the present one, and for a while the one before it.
+
+
+def secrets_of(webhook: Webhook, now: datetime) -> list[str]:
+    """What messages to a webhook are signed with at an instant, the present secret first."""
+    kept = webhook.secret
+    if isinstance(kept, str):
+        return [kept]
+    parts = cast("Mapping[str, Any]", kept)
+    until = parts.get("previousUntil")
+    former = [parts["previous"]] if until is not None and now < datetime.fromisoformat(until) else []
+    return [parts["current"], *former]
+
+
+def rotated_secret(webhook: Webhook, now: datetime, settings: WebhookSettings) -> tuple[Json, str]:
+    """What the record keeps with a new secret, and the new secret."""
+    drawn = draw_secret()
+    until = now + timedelta(seconds=settings.rotation)
+    kept = {"current": drawn, "previous": secrets_of(webhook, now)[0], "previousUntil": until.isoformat()}
+    return kept, drawn
+
+
+def without_secret(webhook: Webhook) -> Webhook:
+    """The record as it may be shown."""
+    return replace(webhook, secret=None)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from statewright.errors import InvalidRequest
-from statewright.service.schedules.request import NewSchedule, check_schedule
+from statewright.service.schedules.registry import NewSchedule, check_schedule
 
 GOOD = NewSchedule(name="nightly", cron="0 2 * * *", graph="report", timezone="Europe/Berlin", tags=["a"])
 

@@ -1,0 +1,248 @@
+"""Runs: started, found, followed, stopped, gone on with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final, Unpack
+
+from statewright.client.call import Call, as_told, get, in_camel, place, post
+from statewright.client.flow.effects import Flow
+from statewright.client.flow.follow import Following
+from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
+from statewright.client.records.runs import Cost, Event, Log, ModelCall, Run, RunWithSteps, StartedRun, Step, Told
+from statewright.client.resources.options import SETTINGS, RunFilter, StartOptions
+from statewright.client.sync_async import F, Namespace, conversation, items, request
+from statewright.errors import InvalidRequest
+from statewright.ids import draw_run_id
+
+_RUNS: Final = "workflow-runs"
+LONGEST_WAIT: Final = 300.0
+"""Seconds that the service waits at most before it answers."""
+
+
+class Runs(Namespace[F]):
+    """Runs of the workspace."""
+
+    @request
+    def start(
+        self,
+        graph: str | None = None,
+        input: Any = None,  # noqa: A002  # what it is called everywhere
+        *,
+        wait: float | None = None,
+        **options: Unpack[StartOptions],
+    ) -> Call[StartedRun]:
+        """A new run of a served graph, or of a stored definition.
+
+        With `wait`, the answer comes when the run rests, and after so many seconds in any case. Without an
+        `idempotency_key` one is drawn, so that a start whose answer was lost is repeated without starting two runs.
+        """
+        return start(graph, input, wait, options)
+
+    @conversation
+    def start_and_wait(
+        self,
+        graph: str | None = None,
+        input: Any = None,  # noqa: A002
+        *,
+        seconds: float = LONGEST_WAIT,
+        **options: Unpack[StartOptions],
+    ) -> Flow[Run]:
+        """A new run once it rests, or as it is after so many seconds."""
+        until = self._settings.clock.monotonic() + seconds
+        run = yield from self._ask(start(graph, input, min(seconds, LONGEST_WAIT), options))
+        return run if run.is_at_rest and run.created else (yield from self._settled(run.id, until))
+
+    @conversation
+    def wait(self, run_id: str, seconds: float = LONGEST_WAIT) -> Flow[Run]:
+        """A run once it rests: it has ended, waits or is paused; or as it is after so many seconds."""
+        return (yield from self._settled(run_id, self._settings.clock.monotonic() + seconds))
+
+    def _settled(self, run_id: str, until: float) -> Flow[Run]:
+        while True:
+            left = until - self._settings.clock.monotonic()
+            run = yield from self._ask(_one(run_id, max(0.0, min(left, LONGEST_WAIT))))
+            if left <= 0 or run.is_at_rest:
+                return run
+
+    @request
+    def get(self, run_id: str) -> Call[RunWithSteps]:
+        """A run with its steps, in the order in which they began."""
+        return _one(run_id)
+
+    @request
+    def list(
+        self, *, page: int = 1, page_size: int = 20, sort: str = "-createdAt", **filters: Unpack[RunFilter]
+    ) -> Call[Page[Run]]:
+        """A page of the runs that fit, the newest first; `sort="status"`, `"-updatedAt"` and others change that."""
+        return _page(page, page_size, sort, filters)
+
+    @items(Run)
+    def iterate(self, *, sort: str = "-createdAt", **filters: Unpack[RunFilter]) -> Flow[None]:
+        """All runs that fit, one after the other, read in pages."""
+        return all_of(_page(1, LARGEST, sort, filters), self._settings)
+
+    @request
+    def steps(self, run_id: str) -> Call[Sequence[Step]]:
+        """The steps of a run."""
+        return get(place(_RUNS, run_id, "steps"), Step.read_all)
+
+    @request
+    def state(self, run_id: str) -> Call[Mapping[str, Any]]:
+        """The state of a run as it is now."""
+        return get(place(_RUNS, run_id, "state"), as_told)
+
+    @request
+    def model_calls(self, run_id: str) -> Call[Sequence[ModelCall]]:
+        """The calls of models that a run has made."""
+        return get(place(_RUNS, run_id, "llm-calls"), ModelCall.read_all)
+
+    @request
+    def logs(self, run_id: str, *, step: str | None = None) -> Call[Sequence[Log]]:
+        """What the steps of a run have logged and printed; one step only if it is named."""
+        return get(place(_RUNS, run_id, "logs"), Log.read_all, {"step": step})
+
+    @request
+    def cost(self, run_id: str) -> Call[Cost]:
+        """What a run has cost."""
+        return get(place(_RUNS, run_id, "cost"), Cost.read_answer)
+
+    @request
+    def events(self, run_id: str, *, after: int = 0, page: int = 1, page_size: int = 20) -> Call[Page[Event]]:
+        """A page of what has happened to a run after the event of a number, the oldest first."""
+        path = place(_RUNS, run_id, "events")
+        return page_of(path, Event.from_json, page=page, page_size=page_size, after=after)
+
+    @items(Event)
+    def follow(self, run_id: str, *, after: int = 0) -> Flow[None]:
+        """The events of a run after the one of a number, and each as it happens, until the run has ended.
+
+        Every event comes once, in order. A connection that breaks is made again, and goes on after the last event.
+        """
+        return Following(run_id, after, self._settings).talk()
+
+    @items(Told)
+    def watch(self, run_id: str, *, after: int = 0) -> Flow[None]:
+        """The same, and between them each `LiveEvent`: what is not kept, such as pieces of messages.
+
+        What was told while a connection was broken is lost of these.
+        """
+        return Following(run_id, after, self._settings, live=True).talk()
+
+    @request
+    def cancel(self, run_id: str, reason: str | None = None) -> Call[Run]:
+        """The run, cancelled."""
+        body = None if reason is None else {"reason": reason}
+        return post(place(_RUNS, run_id, "cancel"), Run.read_answer, body)
+
+    @request
+    def pause(self, run_id: str) -> Call[Run]:
+        """The run, which is paused after the step that it is in."""
+        return post(place(_RUNS, run_id, "pause"), Run.read_answer)
+
+    @request
+    def resume(
+        self,
+        run_id: str,
+        signal_type: str | None = None,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        signal_id: str | None = None,
+    ) -> Call[Run]:
+        """The run, which goes on: a paused one as it is, a waiting one with the signal that it waits for.
+
+        Raises SignalMismatch if it waits for another one. See `signal` for signals that may come early.
+        """
+        if signal_type is None:
+            return post(place(_RUNS, run_id, "resume"), Run.read_answer)
+        return _signal(run_id, "resume", signal_type, payload, signal_id)
+
+    @request
+    def signal(
+        self,
+        run_id: str,
+        signal_type: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        signal_id: str | None = None,
+    ) -> Call[Run]:
+        """The run that a signal was sent to, which is kept until a step waits for it.
+
+        With a `signal_id` the signal counts once however often it is sent.
+        """
+        return _signal(run_id, "signals", signal_type, payload, signal_id)
+
+    @request
+    def answer(self, run_id: str, answers: Mapping[str, Any]) -> Call[Run]:
+        """The run, which goes on with answers to its questions, by the ids that `interrupts.list` tells."""
+        return post(place(_RUNS, run_id, "resume"), Run.read_answer, {"answers": answers})
+
+    @request
+    def retry(self, run_id: str) -> Call[Run]:
+        """The failed run, which is tried again from the step that failed."""
+        return post(place(_RUNS, run_id, "retry"), Run.read_answer)
+
+    @request
+    def cancel_all(self, **filters: Unpack[RunFilter]) -> Call[Sequence[str]]:
+        """The ids of the runs that fit and are cancelled now."""
+        return post(place(_RUNS, "cancel"), _run_ids, _given(filters))
+
+    @request
+    def retry_all(self, **filters: Unpack[RunFilter]) -> Call[Sequence[str]]:
+        """The ids of the failed runs that fit and are tried again now."""
+        return post(place(_RUNS, "retry"), _run_ids, _given(filters))
+
+
+def start(graph: str | None, given: Any, wait: float | None, options: StartOptions) -> Call[StartedRun]:
+    """The request that starts a run."""
+    if wait is not None and not 0 <= wait <= LONGEST_WAIT:
+        raise InvalidRequest(
+            f"wait={wait!r}: the service waits for 0 to {LONGEST_WAIT:.0f} seconds. See start_and_wait."
+        )
+    values = {"graph": graph, "idempotency_key": f"drawn_{draw_run_id()}", **_some(options)}
+    body = in_camel({name: value for name, value in values.items() if name not in SETTINGS and value is not None})
+    settings = {name: value for name, value in values.items() if name in SETTINGS}
+    if settings:
+        body["settings"] = in_camel(settings)
+    call = post(place(_RUNS), StartedRun.read_answer, {**body, "input": given})
+    params = () if wait is None else (("wait", f"{wait:g}"),)
+    return replace(call, params=params, patience=wait or 0.0, repeatable=True)
+
+
+def _some(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _one(run_id: str, wait: float = 0.0) -> Call[RunWithSteps]:
+    """A run, once it rests; as it is after so many seconds."""
+    call = get(place(_RUNS, run_id), RunWithSteps.read_answer)
+    return replace(call, params=(("wait", f"{wait:g}"),), patience=wait) if wait else call
+
+
+def _page(page: int, page_size: int, sort: str, filters: RunFilter) -> Call[Page[Run]]:
+    given: dict[str, Any] = dict(filters)
+    metadata: Mapping[str, str] = given.pop("metadata", {})
+    params = in_camel({**given, "tag": given.pop("tags", ())})
+    params.pop("tags", None)
+    params.update({f"metadata[{name}]": value for name, value in metadata.items()})
+    return page_of(place(_RUNS), Run.from_json, page=page, page_size=page_size, sort=sort, **params)
+
+
+def _signal(
+    run_id: str, where: str, signal_type: str, payload: Mapping[str, Any] | None, signal_id: str | None
+) -> Call[Run]:
+    body = _some({"signal_type": signal_type, "payload": payload or {}, "signal_id": signal_id})
+    call = post(place(_RUNS, run_id, where), Run.read_answer, in_camel(body))
+    return replace(call, repeatable=signal_id is not None)
+
+
+def _given(filters: RunFilter) -> dict[str, Any]:
+    return in_camel(
+        {name: one.isoformat() if isinstance(one, datetime) else one for name, one in _some(filters).items()}
+    )
+
+
+def _run_ids(answer: Any) -> Sequence[str]:
+    return answer["data"]["runIds"]

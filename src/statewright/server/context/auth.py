@@ -1,0 +1,118 @@
+"""Who asks, and what they may do.
+
+A key comes as `x-api-key` or as `Authorization: Bearer`, and belongs to one workspace. Without keys, which is for
+loopback only, every caller is the owner of the default workspace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from hmac import compare_digest
+from typing import TYPE_CHECKING
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from statewright.errors import Forbidden, TooManyRequests, Unauthorized
+from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger
+from statewright.server.context.server_context import ServerContext, offer_of
+from statewright.service.access import METRICS, check_scope
+
+if TYPE_CHECKING:
+    from statewright.service import Service
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody who was let in."""
+
+    offer: ServerContext
+    workspace_id: str
+    key: ApiKey | None = None
+    """None where no keys are asked for, and for the operator."""
+
+    @property
+    def service(self) -> Service:
+        return self.offer.service
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.offer.service.context.ledger
+
+    @property
+    def now(self) -> datetime:
+        return self.offer.service.clock.now()
+
+
+async def admit(request: Request, scope: str) -> Caller:
+    """Who asks. Raises Unauthorized, Forbidden without the scope, and TooManyRequests."""
+    offer = offer_of(request)
+    if scope == ADMIN:
+        _check_admin(request, offer)
+        return Caller(offer, DEFAULT_WORKSPACE)
+    if scope == METRICS and _may_read_metrics_without_key(request, offer):
+        return Caller(offer, DEFAULT_WORKSPACE)
+    if offer.settings.auth == "none":
+        return Caller(offer, DEFAULT_WORKSPACE)
+    key = await offer.keys.find(_given_key(request), offer.service.clock.now())
+    check_scope(key, scope)
+    _count(request, offer, key)
+    return Caller(offer, key.workspace_id, key)
+
+
+ADMIN = "admin-token"
+"""The scope of what needs the token of the operator."""
+
+
+def _may_read_metrics_without_key(request: Request, offer: ServerContext) -> bool:
+    """Return True where no key is needed for them, and for the operator. Raises HTTPException where there are none."""
+    access = offer.settings.metrics_access
+    if access == "off":
+        raise HTTPException(404)
+    if access == "open":
+        return True
+    expected = offer.settings.admin_token
+    given = request.headers.get("x-admin-token")
+    return expected is not None and given is not None and compare_digest(given.encode(), expected.encode())
+
+
+def _given_key(request: Request) -> str:
+    """The key that a request came with. Raises Unauthorized if there is none."""
+    key = request.headers.get("x-api-key")
+    if key is None:
+        scheme, _, key = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            key = None
+    if not key:
+        raise Unauthorized("Nobody said who asks. Send a key as x-api-key, or as Authorization: Bearer <key>.")
+    return key.strip()
+
+
+def _check_admin(request: Request, offer: ServerContext) -> None:
+    expected = offer.settings.admin_token
+    if expected is None:
+        if offer.settings.auth == "none":
+            return
+        raise Forbidden("Nobody manages workspaces over HTTP here: the server was started without an admin token.")
+    given = request.headers.get("x-admin-token", "")
+    if not compare_digest(given.encode(), expected.encode()):
+        raise Unauthorized("The admin token is missing or wrong. Send it as x-admin-token.")
+
+
+def _count(request: Request, offer: ServerContext, key: ApiKey) -> None:
+    """Count a request against what the key allows in a minute, and let the answer tell how much is left."""
+    most = key.requests_per_minute
+    if most is None:
+        return
+    try:
+        offer.rates.check(f"key:{key.id}", most, offer.service.clock.now())
+    except TooManyRequests:
+        request.scope["rate_headers"] = _rate_headers(most, 0)
+        raise
+    left = offer.rates.remaining(f"key:{key.id}", most, offer.service.clock.now())
+    request.scope["rate_headers"] = _rate_headers(most, left)
+
+
+def _rate_headers(most: int, left: int) -> list[tuple[str, str]]:
+    return [("x-ratelimit-limit", str(most)), ("x-ratelimit-remaining", str(left))]

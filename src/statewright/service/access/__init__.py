@@ -1,0 +1,19 @@
+"""Keys to workspaces: what they allow, how they are made and found again."""
+
+from statewright.service.access.key_ring import KeyRing
+from statewright.service.access.keys import count_keys, create_key, find_key, is_open, list_keys, revoke_key
+from statewright.service.access.scopes import ADMIN, METRICS, SCOPES, check_scope
+
+__all__ = [
+    "ADMIN",
+    "METRICS",
+    "SCOPES",
+    "KeyRing",
+    "check_scope",
+    "count_keys",
+    "create_key",
+    "find_key",
+    "is_open",
+    "list_keys",
+    "revoke_key",
+]

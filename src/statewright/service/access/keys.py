@@ -1,0 +1,152 @@
+"""The keys of a workspace: made, listed and revoked, and looked for by who asks.
+
+A key is 32 random bytes, so its plain hash tells nothing about it; only the hash is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from statewright.async_futures import aresolve
+from statewright.errors import InvalidRequest, NotFound, RecordConflict, RequestConflict, Unauthorized
+from statewright.ids import draw_checkpoint_id
+from statewright.runs import ApiKey, Insert, Ledger, Order, Update, where
+from statewright.service.access.scopes import ADMIN, read_scopes
+from statewright.service.context.validation import instant, number, text
+
+BEGIN: Final = "stw_"
+"""What every key begins with, so that programs which look for secrets know it."""
+SHOWN: Final = 12
+"""How many signs of a key are kept for people."""
+LONGEST_KEY: Final = 100
+"""Signs; what is longer was not made here, and is not worth hashing."""
+
+
+async def create_key(
+    ledger: Ledger,
+    workspace_id: str,
+    name: str,
+    scopes: Sequence[str],
+    *,
+    now: datetime,
+    requests_per_minute: int | None = None,
+    expires_at: datetime | None = None,
+) -> tuple[ApiKey, str]:
+    """The record of a new key, and the key, which is shown this once. Raises InvalidRequest."""
+    from secrets import token_urlsafe
+
+    if expires_at is not None and instant(expires_at, "The end of a key") <= now:
+        raise InvalidRequest(f"The key would have expired when it is made: {expires_at.isoformat()} is past.")
+    key = BEGIN + token_urlsafe(32)
+    record = ApiKey(
+        id=f"key_{draw_checkpoint_id()}",
+        workspace_id=workspace_id,
+        name=text(name, "The name of a key"),
+        digest=_hashed(key),
+        prefix=key[:SHOWN],
+        scopes=read_scopes(scopes),
+        requests_per_minute=number(requests_per_minute, "The key's requests_per_minute"),
+        expires_at=expires_at,
+        created_at=now,
+    )
+    await aresolve(ledger.write([Insert(record)]))
+    return record, key
+
+
+async def list_keys(ledger: Ledger, workspace_id: str, *, limit: int | None = None, offset: int = 0) -> list[ApiKey]:
+    """The keys of a workspace, revoked ones among them, the newest first."""
+    newest = Order("created_at", descending=True)
+    found = await aresolve(
+        ledger.find(ApiKey, where(workspace_id=workspace_id), order=newest, limit=limit, offset=offset)
+    )
+    return list(found)
+
+
+async def count_keys(ledger: Ledger, workspace_id: str) -> int:
+    """How many keys a workspace has, revoked ones among them."""
+    return await aresolve(ledger.count(ApiKey, where(workspace_id=workspace_id)))
+
+
+async def revoke_key(ledger: Ledger, workspace_id: str, key_id: str, now: datetime) -> ApiKey:
+    """Revoke a key; the first time counts. Raises NotFound, and RequestConflict for the last key that may do all.
+
+    A `KeyRing` may know it for some seconds: let it forget the key where it is in the same process.
+    """
+    while True:
+        found: ApiKey | None = await aresolve(ledger.get(ApiKey, key_id))
+        if found is None or found.workspace_id != workspace_id:
+            raise NotFound(f"There is no key {key_id!r} in this workspace. List them to see their ids.")
+        if found.revoked_at is not None:
+            return found
+        another = await _another_admin(ledger, found, now)
+        try:
+            await aresolve(
+                ledger.write([*another, Update(ApiKey, key_id, {"revoked_at": now}, where(revoked_at=None))])
+            )
+        except RecordConflict:  # one of the two was revoked meanwhile
+            continue
+        return replace(found, revoked_at=now)
+
+
+async def _another_admin(ledger: Ledger, key: ApiKey, now: datetime) -> list[Update]:
+    """Return the change that fails unless another admin key stays. Raises RequestConflict if there is none.
+
+    It changes nothing: it keeps two requests from revoking the last two keys, each relying on the other's.
+    """
+    if ADMIN not in key.scopes or not is_open(key, now):
+        return []
+    keys: Sequence[ApiKey] = await aresolve(ledger.find(ApiKey, where(workspace_id=key.workspace_id, revoked_at=None)))
+    other = next((one for one in keys if one.id != key.id and ADMIN in one.scopes and is_open(one, now)), None)
+    if other is None:
+        raise RequestConflict(
+            f"The key {key.prefix}... is the last one with the scope {ADMIN!r} in its workspace: without it no key "
+            f"could be made any more. Make another one first."
+        )
+    return [Update(ApiKey, other.id, {"revoked_at": None}, where(revoked_at=None))]
+
+
+def is_open(key: ApiKey, now: datetime) -> bool:
+    """Return True if a key opens its workspace at that instant."""
+    return key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
+
+
+async def find_key(ledger: Ledger, key: str, now: datetime) -> ApiKey:
+    """The record of a key. Raises Unauthorized if there is none, or it was revoked or has expired."""
+    return checked_key(await look_up(ledger, digest_of(key)), now)
+
+
+async def look_up(ledger: Ledger, digest: str | None) -> ApiKey | None:
+    """The record of the key that has a hash; None if there is none."""
+    if digest is None:
+        return None
+    from hmac import compare_digest
+
+    found: Sequence[ApiKey] = await aresolve(ledger.find(ApiKey, where(digest=digest), limit=1))
+    return found[0] if found and compare_digest(found[0].digest, digest) else None
+
+
+def checked_key(found: ApiKey | None, now: datetime) -> ApiKey:
+    """The record, if it opens its workspace at that instant. Raises Unauthorized."""
+    if found is None:
+        raise Unauthorized("The key is not known. Check that it was copied whole, or make another.")
+    if found.revoked_at is not None:
+        raise Unauthorized(f"The key {found.prefix}... was revoked. Use another.")
+    if found.expires_at is not None and found.expires_at <= now:
+        raise Unauthorized(f"The key {found.prefix}... has expired. Make a new one.")
+    return found
+
+
+def digest_of(key: str) -> str | None:
+    """The SHA-256 of a key in hexadecimal digits; None of what cannot be a key."""
+    if not key.startswith(BEGIN) or not key.isascii() or len(key) > LONGEST_KEY:
+        return None
+    return _hashed(key)
+
+
+def _hashed(key: str) -> str:
+    from hashlib import sha256
+
+    return sha256(key.encode()).hexdigest()

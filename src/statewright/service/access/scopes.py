@@ -1,0 +1,50 @@
+"""What a key allows."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from statewright.errors import Forbidden, InvalidRequest, suggestion
+from statewright.runs import ApiKey
+from statewright.service.context.validation import texts
+
+ADMIN: Final = "admin"
+"""Everything in its workspace, and nothing beyond it."""
+SCOPES: Final = (
+    "runs:read",
+    "runs:write",
+    "definitions:read",
+    "definitions:write",
+    "approvals:decide",
+    "threads:read",
+    "threads:write",
+    "webhooks:manage",
+    "schedules:manage",
+    "keys:manage",
+    "events:send",
+    "metrics:read",
+    ADMIN,
+)
+METRICS: Final = "metrics:read"
+_OF_THE_OPERATOR: Final = (METRICS,)
+"""What reaches beyond a workspace, so that `admin` does not include it."""
+
+
+def check_scope(key: ApiKey, scope: str) -> None:
+    """Refuse what a key does not allow. Raises Forbidden."""
+    if scope not in key.scopes and (ADMIN not in key.scopes or scope in _OF_THE_OPERATOR):
+        raise Forbidden(
+            f"The key {key.name!r} ({key.prefix}...) may not do this: it lacks the scope {scope!r}, and has "
+            f"{', '.join(key.scopes)}. Use a key that has it."
+        )
+
+
+def read_scopes(given: Any) -> list[str]:
+    """Scopes as a request gives them, each once. Raises InvalidRequest for none and for unknown ones."""
+    scopes = texts(given, "The scopes of a key")
+    for one in scopes:
+        if one not in SCOPES:
+            raise InvalidRequest(f"There is no scope {one!r}. {suggestion(one, SCOPES, noun='Scopes')}")
+    if not scopes:
+        raise InvalidRequest(f"A key without scopes allows nothing. Scopes: {', '.join(SCOPES)}.")
+    return scopes

@@ -1,0 +1,97 @@
+"""How runs end, and whom that concerns: webhooks, the run that has started this one, what is to be done on failure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from statewright.ids import digest
+from statewright.runs import (
+    ENDED,
+    Announce,
+    Change,
+    Condition,
+    Delete,
+    Insert,
+    Json,
+    Run,
+    RunStatus,
+    Signal,
+    Update,
+    UpdateAll,
+)
+from statewright.runtime import RUN_ENDED
+from statewright.service.context.jsonable import iso
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended."""
+
+    status: RunStatus
+    event: str
+    payload: Mapping[str, Json]
+    output: Json = None
+    error: Json = None
+
+    @classmethod
+    def completed(cls, output: Json) -> Self:
+        return cls(RunStatus.COMPLETED, "WORKFLOW_COMPLETED", {}, output=output)
+
+    @classmethod
+    def failed(cls, error: Mapping[str, Json]) -> Self:
+        return cls(RunStatus.FAILED, "WORKFLOW_FAILED", {"error": error}, error=error)
+
+    @classmethod
+    def cancelled(cls, reason: str | None) -> Self:
+        return cls(RunStatus.CANCELLED, "WORKFLOW_CANCELLED", {"reason": reason})
+
+    @classmethod
+    def of(cls, run: Run) -> Self:
+        """How a run ended that has."""
+        return cls(run.status, f"WORKFLOW_{run.status.upper()}", {}, output=run.output, error=run.error)
+
+    def values(self, now: datetime) -> dict[str, Any]:
+        """The columns of the run that the end changes."""
+        known: dict[str, Any] = {"status": self.status, f"{self.status}_at": now, "error": self.error}
+        if self.status is RunStatus.COMPLETED:
+            known |= {"output": self.output, "current_step": None}
+        return {**known, "claim": None, "worker_id": None, "due_at": None, "deadline_at": None}
+
+    @staticmethod
+    def announced(run: Run, kind: str, more: Mapping[str, Json], now: datetime) -> Announce:
+        """What webhooks are told of a run."""
+        told = {"workflowRunId": run.id, "graph": run.graph, "definitionId": run.definition_id}
+        return Announce(run.workspace_id, kind, {**told, "metadata": run.metadata, **more}, now, run.id)
+
+
+def ended_changes(run: Run, ending: Ending, now: datetime) -> list[Change]:
+    """What happens in the same instant as a run ends."""
+    more = {"status": str(ending.status), "output": ending.output, "error": ending.error, "endedAt": iso(now)}
+    changes: list[Change] = [Ending.announced(run, f"workflow.{ending.status}", more, now)]
+    if run.parent_id is not None and run.parent_waits:
+        changes += told_to_parent(run, run.parent_id, ending, now)
+    return changes
+
+
+def told_anew(run: Run, parent_id: str, told: Sequence[Signal]) -> list[Change]:
+    """How a run stands, for the one that begins to wait for it: `told` is what that has been told before."""
+    changes: list[Change] = [Update(Signal, one.id, {"taken": True}) for one in told]
+    if run.status not in ENDED:
+        return changes
+    again = told_to_parent(run, parent_id, Ending.of(run), getattr(run, f"{run.status}_at"))
+    same = [Condition("id", "=", one.record.id) for one in again if isinstance(one, Insert)]
+    return [*changes, Delete(Signal, same), *again]
+
+
+def told_to_parent(run: Run, parent_id: str, ending: Ending, now: datetime) -> list[Change]:
+    """A signal for the run that waits for this one."""
+    kind = f"{RUN_ENDED}{run.id}"
+    payload = {"runId": run.id, "status": str(ending.status), "output": ending.output, "error": ending.error}
+    # A run may fail, be tried again, and end once more: each end is told.
+    identity = digest("signal", run.id, kind, now)
+    told = Signal(id=identity, run_id=parent_id, type=kind, payload=payload, key=identity, created_at=now)
+    waiting = [Condition("id", "=", parent_id), Condition("status", "=", RunStatus.WAITING)]
+    return [Insert(told), UpdateAll(Run, waiting, {"due_at": now})]

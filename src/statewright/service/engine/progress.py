@@ -1,0 +1,400 @@
+"""What the writes of a run mean for its records: pure, and the one place where commits become steps and events.
+
+Each superstep that a run saves is read here. Its results are steps that have completed, its frontier are steps that
+begin, its interrupts are waits, and the end of its log says how the run came to rest. What comes of it are changes of
+the ledger, which the recorder gives along with the superstep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import reduce
+from typing import Any, Final, Literal, cast
+
+from pydantic_core import to_json
+
+from statewright.checkpoint import Commit, Pending, step_id
+from statewright.errors import SpendingLimitReached
+from statewright.events import Log
+from statewright.graph import START, Graph
+from statewright.runs import (
+    Advance,
+    Approval,
+    Change,
+    Condition,
+    DailySpending,
+    Delete,
+    Json,
+    Plus,
+    Run,
+    RunStatus,
+    Spend,
+    StepRun,
+    StepStatus,
+    UpdateAll,
+    Wait,
+    Where,
+    where,
+)
+from statewright.service.access.spending import SpendingLimits
+from statewright.service.context.jsonable import as_json, error_json, iso
+from statewright.service.engine.changeset import ChangeSet, Redact, without_secrets
+from statewright.service.engine.completion import Ending, ended_changes
+from statewright.service.engine.step_records import StepRecords, StepsSnapshot
+from statewright.service.engine.waits import (
+    Arrived,
+    approval_of,
+    due_again,
+    ignored_events,
+    next_due,
+    taken_changes,
+)
+
+Stopping = Literal["pause", "release", "limit", "timeout"]
+"""Why a run is being stopped, if it is not its own doing: to pause it, to let another worker have it, because its
+workspace has used up its day, or because its time is over."""
+
+
+SPENDING_LIMIT: Final = "spending_limit"
+"""The reason that is told of a run which goes on when its workspace may spend again."""
+OnEnd = Callable[[Run, Ending, datetime], Sequence[Change]]
+
+
+class _NoGraph:
+    """In place of a graph that is not there, or not needed."""
+
+    nodes: Mapping[str, Any] = {}
+
+
+NO_GRAPH: Final[Any] = _NoGraph()
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressSnapshot:
+    """The progress of a run at one instant, as its worker knew it; see `Progress.restore`."""
+
+    run: Run
+    is_open: bool
+    arrived: Arrived | None
+    version: int | None
+    steps: StepsSnapshot
+
+
+class Progress:
+    """Where a run stands, as far as its worker knows."""
+
+    def __init__(
+        self,
+        run: Run,
+        graph: Graph,
+        *,
+        steps: Iterable[StepRun] = (),
+        waits: Iterable[Wait] = (),
+        arrived: Arrived | None = None,
+    ) -> None:
+        self.run = run
+        """The record with what was written since."""
+        self.token = run.claim
+        self.stopping: Stopping | None = None
+        self.limit: SpendingLimitReached | None = None
+        """Why the run goes on another day, if that is why it is being stopped."""
+        self.limits: SpendingLimits | None = None
+        """What its workspace may spend on a day. If there is a limit, each write asks what was spent by now."""
+        self.spent: DailySpending | None = None
+        """What the workspace had spent when that was heard of last."""
+        self.is_cancelled = False
+        """True if the worker cancelled the run to stop it, rather than letting its superstep finish."""
+        self.steps = StepRecords(run, graph, steps, waits)
+        self._arrived = arrived
+        self.is_open = False
+        """Whether anything was to be written yet."""
+        self._guard: Where | None = None
+        self.has_written = False
+        """Whether anything was written."""
+        self.was_refused = False
+        """Whether something could not be written."""
+        self._version = run.version if run.status is RunStatus.WAITING else None
+        """What the first write expects: what has come since the inbox was read must not be lost."""
+        self.values: Mapping[str, Any] = {}
+        """The state that the worker found: what the run ends with if nothing is left to do."""
+        self.redact: Redact | None = None
+        self.max_output = 10_000_000
+        """Bytes of JSON that the result may have."""
+        self.on_end: OnEnd | None = None
+        """What else happens in the instant in which the run ends."""
+
+    @property
+    def rests(self) -> bool:
+        """Whether what was to be written says how the run came to rest."""
+        return self.token is not None and self.run.claim is None
+
+    # -- undoing refused writes
+
+    def snapshot(self) -> ProgressSnapshot:
+        """Return the current progress, for `restore`."""
+        return ProgressSnapshot(self.run, self.is_open, self._arrived, self._version, self.steps.snapshot())
+
+    def restore(self, snapshot: ProgressSnapshot) -> None:
+        """Return to a snapshot, because the writes since then were not saved."""
+        self.run, self.is_open = snapshot.run, snapshot.is_open
+        self._arrived, self._version = snapshot.arrived, snapshot.version
+        self.steps.restore(snapshot.steps)
+
+    # -- what was written
+
+    def committed(self, commit: Commit) -> list[Change]:
+        """What a commit of the run means."""
+        moves, log, now = ChangeSet(), commit.log, commit.created_at
+        self.steps.note(moves, log.entries if log is not None else (), now)
+        self.steps.take_added(moves, {result.task.id for result in commit.results})
+        if not commit.line.namespace:
+            self._open(moves, now, begins=commit.source == "input")
+            for result in commit.results:
+                self.steps.complete(moves, result.task, now)
+            if log is not None and any(entry[0] == "run_finished" for entry in log.entries):
+                self._end(moves, log, now, commit.checkpoint.values)
+            else:
+                halts = self.stopping is not None or self._breaks(commit) or self._uses_up_day(moves, now)
+                self.steps.start(moves, commit.checkpoint.frontier, commit.checkpoint.step + 1, now, halts=halts)
+        return self._changes(moves, now)
+
+    def landed(self, namespace: str, pending: Pending, log: Log | None, now: datetime) -> list[Change]:
+        """What results, questions and failures mean that were saved between two supersteps."""
+        moves = ChangeSet()
+        self.steps.note(moves, log.entries if log is not None else (), now)
+        self.steps.take_added(moves, {*pending.completed, *map(step_id, pending.journal)})
+        if not namespace:
+            self._open(moves, now)
+            for result in pending.completed.values():
+                self.steps.complete(moves, result.task, now)
+            still_open = _open_questions(log)
+            for task, questions in pending.interrupts.items():
+                self.steps.ask(moves, task, [one for one in questions if one.id in still_open], now)
+            for task, due in pending.retries.items():
+                self.steps.retry(moves, task, pending.attempts.get(task, 1), due, now)
+            for task, text in pending.errors.items():
+                self.steps.fail(moves, task, text, now)
+            if log is not None and any(entry[0] == "run_finished" for entry in log.entries):
+                self._end(moves, log, now, self.values)
+        return self._changes(moves, now)
+
+    def failed(self, error: BaseException, now: datetime, *, guard: Where | None = None) -> list[Change]:
+        """The end of a run that could not save how it ended; `guard` is what is expected of it instead of the claim."""
+        moves = ChangeSet()
+        self._guard = guard
+        self._open(moves, now)
+        self._end_as(moves, Ending.failed(self._error(error)), now)
+        return self._changes(moves, now)
+
+    def put_off(self, until: datetime | None, now: datetime) -> list[Change]:
+        """Let another worker have the run, or this one later."""
+        moves = ChangeSet(values={"claim": None, "worker_id": None, "due_at": until})
+        return self._changes(moves, now)
+
+    def put_off_to_next_day(self, limit: SpendingLimitReached, now: datetime, *, pauses: bool) -> list[Change]:
+        """Let a run go on, or begin, when its workspace may spend again. A run that was under way is paused till then.
+
+        It is told once, however often the run is looked at meanwhile.
+        """
+        moves = ChangeSet()
+        self._rest_till_next_day(moves, limit)
+        if not pauses:
+            moves.values.pop("status")
+        if _code_of(self.run.error) == limit.code:
+            moves.events.clear()
+        return self._changes(moves, now)
+
+    def _changes(self, moves: ChangeSet, now: datetime) -> list[Change]:
+        """The changes that belong together; none if nothing happened that a record tells."""
+        if not (moves.values or moves.events or moves.changes or moves.ends):
+            return []
+        self.run = replace(self.run, **{k: v for k, v in moves.values.items() if not isinstance(v, Plus)})
+        guard = list(self._guard) if self._guard is not None else [Condition("claim", "=", self.token)]
+        if self._guard is None and self._version is not None:
+            guard.append(Condition("version", "=", self._version))
+            self._version = None
+        advance = Advance(self.run.id, now, moves.values, moves.events, guard)
+        changes = [advance, *moves.changes, *moves.ends]
+        if moves.spent is not None or self.limits is not None:
+            changes.append(Spend(moves.spent or DailySpending.of(self.run.workspace_id, now)))
+        return without_secrets(changes, self.redact) if self.redact is not None else changes
+
+    def _breaks(self, commit: Commit) -> bool:
+        """Whether the run was told to stop before its next superstep."""
+        before: Sequence[str] = self.run.settings.get("interruptBefore") or ()
+        after: Sequence[str] = self.run.settings.get("interruptAfter") or ()
+        due = {task.node for task in commit.checkpoint.frontier}
+        done = {result.task.node for result in commit.results} - {START}
+        return bool(due.intersection(before) or done.intersection(after) or "*" in before or (done and "*" in after))
+
+    def _uses_up_day(self, moves: ChangeSet, now: datetime) -> bool:
+        """Whether the workspace has no more to spend today, as far as is known before the write."""
+        if self.limits is None:
+            return False
+        today = DailySpending.of(self.run.workspace_id, now)
+        parts = [one for one in (self.spent, moves.spent) if one is not None and one.day == today.day]
+        return self.limits.reached(reduce(DailySpending.plus, parts, today), now) is not None
+
+    # -- beginning
+
+    def _open(self, moves: ChangeSet, now: datetime, *, begins: bool = False) -> None:
+        """The first write of a worker: the run is at work, and has what it waited for."""
+        if self.is_open:
+            return
+        self.is_open, run = True, self.run
+        if begins and not run.begun:
+            moves.values["begun"] = True
+        if run.status is not RunStatus.RUNNING:
+            moves.values["status"] = RunStatus.RUNNING
+            self.run = replace(run, status=RunStatus.RUNNING)
+        if run.status is RunStatus.PAUSED:  # nobody has resumed it: a new day has begun
+            moves.tell("WORKFLOW_RESUMED", {"reason": SPENDING_LIMIT})
+        if run.error is not None:  # why it was put off
+            moves.values["error"] = None
+        if run.started_at is None:
+            moves.values["started_at"] = now
+            moves.tell("WORKFLOW_STARTED", {"graph": run.graph, "source": run.source})
+        arrived, self._arrived = self._arrived, None
+        if arrived is not None:
+            self._take(moves, arrived, now)
+        if self.stopping is None:
+            self.steps.go_on(moves, now)
+
+    def _take(self, moves: ChangeSet, arrived: Arrived, now: datetime) -> None:
+        """Note what has come for the run while it waited."""
+        told: set[str] = set()
+        for wait in arrived.ended:
+            self.steps.waits.pop(wait.interrupt_id, None)
+            signal = arrived.signals.get(wait.id)
+            step = self.steps.step_of(wait)
+            if signal is None:
+                self._lapse(moves, wait, step, now)
+            elif signal.id not in told:
+                told.add(signal.id)
+                moves.tell("SIGNAL_RECEIVED", {"signalType": signal.type, "signalId": signal.key}, step)
+        moves.events.extend(ignored_events(arrived))
+        moves.changes.extend(taken_changes(arrived))
+        moves.tell("WORKFLOW_RESUMED", {"reason": _reason(arrived)})
+        moves.changes.append(Delete(Wait, [Condition("id", "in", [wait.id for wait in arrived.ended])]))
+        self.steps.wake(moves)
+
+    def _lapse(self, moves: ChangeSet, wait: Wait, step: StepRun | None, now: datetime) -> None:
+        moves.tell("TIMER_FIRED", {"dueAt": iso(wait.due_at or now)}, step)
+        approval = approval_of(wait)
+        if approval is not None:
+            moves.tell("APPROVAL_EXPIRED", {"approvalId": approval.id}, step)
+            undecided = where(id=approval.id, decision=None)
+            moves.changes.append(UpdateAll(Approval, undecided, {"decision": "expired", "decided_at": now}))
+
+    # -- the end
+
+    def _end(self, moves: ChangeSet, log: Log, now: datetime, values: Mapping[str, Any]) -> None:
+        """How the run came to rest, as its log says."""
+        rest: Any = next(entry[4] for entry in log.entries if entry[0] == "run_finished")
+        status: str = rest["status"]
+        if status == "completed":
+            self._complete_run(moves, as_json(self.output_of(values)), now)
+        elif self.stopping == "timeout":
+            self._end_as(moves, Ending.failed(_out_of_time(self.run)), now)
+        elif status == "paused" or (status == "waiting" and self.stopping == "pause"):
+            self._pause(moves)
+        elif status == "waiting":
+            self._wait(moves, now)
+        elif self.is_cancelled or (status == "cancelled" and "error" not in rest):
+            # Without an error it is the process that ends. Either way others go on with the run.
+            moves.values.update(claim=None, worker_id=None, due_at=now)
+        elif rest.get("drained") and self.stopping == "pause":
+            self._pause(moves)
+        elif rest.get("drained") and self.stopping == "limit" and self.limit is not None:
+            self._rest_till_next_day(moves, self.limit)
+        elif rest.get("drained") and self.stopping == "release":
+            moves.values.update(claim=None, worker_id=None, due_at=now)
+        elif (
+            status == "cancelled"
+        ):  # by a node: a cancellation from outside removes the claim, so this write would be refused
+            self._end_as(moves, Ending.cancelled(str(rest["error"])), now)
+        else:  # also while it is being stopped: a step that has failed is tried again on request only
+            self._end_as(moves, Ending.failed(self.steps.error_of(rest.get("error", status))), now)
+
+    def output_of(self, values: Mapping[str, Any]) -> Any:
+        """What the graph shows of its last state; set by the recorder, which knows the program."""
+        return dict(values)
+
+    def _complete_run(self, moves: ChangeSet, output: Json, now: datetime) -> None:
+        size = len(to_json(output))
+        if size <= self.max_output:
+            self._end_as(moves, Ending.completed(output), now)
+            return
+        told = f"The result has {size} bytes as JSON, and {self.max_output} are kept. Let the graph show less of it."
+        self._end_as(moves, Ending.failed({"message": told, "code": "OUTPUT_TOO_LARGE"}), now)
+
+    def _pause(self, moves: ChangeSet) -> None:
+        moves.values.update(status=RunStatus.PAUSED, claim=None, worker_id=None, due_at=None)
+        moves.tell("WORKFLOW_PAUSED", {"reason": "paused"})
+
+    def _rest_till_next_day(self, moves: ChangeSet, limit: SpendingLimitReached) -> None:
+        deadline = self.run.deadline_at
+        due = min(limit.ends_at, deadline) if deadline is not None else limit.ends_at
+        moves.values.update(status=RunStatus.PAUSED, claim=None, worker_id=None, due_at=due, error=error_json(limit))
+        moves.tell("WORKFLOW_PAUSED", {"reason": SPENDING_LIMIT, "limit": limit.limit, "until": iso(limit.ends_at)})
+
+    def _wait(self, moves: ChangeSet, now: datetime) -> None:
+        waits = list(self.steps.waits.values())
+        due = next_due(waits, self.run.deadline_at)
+        moves.values.update(status=RunStatus.WAITING, claim=None, worker_id=None, due_at=due)
+        moves.tell("WORKFLOW_PAUSED", {"reason": _reason_to_wait(waits)})
+        # What came while the run was at work has not been looked at: then it is due at once.
+        moves.ends.extend(due_again(self.run.id, now))
+
+    def _end_as(self, moves: ChangeSet, ending: Ending, now: datetime) -> None:
+        moves.values.update(ending.values(now))
+        moves.tell(ending.event, ending.payload)
+        if ending.status is not RunStatus.COMPLETED:
+            stopped = {"message": "It was stopped because the run has ended.", "code": "STOPPED"}
+            unfinished = [StepStatus.RUNNING, StepStatus.WAITING]
+            conditions = [Condition("run_id", "=", self.run.id), Condition("status", "in", unfinished)]
+            end = StepStatus.FAILED if ending.status is RunStatus.FAILED else StepStatus.CANCELLED
+            values = {"status": end, "error": stopped, "completed_at": now}
+            moves.ends.append(UpdateAll(StepRun, conditions, values))
+        if self.steps.waits or ending.status is not RunStatus.COMPLETED:
+            gone = {"decision": "expired" if self.stopping == "timeout" else "cancelled", "decided_at": now}
+            moves.ends.append(Delete(Wait, where(run_id=self.run.id)))
+            moves.ends.append(UpdateAll(Approval, where(run_id=self.run.id, decision=None), gone))
+        ended = replace(self.run, **ending.values(now))
+        moves.ends.extend(ended_changes(ended, ending, now))
+        if self.on_end is not None:
+            moves.ends.extend(self.on_end(ended, ending, now))
+
+    def _error(self, error: BaseException) -> dict[str, Json]:
+        if self.stopping == "timeout":
+            return _out_of_time(self.run)
+        return error_json(error)
+
+
+def _open_questions(log: Log | None) -> frozenset[str]:
+    """What a run that comes to rest waits for: questions that were answered may be asked along with them."""
+    told = [entry[4] for entry in log.entries if entry[0] == "interrupted"] if log is not None else []
+    return frozenset(one["id"] for questions in told for one in questions)
+
+
+def _code_of(error: Json) -> Any:
+    return cast("dict[str, Any]", error).get("code") if isinstance(error, dict) else None
+
+
+def _reason(arrived: Arrived) -> str:
+    return "timer" if not arrived.signals else "signal"
+
+
+def _reason_to_wait(waits: Sequence[Wait]) -> str:
+    """What a run waits for, in one word."""
+    if any(approval_of(wait) is not None for wait in waits):
+        return "approval"
+    kinds = {wait.kind for wait in waits}
+    return "external_event" if "event" in kinds else "question" if "question" in kinds else "timer"
+
+
+def _out_of_time(run: Run) -> dict[str, Json]:
+    until = iso(run.deadline_at) if run.deadline_at is not None else "its deadline"
+    return {"message": f"The run had time until {until}, and was not through.", "code": "RUN_TIMEOUT"}

@@ -1,0 +1,431 @@
+"""Takes runs that are due, and advances them until they rest.
+
+A worker works on one event loop. What it has at work is bounded; what it may write is guarded by the claim that it has
+on each run. A worker has a lease, which it renews with each heartbeat until it has drained. When the lease has expired,
+other workers delete its record and release its runs.
+
+Two rules keep a run from being executed by two workers that are both alive:
+
+- A run is released only if its worker's record is unchanged since its lease was seen to have expired. The release
+  checks that in its own transaction, because the worker may have renewed its lease since.
+- A worker begins a run only after checking its own lease, once it has claimed the run; it renews the lease or registers
+  again otherwise. A process that was suspended may claim runs as its very next step, while others take it for dead;
+  a check before the claim, or in its transaction, would compare the lease with a clock that was read before.
+
+A claim may outlive its attempt: the database could not be written when the attempt ended, or a claim was saved and its
+answer was lost. Nobody else would touch such a run while the worker lives, so with each beat the worker releases what
+it holds and does not work on. Claims that are just being made look the same; they are told apart by `_Claiming`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from statewright.async_futures import aresolve
+from statewright.clock import Clock
+from statewright.errors import DuplicateRecord, RecordConflict, StatewrightError
+from statewright.ids import draw_run_id
+from statewright.process_identity import host_id, is_process_gone, started_at
+from statewright.runs import (
+    Absent,
+    Advance,
+    Condition,
+    Delete,
+    Insert,
+    Ledger,
+    NewEvent,
+    Order,
+    Run,
+    RunStatus,
+    Update,
+    Worker,
+    where,
+)
+from statewright.service.background.loop_thread import CANCELLING
+from statewright.service.context.settings import ServiceSettings
+from statewright.service.engine.attempt import RunAttempt
+
+logger = logging.getLogger("statewright.service")
+_AT_WORK: Final = (RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING)
+Attempting = Callable[[Run], RunAttempt]
+
+
+class _Claiming:
+    """A claim on its way from the ledger to this worker. Compared by identity."""
+
+
+class RunWorker:
+    """Advances runs on the event loop that `work` is called on."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, settings: ServiceSettings, attempting: Attempting) -> None:
+        self.id = f"wrk_{draw_run_id()}"
+        self._ledger = ledger
+        self._clock = clock
+        self._settings = settings
+        self._attempting = attempting
+        self._at_work: dict[asyncio.Task[None], RunAttempt] = {}
+        self._by_run: dict[str, RunAttempt] = {}
+        """The newest attempt at each run: one may begin while the one before comes to its end."""
+        self._given: list[Run] = []
+        self._promised = 0
+        """How many places are kept for runs that are being claimed."""
+        self._promising = threading.Lock()
+        self._claiming: set[_Claiming] = set()
+        """Claims under way: what the ledger has of them already may not have come here yet."""
+        self._unattended: dict[tuple[str, str | None], frozenset[_Claiming]] = {}
+        """Runs, by id and claim, that had no attempt at the last beat, each with the claims that were under way."""
+        self._takes_no_more = asyncio.Event()
+        self._is_known = False
+        """True if the worker has registered and has not learned since that its record is gone."""
+        self._beating: asyncio.Task[None] | None = None
+        self._has_drained = asyncio.Event()
+        self._bell = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._draining = False
+        self._some_wait = False
+        """Whether runs are due that must wait until others have ended."""
+
+    # -- from any thread
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it could begin with one more run now."""
+        return self._is_known and not self._draining and self._room > 0
+
+    @property
+    def _room(self) -> int:
+        return self._settings.capacity - len(self._at_work) - len(self._given) - self._promised
+
+    def promise(self) -> _Claiming | None:
+        """Keep a place for a run that is about to be claimed for this worker; None if there is none."""
+        with self._promising:
+            if not self.has_room:
+                return None
+            self._promised += 1
+            promise = _Claiming()
+            self._claiming.add(promise)
+            return promise
+
+    def take(self, promise: _Claiming, run: Run | None) -> None:
+        """Begin with the run for which there was a promise; None gives the place back."""
+        with self._promising:
+            self._promised -= 1
+            self._claiming.discard(promise)
+            if run is not None:
+                self._given.append(run)
+        self.ring()
+
+    def ring(self) -> None:
+        """Look for work now."""
+        loop = self._loop
+        if loop is None:
+            return
+        with suppress(RuntimeError):  # it has stopped: others will look
+            loop.call_soon_threadsafe(self._bell.set)
+
+    def attempt_at(self, run_id: str) -> RunAttempt | None:
+        """What this worker does with a run at this moment."""
+        return self._by_run.get(run_id)
+
+    @property
+    def at_work(self) -> int:
+        """How many runs it has at work."""
+        return len(self._at_work)
+
+    # -- working
+
+    async def work(self) -> None:
+        """Take runs and advance them until `drain` is called."""
+        self._loop = asyncio.get_running_loop()
+        try:
+            await self._become_known()
+            self._beating = asyncio.create_task(self._beat())
+            await self._take_runs()
+            self._takes_no_more.set()
+            await self._has_drained.wait()  # until then it has runs at work, and its lease must not expire
+        finally:
+            self._takes_no_more.set()
+            await self._stop_beating()
+
+    async def _stop_beating(self) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+
+    async def _take_runs(self) -> None:
+        while not self._draining:
+            self._bell.clear()
+            await self._begin_given()
+            await self._take_due()
+            await self._rest()
+
+    async def _begin_given(self) -> None:
+        batch = tuple(self._given)
+        if not batch:
+            return
+        has_lease = await self._ensure_lease()
+        with self._promising:  # others may have added runs meanwhile
+            del self._given[: len(batch)]
+        if has_lease:
+            for run in batch:
+                self._begin(run)
+
+    async def _take_due(self) -> None:
+        while self._is_known and self._room > 0 and not self._draining:
+            claiming = _Claiming()
+            with self._promising:  # until they are at work
+                wanted = min(self._room, max(1, self._room // 2), 50)  # runs that are started now find room too
+                self._promised += wanted
+                self._claiming.add(claiming)
+            runs = await self._claimed(wanted) if wanted > 0 else ()
+            for run in runs:
+                self._begin(run)
+            with self._promising:
+                self._promised -= wanted
+                self._claiming.discard(claiming)
+            if not runs:
+                return
+
+    async def _claimed(self, limit: int) -> Sequence[Run]:
+        try:
+            runs = await aresolve(self._ledger.claim(self.id, self._clock.now(), limit))
+        except Exception:
+            logger.exception("The ledger could not be asked for work. It will be asked again.")
+            return ()
+        return runs if runs and await self._ensure_lease() else ()
+
+    async def _ensure_lease(self) -> bool:
+        """Return whether the worker's lease is valid, after renewing it or registering again if necessary.
+
+        To be called between claiming runs and beginning them. Runs that are not begun because the lease could not be
+        checked are released with the next heartbeat.
+        """
+        try:
+            record = await aresolve(self._ledger.get(Worker, self.id))
+            # The time is read last: the process may have been suspended at any step before.
+            if record is None or record.until <= self._clock.now() + timedelta(seconds=self._beat_every):
+                await self._prolong()
+        except Exception:
+            logger.exception("The worker's lease could not be checked. The runs that it has claimed are released.")
+            return False
+        return True
+
+    def _begin(self, run: Run) -> None:
+        attempt = self._attempting(run)
+        task = asyncio.create_task(attempt.advance(), name=f"run {run.id}")
+        self._at_work[task] = self._by_run[run.id] = attempt
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        attempt = self._at_work.pop(task)
+        if self._by_run.get(attempt.run_id) is attempt:
+            del self._by_run[attempt.run_id]
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("Run %s could not be advanced.", attempt.run_id, exc_info=task.exception())
+        if self._some_wait or len(self._at_work) + 1 >= self._settings.capacity:
+            self._bell.set()
+
+    async def _rest(self) -> None:
+        """Wait until the bell rings, the next run is due, or it is time for a look."""
+        seconds = min(await self._until_due(), self._settings.look_every)
+        if seconds <= 0 or self._given:
+            return
+        timer = self._clock.call_later(seconds, self.ring)
+        await self._bell.wait()
+        timer.cancel()
+
+    async def _until_due(self) -> float:
+        unclaimed = [Condition("claim", "=", None), Condition("due_at", "!=", None)]
+        try:
+            found = await aresolve(self._ledger.find(Run, unclaimed, order=Order("due_at"), limit=1))
+        except Exception:
+            return self._settings.look_every
+        now = self._clock.now()
+        due = found[0].due_at if found else None
+        self._some_wait = due is not None and due <= now
+        if due is None or self._some_wait:
+            return self._settings.look_every
+        return (due - now).total_seconds()
+
+    # -- living
+
+    async def _become_known(self) -> None:
+        """Register, as often as it takes: without its record nobody would take over from this worker."""
+        while not self._draining:
+            self._bell.clear()
+            try:
+                now = self._clock.now()
+                await self._register(now)
+                await self._inherit(now)
+            except Exception:
+                logger.exception("The worker could not be registered. It tries again.")
+            else:
+                return
+            timer = self._clock.call_later(self._settings.look_every, self.ring)
+            await self._bell.wait()  # drain() rings it too
+            timer.cancel()
+
+    async def _register(self, now: datetime) -> None:
+        pid = os.getpid()
+        record = Worker(
+            id=self.id,
+            place=host_id(),
+            pid=pid,
+            process_started=started_at(pid) or "",
+            capacity=self._settings.capacity,
+            until=now + timedelta(seconds=self._settings.lease),
+            started_at=now,
+        )
+        with suppress(DuplicateRecord):  # it was written before, and the answer was lost: the next beat prolongs it
+            await aresolve(self._ledger.write([Insert(record)]))
+        self._is_known = True
+        self._bell.set()
+
+    @property
+    def _beat_every(self) -> float:
+        """Seconds between heartbeats."""
+        return self._settings.lease / 3
+
+    async def _beat(self) -> None:
+        """Renew the lease, take over from workers whose lease has expired, and see what others want of its runs."""
+        seconds = self._beat_every
+        while True:
+            await self._pause(seconds)
+            seconds = self._beat_every
+            try:
+                await self._prolong()
+                await self._inherit(self._clock.now())
+                await self._look_after_own()
+                await self._release_unattended()
+            except Exception:
+                logger.exception("A heartbeat of the worker has failed. It is tried again.")
+                seconds = min(seconds, self._settings.look_every)
+
+    async def _prolong(self) -> None:
+        """Renew the lease, or register again if another worker has deleted the record."""
+        until = self._clock.now() + timedelta(seconds=self._settings.lease)
+        try:
+            await aresolve(self._ledger.write([Update(Worker, self.id, {"until": until})]))
+        except RecordConflict:
+            logger.warning("Worker %s was taken for dead, and its runs may have other claims: it registers.", self.id)
+            self._is_known = False
+            await self._register(self._clock.now())
+
+    async def _pause(self, seconds: float) -> None:
+        passed = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        timer = self._clock.call_later(seconds, lambda: loop.call_soon_threadsafe(passed.set))
+        try:
+            await passed.wait()
+        finally:
+            timer.cancel()
+
+    async def _inherit(self, now: datetime) -> None:
+        """Give the runs of workers that have gone to whoever has room."""
+        claimed = [Condition("claim", "!=", None), Condition("worker_id", "!=", None)]
+        holders = await aresolve(self._ledger.groups(Run, ["worker_id"], where=claimed))
+        # After that: a worker that comes in between is known, and has what it has by right.
+        workers = await aresolve(self._ledger.find(Worker))
+        for worker in workers:
+            if worker.id != self.id and (
+                worker.until <= now or is_process_gone(worker.place, worker.pid, worker.process_started)
+            ):
+                # Its record may also be gone by now. Then it has to register before it begins another run.
+                unchanged = Absent(Worker, [*where(id=worker.id), Condition("until", "!=", worker.until)])
+                await self._release_all(worker.id, now, unchanged)
+                await self._forget(worker)
+        known = {self.id, *(worker.id for worker in workers)}
+        for (worker_id,), _, _ in holders:
+            if worker_id not in known:  # its record is gone, and it had these yet
+                await self._release_all(worker_id, now, Absent(Worker, where(id=worker_id)))
+
+    async def _release_all(self, worker_id: str, now: datetime, unchanged: Absent) -> None:
+        """Release the runs of a lost worker, unless its record has changed: `unchanged` is part of each release."""
+        orphans = await aresolve(self._ledger.find(Run, _claimed_by(worker_id)))
+        released = sum([await self._release(run, now, "worker lost", unchanged) for run in orphans])
+        if released:
+            logger.warning("Worker %s has gone: %d of its runs go on elsewhere.", worker_id, released)
+            self._bell.set()
+
+    async def _release(self, run: Run, now: datetime, reason: str, *guards: Absent) -> bool:
+        """Release a run for the next worker that claims it. Return False if the run, or a guard, has changed."""
+        values: dict[str, Any] = {"claim": None, "worker_id": None, "due_at": now}
+        events = [NewEvent("WORKFLOW_RESUMED", {"reason": reason})] if run.begun else []
+        guard = [Condition("version", "=", run.version), Condition("claim", "=", run.claim)]
+        try:
+            await aresolve(self._ledger.write([*guards, Advance(run.id, now, values, events, guard)]))
+        except RecordConflict:
+            return False
+        return True
+
+    async def _forget(self, worker: Worker) -> None:
+        if not await aresolve(self._ledger.count(Run, _claimed_by(worker.id))):
+            await aresolve(self._ledger.write([Delete(Worker, where(id=worker.id, until=worker.until))]))
+
+    async def _look_after_own(self) -> None:
+        """Stop what this worker does with runs that are not its any more, and pause those that are to pause."""
+        attempts = list(self._at_work.values())
+        for start in range(0, len(attempts), 200):
+            ids = [one.run_id for one in attempts[start : start + 200]]
+            found = {run.id: run for run in await aresolve(self._ledger.find(Run, [Condition("id", "in", ids)]))}
+            for one in attempts[start : start + 200]:
+                one.check_record(found.get(one.run_id))
+
+    async def _release_unattended(self) -> None:
+        """Release the runs that this worker has claimed and does not work on.
+
+        A claim that was under way when such a run was seen may be the run's own: then it is looked at once more.
+        """
+        claimed = await aresolve(self._ledger.find(Run, _claimed_by(self.id)))
+        with self._promising:
+            attended = {run.claim for run in self._given}
+            attended |= {attempt.claim for attempt in self._at_work.values()}
+            claiming = frozenset(self._claiming)
+        seen, self._unattended = self._unattended, {}
+        for run in claimed:
+            if run.claim in attended:
+                continue
+            pending = seen.get((run.id, run.claim), claiming) & claiming
+            if pending:
+                self._unattended[run.id, run.claim] = pending
+            else:
+                logger.warning("Run %s was claimed by this worker, which does not work on it: released.", run.id)
+                await self._release(run, self._clock.now(), "storage failure")
+                self._bell.set()
+
+    # -- ending
+
+    async def drain(self, seconds: float | None = None) -> None:
+        """Take no more runs, let steps under way end, and release the rest for others."""
+        self._draining = True
+        self._bell.set()
+        await self._takes_no_more.wait()
+        await self._end_attempts(self._settings.drain if seconds is None else seconds)
+        await self._stop_beating()  # a heartbeat would register the worker again after its record is deleted
+        self._has_drained.set()
+        try:
+            await aresolve(self._ledger.write([Delete(Worker, where(id=self.id))]))
+        except StatewrightError:  # then it counts as gone when its lease is over, and everything else ends in order
+            logger.exception("The worker could not say that it leaves.")
+
+    async def _end_attempts(self, seconds: float) -> None:
+        """Let steps under way end within so many seconds, then cancel them."""
+        for attempt in list(self._at_work.values()):
+            attempt.release()
+        if self._at_work:
+            _, late = await asyncio.wait(list(self._at_work), timeout=seconds)
+            for task in late:
+                self._at_work[task].abandon()
+            if late:
+                await asyncio.wait(late, timeout=CANCELLING)
+
+
+def _claimed_by(worker_id: str) -> list[Condition]:
+    return [Condition("worker_id", "=", worker_id), Condition("claim", "!=", None)]

@@ -1,0 +1,99 @@
+"""Runs followed: their events as they come, and the instant in which they rest."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Final
+
+from statewright.async_futures import aresolve
+from statewright.runs import ENDED, Run, RunEvent, RunStatus
+from statewright.service.context.service_context import ServiceContext
+from statewright.service.following.hub import Hub, Listener, LiveEvent, Told
+
+PART: Final = 500
+"""How many events are read at once."""
+_ENDS: Final = frozenset({"WORKFLOW_COMPLETED", "WORKFLOW_FAILED", "WORKFLOW_CANCELLED"})
+_RESTS: Final = frozenset({*_ENDS, "WORKFLOW_PAUSED"})
+
+
+async def follow(context: ServiceContext, run_id: str, after: int, *, live: bool = False) -> AsyncIterator[Told]:
+    """The events of a run from the one after a number, until it has ended. It may fail, be tried again, and go on.
+
+    With `live` what happens meanwhile and is not kept comes between them.
+    """
+    last = after
+    with context.hub.listening(run_id) as listener, context.watch.watching(run_id, listener):
+        events: Sequence[Told] = await _read(context, run_id, last)
+        while True:
+            for event in events:
+                if isinstance(event, LiveEvent):
+                    if live:
+                        yield event
+                elif event.seq > last:  # what was read and what is told overlap
+                    last = event.seq
+                    yield event
+            if (not events or events[-1].type in _ENDS) and await _has_ended(context, run_id, last):
+                return
+            # A part that is full is not all that there is.
+            more = _read(context, run_id, last) if len(events) >= PART else _next(context, run_id, last, listener)
+            events = await more
+
+
+async def _next(context: ServiceContext, run_id: str, last: int, listener: Listener) -> Sequence[Told]:
+    """The next events: as they were told, or read where some were missed; none if the run may have ended."""
+    while True:
+        news = context.hub.news(listener)
+        if news:
+            fresh = [event.seq for event in news if isinstance(event, RunEvent) and event.seq > last]
+            if fresh == list(range(last + 1, last + 1 + len(fresh))):
+                return news
+            return await _read(context, run_id, last)
+        noticed = listener.noticed()
+        if any(seq is None or seq > last for seq in noticed):
+            return await _read(context, run_id, last)
+        await listener.arrival()
+
+
+async def _read(context: ServiceContext, run_id: str, after: int) -> Sequence[RunEvent]:
+    return await aresolve(context.ledger.events(run_id, after=after, limit=PART))
+
+
+async def _has_ended(context: ServiceContext, run_id: str, last: int) -> bool:
+    run = await aresolve(context.ledger.get(Run, run_id))
+    return run is None or (run.status in ENDED and run.last_event <= last)
+
+
+async def wait_until_settled(context: ServiceContext, workspace_id: str, run_id: str, seconds: float) -> Run:
+    """The run once it has ended, waits or is paused; after so many seconds as it is.
+
+    These are seconds of whoever waits, and not of the clock of the service, which may stand still in a test.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    with context.hub.listening(run_id) as listener, context.watch.watching(run_id, listener):
+        while True:
+            listener.noticed()
+            run = await context.records.run(workspace_id, run_id)
+            left = until - loop.time()
+            if _is_at_rest(run, context.now()) or left <= 0:
+                return run
+            await until_rest(context.hub, listener, left)
+
+
+def _is_at_rest(run: Run, now: datetime) -> bool:
+    """Whether nothing will happen with a run by itself. One that waits and has what it waited for is about to go on."""
+    if run.status in (RunStatus.WAITING, RunStatus.PAUSED):  # one that is paused may go on when a new day begins
+        return run.claim is None and (run.due_at is None or run.due_at > now)
+    return run.status in ENDED
+
+
+async def until_rest(hub: Hub, listener: Listener, seconds: float) -> None:
+    """Wait until it is told that the run rests or another process has changed it, for so many seconds at most."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while (left := until - loop.time()) > 0:
+        await listener.arrival(left)
+        if any(event.type in _RESTS for event in hub.news(listener)) or listener.noticed():
+            return

@@ -1,0 +1,143 @@
+"""What a delivery sends, and what follows from the answer: changes of the ledger, as values.
+
+A delivery that is taken has a `claim`, and its `due_at` says when whoever took it counts as gone. So a process that
+dies between sending and writing leaves it to others, who send it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from statewright import __version__
+from statewright.ids import digest, draw_run_id
+from statewright.runs import Advance, Change, Condition, Delivery, NewEvent, Plus, Update, UpdateAll, Webhook, where
+from statewright.service.webhooks.http_post import Answer
+from statewright.service.webhooks.registry import TEST_EVENT
+from statewright.service.webhooks.settings import WebhookSettings
+from statewright.service.webhooks.signature import SIGNATURE_HEADER, secrets_of, sign
+
+EVENT_HEADER: Final = "statewright-event"
+DELIVERY_HEADER: Final = "statewright-delivery"
+_GRACE: Final = 10.0
+"""Seconds between the end of the longest try and the moment when it counts as forgotten."""
+_JITTER: Final = 0.1
+"""How much longer than it says a pause may be: messages that failed together shall not come back together."""
+_GONE: Final = 410
+
+
+def taking(delivery: Delivery, now: datetime, settings: WebhookSettings) -> Update:
+    """The change by which a delivery is taken. Refused if another process was quicker."""
+    held_until = now + timedelta(seconds=settings.timeout + _GRACE)
+    seen = where(status="pending", claim=delivery.claim, due_at=delivery.due_at)
+    return Update(Delivery, delivery.id, {"claim": str(draw_run_id()), "due_at": held_until}, seen)
+
+
+def body_of(delivery: Delivery) -> bytes:
+    """The message, the same at each try."""
+    return json.dumps(delivery.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def headers_of(delivery: Delivery, webhook: Webhook, body: bytes, now: datetime) -> dict[str, str]:
+    """What goes with the message; the signature is of this try."""
+    return {
+        "content-type": "application/json",
+        "user-agent": f"statewright/{__version__}",
+        EVENT_HEADER: delivery.event_type,
+        DELIVERY_HEADER: delivery.id,
+        SIGNATURE_HEADER: sign(secrets_of(webhook, now), body, at=now),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a delivery goes on after a try."""
+
+    status: str
+    """`delivered`, `failed`, or `pending` if there will be another try."""
+    answer: Answer
+    due_at: datetime | None = None
+    gone: bool = False
+    """Whether the receiver wants no messages any more."""
+
+
+def outcome_of(delivery: Delivery, answer: Answer, now: datetime, settings: WebhookSettings) -> Outcome:
+    """What follows from an answer."""
+    if answer.error is None:
+        return Outcome(status="delivered", answer=answer)
+    if answer.status == _GONE:
+        return Outcome(status="failed", answer=answer, gone=True)
+    pauses = () if delivery.event_type == TEST_EVENT else settings.retry_after
+    if delivery.attempts >= len(pauses):
+        return Outcome(status="failed", answer=answer)
+    asked = min(answer.retry_after or 0.0, settings.longest_pause)
+    pause = max(pauses[delivery.attempts], asked) * (1 + _JITTER * _part(delivery))
+    return Outcome(status="pending", answer=answer, due_at=now + timedelta(seconds=pause))
+
+
+def _part(delivery: Delivery) -> float:
+    """A number from 0 to 1 that is another one for each delivery and try, and the same whenever it is asked for."""
+    return int(digest("jitter", delivery.id, delivery.attempts)[:8], 16) / 0xFFFFFFFF
+
+
+def recording(
+    delivery: Delivery, claim: str, outcome: Outcome, now: datetime, settings: WebhookSettings
+) -> list[Change]:
+    """The changes that keep an outcome. Refused if another process has taken the delivery meanwhile."""
+    values = {
+        "status": outcome.status,
+        "attempts": delivery.attempts + 1,
+        "response_status": outcome.answer.status,
+        "error": outcome.answer.error,
+        "claim": None,
+        "due_at": outcome.due_at,
+        "delivered_at": now if outcome.status == "delivered" else None,
+    }
+    return [Update(Delivery, delivery.id, values, where(claim=claim)), *_on_webhook(delivery, outcome, settings)]
+
+
+def _on_webhook(delivery: Delivery, outcome: Outcome, settings: WebhookSettings) -> list[Change]:
+    """What a message that has arrived, or never will, means for its webhook."""
+    this = where(id=delivery.webhook_id)
+    if outcome.status == "delivered":
+        return [UpdateAll(Webhook, [*this, Condition("failures", "!=", 0)], {"failures": 0})]
+    if outcome.gone:
+        return [_switched_off([*this, *where(active=True)], "The receiver answered 410: it is gone.")]
+    if outcome.status == "pending" or delivery.event_type == TEST_EVENT:
+        return []
+    most = settings.disable_after
+    too_many = [*this, *where(active=True), Condition("failures", ">=", most)]
+    return [
+        UpdateAll(Webhook, this, {"failures": Plus(1)}),
+        _switched_off(too_many, f"{most} messages in a row have failed for good."),
+    ]
+
+
+def _switched_off(which: Sequence[Condition], reason: str) -> Change:
+    return UpdateAll(Webhook, which, {"active": False, "disabled_reason": reason})
+
+
+def dropping(delivery: Delivery, reason: str) -> Change:
+    """The change by which a delivery fails that is not even tried."""
+    seen = where(status="pending", claim=delivery.claim, due_at=delivery.due_at)
+    return Update(Delivery, delivery.id, {"status": "failed", "error": reason, "claim": None, "due_at": None}, seen)
+
+
+def telling(delivery: Delivery, outcome: Outcome, now: datetime) -> list[Change]:
+    """The event in the log of the run that the message was about, once it is decided how it went."""
+    if delivery.run_id is None or outcome.status == "pending":
+        return []
+    payload: dict[str, Any] = {
+        "deliveryId": delivery.id,
+        "webhookId": delivery.webhook_id,
+        "eventType": delivery.event_type,
+        "attempts": delivery.attempts + 1,
+        "status": outcome.answer.status,
+    }
+    event = NewEvent("WEBHOOK_DELIVERED", payload)
+    if outcome.status == "failed":
+        event = NewEvent("WEBHOOK_FAILED", {**payload, "error": outcome.answer.error})
+    return [Advance(delivery.run_id, now, events=[event])]
