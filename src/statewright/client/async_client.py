@@ -1,4 +1,4 @@
-"""The client that is awaited."""
+"""The asynchronous client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class AsyncClient(Root[Async]):
-    """Asks a service on an event loop. `aclose` it, or use it in `async with`."""
+    """Asynchronous client of a service. Close it with `aclose`, or use it in `async with`."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class AsyncClient(Root[Async]):
         super().__init__(AwaitingDriver(self._http, settings), settings)
 
     async def aclose(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:
@@ -55,7 +55,7 @@ class AsyncClient(Root[Async]):
 
 
 class AwaitingDriver:
-    """Does what conversations need, on the event loop of the caller."""
+    """Performs the effects of flows on the event loop of the caller."""
 
     def __init__(self, http: Any, settings: ClientSettings) -> None:
         self._http = http
@@ -89,7 +89,7 @@ class AwaitingDriver:
 
 
 class _Line:
-    """What one conversation has under way."""
+    """The I/O of one flow: its requests, and its open stream."""
 
     def __init__(self, http: Any, settings: ClientSettings) -> None:
         self._http = http
@@ -98,7 +98,7 @@ class _Line:
         self._pieces: AsyncIterator[bytes] | None = None
 
     async def do(self, effect: Effect) -> Any:
-        """What came of it; `Lost` if the connection broke."""
+        """Perform an effect and return its outcome; `Lost` if the connection broke."""
         try:
             return await self._do(effect)
         except library().RequestError as error:
@@ -142,7 +142,7 @@ class _Line:
             timer.cancel()
 
     async def close(self) -> None:
-        """End the stream, if there is one."""
+        """Close the stream, if one is open."""
         if self._stream is not None:
             await self._stream.aclose()
             self._stream = None

@@ -1,4 +1,4 @@
-"""Refusals of the service as errors: the very tree that the service itself raises."""
+"""Error responses as exceptions of the same classes that the service raises."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BY_STATUS: Final = {kind.status: kind for kind in _PLAIN}
 
 
 def error_of(reply: Reply, call: Call[Any]) -> ServiceError:
-    """The error that a refusal means, by its code, and by its status where the code is not known."""
+    """Return the exception for an error response, by its code, or by its status for an unknown code."""
     told = _told(reply)
     code = str(told.get("code", ""))
     message = str(told.get("message") or f"{call.method} {call.path} was answered with status {reply.status}.")
@@ -54,7 +54,7 @@ def error_of(reply: Reply, call: Call[Any]) -> ServiceError:
 
 
 def _told(reply: Reply) -> dict[str, Any]:
-    """What stands in the envelope; nothing if something between here and the service has answered in its place."""
+    """Return the error of the envelope; empty if a proxy has answered in place of the service."""
     try:
         return dict(json.loads(reply.content)["error"])
     except (ValueError, TypeError, KeyError):
@@ -62,7 +62,7 @@ def _told(reply: Reply) -> dict[str, Any]:
 
 
 def _spending_limit(details: Any) -> SpendingLimitReached | None:
-    """The error as its details tell it; None if they do not."""
+    """Rebuild the error from its details; None if they are incomplete."""
     try:
         ends_at = datetime.fromisoformat(details["endsAt"])
         now = ends_at - timedelta(seconds=details["retryAfter"])
@@ -75,7 +75,7 @@ def _spending_limit(details: Any) -> SpendingLimitReached | None:
 
 
 def _invalid_transition(message: str, details: Any) -> InvalidTransition:
-    """The error as it was told: its sentence is made already."""
+    """Rebuild the error with its original message."""
     error = InvalidTransition.__new__(InvalidTransition)
     ServiceError.__init__(error, message, details=details)
     told = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
@@ -84,7 +84,7 @@ def _invalid_transition(message: str, details: Any) -> InvalidTransition:
 
 
 def retry_after(reply: Reply) -> float | None:
-    """Seconds after which the service wants to be asked again, if it says so."""
+    """Return the seconds of Retry-After, if the service sent it."""
     try:
         return max(0.0, float(reply.headers.get("retry-after", "")))
     except ValueError:
@@ -92,8 +92,8 @@ def retry_after(reply: Reply) -> float | None:
 
 
 def unreachable(call: Call[Any], base_url: str, reason: object) -> ServiceUnreachable:
-    """The error where no answer came at all."""
-    again = "" if call.repeatable else " Whether it was done is not known."
+    """Return the error for a request without any answer."""
+    again = "" if call.repeatable else " It is not known whether the request was carried out."
     return ServiceUnreachable(
         f"{call.method} {base_url}{call.path} had no answer: {reason}.{again} "
         f"Check that the service runs there: GET {base_url}/health.",

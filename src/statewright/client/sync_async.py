@@ -1,8 +1,7 @@
-"""One implementation, two faces: methods that block for `Client`, and are awaited for `AsyncClient`.
+"""One implementation of each method for both clients: `Client` blocks, `AsyncClient` awaits.
 
-A namespace says of each method what it asks, as a `Call` or a conversation. The decorators make methods of that, whose
-result type depends on the face that the namespace belongs to.
-"""
+A resource defines for each method a `Call` or a flow. The decorators turn these into methods whose result type depends
+on the client that the resource belongs to."""
 
 from __future__ import annotations
 
@@ -21,27 +20,27 @@ F = TypeVar("F", covariant=True)
 
 
 class Sync:
-    """The face whose methods return what they ask for."""
+    """Marks the client whose methods block and return results."""
 
 
 class Async:
-    """The face whose methods are awaited."""
+    """Marks the client whose methods are coroutines."""
 
 
 class Driver(Protocol):
-    """Does what conversations need."""
+    """Performs the effects of flows."""
 
     def run(self, talk: Flow[Any]) -> Any:
-        """The result of a conversation, or what is awaited for it."""
+        """Return the result of a flow, or an awaitable of it."""
         ...
 
     def iterate(self, talk: Flow[Any]) -> Any:
-        """The items of a conversation, as they come."""
+        """Return an iterator, or an asynchronous one, over the items of a flow."""
         ...
 
 
 class Namespace(Generic[F]):
-    """Methods that belong together."""
+    """The methods of one resource."""
 
     def __init__(self, driver: Driver, settings: ClientSettings) -> None:
         self._driver = driver
@@ -52,7 +51,7 @@ class Namespace(Generic[F]):
 
 
 class Conversation(Generic[P, T]):
-    """A method that returns, or gives when it is awaited, what a conversation ends with."""
+    """A method that returns the result of a flow, or a coroutine of it."""
 
     def __init__(self, talk: Callable[Concatenate[Any, P], Flow[T]]) -> None:
         self._talk = talk
@@ -69,7 +68,7 @@ class Conversation(Generic[P, T]):
 
 
 class Iteration(Generic[P, T]):
-    """A method whose items come as they are asked for; each iterator is for one loop."""
+    """A method that returns an iterator over the items of a flow."""
 
     def __init__(self, talk: Callable[Concatenate[Any, P], Flow[Any]], item: type[T] | None = None) -> None:
         self._talk = talk
@@ -94,12 +93,12 @@ def _bound(at: Namespace[Any], talk: Callable[..., Flow[Any]], drive: Callable[[
 
 
 def conversation(talk: Callable[Concatenate[Any, P], Flow[T]]) -> Conversation[P, T]:
-    """A method from a generator function."""
+    """Create a method from a generator function."""
     return Conversation(talk)
 
 
 def request(call: Callable[Concatenate[Any, P], Call[T]]) -> Conversation[P, T]:
-    """A method from a function that says what is asked."""
+    """Create a method from a function that returns a `Call`."""
 
     @functools.wraps(call)
     def talk(at: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Flow[T]:
@@ -109,5 +108,5 @@ def request(call: Callable[Concatenate[Any, P], Call[T]]) -> Conversation[P, T]:
 
 
 def items(of: type[T]) -> Callable[[Callable[Concatenate[Any, P], Flow[Any]]], Iteration[P, T]]:
-    """A method from a generator function that gives items of a type."""
+    """Create an iterating method from a generator function that yields items of a type."""
     return lambda talk: Iteration(talk, of)

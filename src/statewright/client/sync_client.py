@@ -1,4 +1,4 @@
-"""The client that blocks."""
+"""The synchronous client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Client(Root[Sync]):
-    """Asks a service, and waits for its answers. Safe to use from several threads; `close` it, or use it in `with`."""
+    """Synchronous client of a service. Thread-safe. Close it with `close`, or use it in `with`."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Client(Root[Sync]):
         super().__init__(BlockingDriver(self._http, settings), settings)
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -55,7 +55,7 @@ class Client(Root[Sync]):
 
 
 class BlockingDriver:
-    """Does what conversations need, on the thread of the caller."""
+    """Performs the effects of flows on the thread of the caller."""
 
     def __init__(self, http: Any, settings: ClientSettings) -> None:
         self._http = http
@@ -89,7 +89,7 @@ class BlockingDriver:
 
 
 class _Line:
-    """What one conversation has under way."""
+    """The I/O of one flow: its requests, and its open stream."""
 
     def __init__(self, http: Any, settings: ClientSettings) -> None:
         self._http = http
@@ -98,7 +98,7 @@ class _Line:
         self._pieces: Iterator[bytes] = iter(())
 
     def do(self, effect: Effect) -> Any:
-        """What came of it; `Lost` if the connection broke."""
+        """Perform an effect and return its outcome; `Lost` if the connection broke."""
         try:
             return self._do(effect)
         except library().RequestError as error:
@@ -128,7 +128,7 @@ class _Line:
         return reply(response, b"" if response.status_code == 200 else response.read())
 
     def close(self) -> None:
-        """End the stream, if there is one."""
+        """Close the stream, if one is open."""
         if self._stream is not None:
             self._stream.close()
             self._stream = None

@@ -1,4 +1,4 @@
-"""What both drivers do with a request before it goes out, and with what comes back."""
+"""Conversion between requests of the client and those of httpx, for both drivers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import httpx
 
 HEARTBEATS: Final = 60.0
-"""Seconds of silence after which a stream counts as broken: the service says every 15 seconds that it is alive."""
+"""Seconds of silence after which a stream counts as broken; the service sends a heartbeat every 15 seconds."""
 
 
 def library() -> Any:
@@ -23,7 +23,7 @@ def library() -> Any:
 
 
 def build(http: Any, settings: ClientSettings, call: Call[Any], extra: dict[str, str] | None = None) -> Any:
-    """The request as the library has it, from either kind of its clients."""
+    """Build a request of the library, with either kind of its clients."""
     return http.build_request(
         call.method,
         settings.base_url.rstrip("/") + call.path,
@@ -35,7 +35,7 @@ def build(http: Any, settings: ClientSettings, call: Call[Any], extra: dict[str,
 
 
 def build_stream(http: Any, settings: ClientSettings, call: Call[Any], last_event_id: str | None) -> Any:
-    """The same for a stream, where silence may last."""
+    """Build a request for a stream, with a longer read timeout."""
     extra = {"accept": "text/event-stream", "cache-control": "no-store"}
     if last_event_id is not None:
         extra["last-event-id"] = last_event_id
@@ -45,7 +45,7 @@ def build_stream(http: Any, settings: ClientSettings, call: Call[Any], last_even
 
 
 def headers(settings: ClientSettings, call: Call[Any]) -> dict[str, str]:
-    """Who asks, and in which language."""
+    """Return the headers of a request: credentials and content types."""
     found = {"accept": "application/json"}
     if call.body is not None:
         found["content-type"] = "application/json"
@@ -57,10 +57,10 @@ def headers(settings: ClientSettings, call: Call[Any]) -> dict[str, str]:
 
 
 def reply(response: httpx.Response, content: bytes = b"") -> Reply:
-    """What has come back."""
+    """Return a response of the library as a `Reply`."""
     return Reply(status=response.status_code, headers=dict(response.headers), content=content)
 
 
 def reason(error: Exception) -> str:
-    """What was wrong with a connection, in words; not every error of the library has some."""
+    """Return a description of a connection error; some errors of the library have no message."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,8 +1,7 @@
-"""The port of the ledger: the book of runs, of what is to be done and of what was done.
+"""The port of the ledger, which stores runs and everything about them.
 
-It stands beside the checkpointer. That one keeps the memory of threads, this one the records of the work on them, and
-views of one database write both in one transaction: `saver.commit(commit, also=[ledger.job(changes)])`.
-"""
+The checkpointer stores the state of threads, the ledger the records of the runs that advance them. Views of one
+database write both in one transaction: `saver.commit(commit, also=[ledger.job(changes)])`."""
 
 from __future__ import annotations
 
@@ -45,11 +44,11 @@ class Ledger(Protocol):
         ...
 
     def job(self, changes: Sequence[Change]) -> Any:
-        """The same as part of a commit: for `also=` of a saver that is a view of the same database."""
+        """Return the same as part of a commit: for `also=` of a saver that is a view of the same database."""
         ...
 
     def get(self, kind: type[R], id: str) -> MaybeFuture[R | None]:  # noqa: A002  # what it is called everywhere
-        """One record; None if there is none."""
+        """Return one record; None if there is none."""
         ...
 
     def find(
@@ -61,21 +60,21 @@ class Ledger(Protocol):
         limit: int | None = None,
         offset: int = 0,
     ) -> MaybeFuture[Sequence[R]]:
-        """The records that fit, by their ids if no order is given."""
+        """Return the records that fit, by their ids if no order is given."""
         ...
 
     def count(self, kind: type[R], where: Where = ()) -> MaybeFuture[int]:
-        """How many records fit."""
+        """Return how many records fit."""
         ...
 
     def groups(
         self, kind: type[R], by: Sequence[str], *, where: Where = (), sums: Sequence[str] = ()
     ) -> MaybeFuture[Sequence[Group]]:
-        """The records that fit by the values that they have in common, sorted by these, with sums of columns."""
+        """Return the records that fit by the values that they have in common, sorted by these, with sums of columns."""
         ...
 
     def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> MaybeFuture[Sequence[RunEvent]]:
-        """The log of a run from the event after the number `after`, the oldest first."""
+        """Return the log of a run from the event after the number `after`, the oldest first."""
         ...
 
     def claim(self, worker_id: str, now: datetime, limit: int) -> MaybeFuture[Sequence[Run]]:

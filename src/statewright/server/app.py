@@ -1,4 +1,4 @@
-"""A port of its own for `/metrics`, for scrapers that send no key: it is for the network of the operator alone."""
+"""The ASGI application: middleware, routes, error handlers, lifecycle, and an optional port for metrics."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def metrics_served(metrics: Metrics | None, settings: ServerSettings) -> Generat
             f"Metrics cannot be served on {settings.metrics_host}:{settings.metrics_port}: {error}. Choose another "
             f"metrics_port."
         ) from error
-    logger.info("Metrics have a port of their own.", extra={"host": settings.metrics_host, "port": server.server_port})
+    logger.info(
+        "Metrics are served on a separate port.", extra={"host": settings.metrics_host, "port": server.server_port}
+    )
     try:
         yield server.server_port
     finally:
@@ -69,13 +71,13 @@ def metrics_served(metrics: Metrics | None, settings: ServerSettings) -> Generat
         thread.join()
 
 
-# -- The composition root of HTTP: a service, its routes, and what stands before them.
+# -- the application
 
 _RESOURCES = (
     *(runs, run_details, interrupts, definitions, threads, costs),
     *(schedules, triggers, webhooks, access, health, welcome),
 )
-"""Those first that are asked for most: routes are tried one after the other."""
+"""The most frequent first, because routes are matched in order."""
 _EXPOSED = ("content-location", "location", "retry-after", "x-ratelimit-limit", "x-ratelimit-remaining", "x-request-id")
 
 
@@ -86,7 +88,7 @@ def create_app(
     metrics: Metrics | None = None,
     webhooks: WebhookSettings | None = None,
 ) -> FastAPI:
-    """The application that serves a service; it starts the service with itself, and drains it at its end."""
+    """Create the ASGI application of a service. It starts the service at startup, and stops it at shutdown."""
     settings = settings or ServerSettings()
     offer = ServerContext(service, settings, metrics, webhooks or service.webhooks)
     app = FastAPI(
@@ -108,7 +110,7 @@ def create_app(
 
 
 def _middleware(settings: ServerSettings, metrics: Metrics | None) -> list[Middleware]:
-    """From the outside in."""
+    """Return the middleware, the outermost first."""
     found = [Middleware(Frame, metrics=metrics)]
     if settings.auth == "none":
         found.append(Middleware(Names, allowed_hosts=settings.allowed_hosts, origins=settings.cors_origins))

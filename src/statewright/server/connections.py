@@ -1,9 +1,8 @@
-"""Connections as the server has them: slow, idle and too many of them are cut, so that they hold nothing for long.
+"""Limits of connections: slow, idle and excessive ones are closed.
 
-uvicorn has a timeout between two requests only. A client that sends the head of a request byte by byte, stops in the
-middle of a body, or takes nothing of what it is sent, would keep its connection for ever; a few thousand of them would
-keep everybody else out.
-"""
+uvicorn has only a timeout between two requests. A client that sends the head of a request byte by byte, stops in the
+middle of a body, or does not read the response, would keep its connection for ever; a few thousand of them would block
+all other clients."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The application on a port, until it is told to stop; and then in good order.
+"""Serving an application with uvicorn until it is told to stop, and the graceful shutdown.
 
-SIGTERM or SIGINT: no new connections are taken, streams and long waits end so that their readers come back elsewhere,
-requests under way are answered, and the service is drained. A second SIGINT does not wait for requests.
-"""
+On SIGTERM or SIGINT: no new connections are accepted, streams and long waits end so that clients reconnect elsewhere,
+requests in progress are answered, and the service is drained. A second SIGINT does not wait for requests."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Server(uvicorn.Server):
-    """Tells those who wait for long before it waits for them."""
+    """A server that ends streams and long waits before it waits for requests."""
 
     def __init__(self, config: uvicorn.Config, offer: ServerContext) -> None:
         super().__init__(config)
@@ -37,7 +36,7 @@ class _Server(uvicorn.Server):
 
 
 def server_of(app: FastAPI, settings: ServerSettings | None = None) -> uvicorn.Server:
-    """A server for the application, not yet running: `await server.serve()` on a loop of one's own."""
+    """Return a server for the application, not yet running: `await server.serve()` on a loop of one's own."""
     offer: ServerContext = app.state.offer
     chosen = settings or offer.settings
     config = uvicorn.Config(
@@ -70,7 +69,7 @@ def _survive(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def _surviving_signals() -> Generator[None]:
-    """The server gives signals back when it has ended, and they would end the process before anything is closed."""
+    """Ignore the signals that the server raises again at its end: they would end the process before cleanup."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""Durable runs: what keeps them going, without a word of HTTP."""
+"""Durable runs: the service that stores, schedules and advances them. It knows nothing of HTTP."""
 
 from statewright.service.access.spending import SpendingLimits, SpendingReport
 from statewright.service.catalog.catalog import Catalog, Served, definition_id

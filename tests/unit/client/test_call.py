@@ -41,7 +41,7 @@ def test_an_id_stays_one_part_of_a_path(part: str, path: str) -> None:
 
 @pytest.mark.parametrize("part", ["", ".", ".."])
 def test_what_would_lead_elsewhere_is_refused(part: str) -> None:
-    with pytest.raises(InvalidRequest, match="is no id or name"):
+    with pytest.raises(InvalidRequest, match="is not a valid id or name"):
         place("workflow-runs", part)
 
 

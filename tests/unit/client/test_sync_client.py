@@ -170,5 +170,5 @@ def test_a_client_serves_several_threads_and_lets_go_at_its_end() -> None:
 
 
 def test_an_address_that_is_none_is_refused() -> None:
-    with pytest.raises(InvalidConfig, match="is no address"):
+    with pytest.raises(InvalidConfig, match="is not a valid address"):
         Client("localhost:8123")

@@ -1,9 +1,8 @@
-"""What a conversation with the service needs done, as data. Two drivers do it: one blocks, one awaits.
+"""The effects of client flows, as data. Two drivers perform them: a synchronous and an asynchronous one.
 
-A conversation is a generator. It yields what it needs, is sent what came of it, and returns its result; `Yield` hands
-an item to whoever iterates. If a connection breaks, `Lost` is raised in it. So pauses, second tries, pages and streams
-that are taken up again are written once.
-"""
+A flow is a generator. It yields effects, is sent their outcomes, and returns its result; `Yield` passes an item to the
+caller's loop. If a connection breaks, `Lost` is raised in it. So retries, pages and resumed
+streams are written once."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Begin to read a stream; the head of the answer comes back, with its content if it refuses.
+    """Open a stream; the outcome is the head of the response, with its content if it is an error.
 
     A stream that was open is closed.
     """
@@ -36,32 +35,32 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Read of the stream what is there; no bytes mean its end."""
+    """Read available bytes of the stream; no bytes mean its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Let so many seconds pass."""
+    """Wait for so many seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Yield:
-    """Hand an item to whoever iterates."""
+    """Yield an item to the caller's loop."""
 
     item: Any
 
 
 Effect = Send | Open | Read | Sleep | Yield
 Flow = Generator[Effect, Any, T]
-"""A conversation that ends with a `T`."""
+"""A generator of effects that returns a `T`."""
 
 
 class Lost(Exception):
-    """A connection could not be made, or has broken. Never leaves the client."""
+    """A connection could not be opened, or broke. Internal to the client."""
 
 
 def advance(talk: Flow[Any], outcome: Any) -> Effect:
-    """What a conversation needs next, once it knows what came of the last. Raises StopIteration at its end."""
+    """Send an outcome to a flow and return its next effect. Raises StopIteration at its end."""
     return talk.throw(outcome) if isinstance(outcome, Lost) else talk.send(outcome)

@@ -1,4 +1,4 @@
-"""The events of a run as they happen. A stream that breaks is taken up after the last event that came."""
+"""Following the events of a run. A broken stream is resumed after the last received event."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from statewright.client.settings import ClientSettings
 
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 _LASTING: Final = 5.0
-"""Seconds after which a connection has done its work, though nothing came: its end is no failure."""
+"""Seconds after which the end of a silent connection does not count as a failure."""
 
 
 class Following:
-    """One who follows a run; every event is given once, in order."""
+    """Follows a run; every event is yielded once, in order."""
 
     def __init__(self, run_id: str, after: int, settings: ClientSettings, *, live: bool = False) -> None:
         self._run_id = run_id
@@ -83,7 +83,7 @@ class Following:
         yield Yield(event)
 
     def _is_over(self) -> Flow[bool]:
-        """Whether a stream that has ended has ended with its run; what came after is given."""
+        """Return whether a stream that has ended has ended with its run; what came after is given."""
         run: Any = yield from ask(get(place("workflow-runs", self._run_id), as_told), self._settings)
         if run["status"] not in ENDED:
             return False

@@ -1,4 +1,4 @@
-"""Pages of lists, and lists read page after page."""
+"""Pages of lists, and iteration over all pages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Page(Generic[T]):
 
 
 def page_of(path: str, read: Callable[[Any], T], *, page: int, page_size: int, **params: Any) -> Call[Page[T]]:
-    """The request for one page of a list. `read` reads one item."""
+    """Return the request for one page of a list. `read` reads one item."""
 
     def reading(answer: Any) -> Page[T]:
         meta = answer["meta"]

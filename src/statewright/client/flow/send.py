@@ -1,4 +1,4 @@
-"""One request, sent until it is answered: what may be sent again is, after pauses that grow."""
+"""Sending one request, with retries and exponential backoff."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from statewright.errors import ServiceError
 
 T = TypeVar("T")
 PASSING: Final = frozenset({429, 502, 503, 504})
-"""Statuses of what may go better a little later."""
+"""Statuses of temporary failures, which are retried."""
 
 
 def ask(call: Call[T], settings: ClientSettings) -> Flow[T]:
-    """What the answer to a request means. Raises the ServiceError that it was refused with."""
+    """Send a request, with retries, and return the parsed answer. Raises ServiceError if it was refused."""
     failures = 0
     while True:
         try:
@@ -38,7 +38,7 @@ def ask(call: Call[T], settings: ClientSettings) -> Flow[T]:
 
 
 def pause_after(reply: Reply, settings: ClientSettings, failures: int) -> float | None:
-    """Seconds after which a refused request is worth another try; None if it is not."""
+    """Return the seconds before a refused request is retried; None if it is not."""
     if reply.status not in PASSING:
         return None
     wanted = retry_after(reply) or 0.0
@@ -51,6 +51,6 @@ def _meaning(call: Call[T], reply: Reply) -> T:
         return call.read(answer)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ServiceError(
-            f"The answer to {call.method} {call.path} cannot be read: {error!r}. It begins {reply.content[:80]!r}. "
-            f"Check that base_url is that of a Statewright service, and that its version is not older than this one."
+            f"The answer to {call.method} {call.path} cannot be parsed: {error!r}. It begins {reply.content[:80]!r}. "
+            f"Check that base_url belongs to a Statewright service whose version is not older than that of this client."
         ) from error

@@ -1,4 +1,4 @@
-"""Server-sent events read from bytes, wherever these are cut."""
+"""Incremental parser of server-sent events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Message:
 
 
 class Parser:
-    """Takes bytes as they come, and gives the messages that they complete."""
+    """Parses chunks of bytes into messages."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -29,7 +29,7 @@ class Parser:
         self._id: str | None = None
 
     def feed(self, piece: bytes) -> Iterator[Message]:
-        """The messages that end in this piece."""
+        """Yield the messages that end in this chunk."""
         for line in self._lines(piece):
             if line:
                 self._take(line.decode("utf-8", "replace"))
@@ -37,7 +37,7 @@ class Parser:
                 yield message
 
     def _lines(self, piece: bytes) -> Iterator[bytes]:
-        """Whole lines. One may end with CR, LF or both; a CR at the end may belong to an LF that has not come yet."""
+        """Yield complete lines. They end with CR, LF or both; a final CR may belong to an LF still to come."""
         text = self._rest + piece
         if not self._begun and len(text) < len(_BOM) and _BOM.startswith(text):
             self._rest = text

@@ -44,7 +44,7 @@ class Graph(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphDescription(Graph):
-    """A graph with its drawing and its schemas."""
+    """Return a graph with its drawing and its schemas."""
 
     drawing: str
     """In Mermaid's language."""

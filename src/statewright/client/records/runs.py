@@ -51,18 +51,18 @@ class Run(Shown):
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has completed, failed, or was cancelled."""
+        """True if it has completed, failed, or was cancelled."""
         return self.status in _ENDED
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether it has ended, waits, or is paused."""
+        """True if it has ended, waits, or is paused."""
         return self.has_ended or self.status in ("waiting", "paused")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedRun(Run):
-    """A run that was asked for."""
+    """The result of a request to start a run."""
 
     created: bool
     """Whether this request has made it: False if another one with the same idempotency key did."""
@@ -153,7 +153,7 @@ class Log(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent(Shown):
-    """What some calls of models have cost together."""
+    """The total cost of some model calls."""
 
     calls: int
     cost_usd: float
@@ -179,7 +179,7 @@ class Cost(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostSummary(Shown):
-    """What a workspace has spent in a time."""
+    """The cost of a workspace in a period."""
 
     start: datetime | None
     end: datetime | None

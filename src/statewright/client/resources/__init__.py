@@ -1,1 +1,1 @@
-"""The methods of the client, one module a resource; each is written once, for both faces."""
+"""The methods of the client, one module per resource, for both clients."""

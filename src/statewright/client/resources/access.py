@@ -1,4 +1,4 @@
-"""Keys and workspaces: who may ask for what."""
+"""Keys and workspaces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Unpack
 from statewright.client.call import Call, delete, get, in_camel, patch, place, post
 from statewright.client.flow.effects import Flow
 from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
-from statewright.client.records.standing import Key, NewKey, NewWorkspace, Spending, Workspace
+from statewright.client.records.access import Key, NewKey, NewWorkspace, Spending, Workspace
 from statewright.client.resources.options import WorkspaceLimits
 from statewright.client.sync_async import F, Namespace, items, request
 
@@ -27,7 +27,7 @@ class Keys(Namespace[F]):
         requests_per_minute: int | None = None,
         expires_at: datetime | None = None,
     ) -> Call[NewKey]:
-        """A new key, which is not shown again. It can do nothing that the key which makes it cannot."""
+        """Create a key. The secret is not shown again. Its scopes are limited to those of the calling key."""
         body = {"name": name, "scopes": list(scopes)}
         limits = {"requests_per_minute": requests_per_minute, "expires_at": expires_at}
         given = {name: value for name, value in limits.items() if value is not None}
@@ -35,17 +35,17 @@ class Keys(Namespace[F]):
 
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Key]]:
-        """A page of the keys, the newest first, without what they are."""
+        """Return a page of the keys, the newest first, without the secrets."""
         return page_of(place("api-keys"), Key.from_json, page=page, page_size=page_size)
 
     @items(Key)
     def iterate(self) -> Flow[None]:
-        """All keys, the newest first."""
+        """Iterate over all keys, the newest first."""
         return all_of(page_of(place("api-keys"), Key.from_json, page=1, page_size=LARGEST), self._settings)
 
     @request
     def revoke(self, key_id: str) -> Call[Key]:
-        """The key, which opens nothing any more."""
+        """Revoke a key."""
         return delete(place("api-keys", key_id), Key.read_answer)
 
 
@@ -54,34 +54,34 @@ class Workspaces(Namespace[F]):
 
     @request
     def create(self, slug: str, **limits: Unpack[WorkspaceLimits]) -> Call[NewWorkspace]:
-        """A new workspace with the first key to it, which is not shown again."""
+        """Create a workspace, with its first key, whose secret is not shown again."""
         given = {name: value for name, value in limits.items() if value is not None}
         call = post(place("workspaces"), NewWorkspace.read_answer, in_camel({"slug": slug, **given}))
         return replace(call, as_operator=True)
 
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Workspace]]:
-        """A page of the workspaces."""
+        """Return a page of the workspaces."""
         return _page(page, page_size)
 
     @items(Workspace)
     def iterate(self) -> Flow[None]:
-        """All workspaces."""
+        """Iterate over all workspaces."""
         return all_of(_page(1, LARGEST), self._settings)
 
     @request
     def current(self) -> Call[Workspace]:
-        """The workspace of the key."""
+        """Return the workspace of the key."""
         return get(place("workspaces", "current"), Workspace.read_answer)
 
     @request
     def spending(self) -> Call[Spending]:
-        """What all runs of the workspace of the key have spent today, and what they may."""
+        """Return today's spending of the workspace of the key, and its limits."""
         return get(place("workspaces", "current", "spending"), Spending.read_answer)
 
     @request
     def change(self, workspace_id: str, **changes: Unpack[WorkspaceLimits]) -> Call[Workspace]:
-        """The workspace with other limits; None takes one away."""
+        """Change the limits of a workspace; None removes a limit."""
         call = patch(place("workspaces", workspace_id), Workspace.read_answer, in_camel(changes))
         return replace(call, as_operator=True)
 

@@ -1,4 +1,4 @@
-"""What runs wait for, approvals, and events that are sent."""
+"""Open waits, approvals, and sending events."""
 
 from __future__ import annotations
 
@@ -20,52 +20,52 @@ class Interrupts(Namespace[F]):
 
     @request
     def list(self, *, run_id: str | None = None, page: int = 1, page_size: int = 20) -> Call[Page[Wait]]:
-        """A page of what runs wait for, or one of them. Questions are answered with `runs.answer`."""
+        """Return a page of the open waits of all runs or of one. Questions are answered with `runs.answer`."""
         return page_of(place("interrupts"), Wait.from_json, page=page, page_size=page_size, runId=run_id)
 
     @items(Wait)
     def iterate(self, *, run_id: str | None = None) -> Flow[None]:
-        """Everything that runs wait for, or one of them."""
+        """Iterate over the open waits of all runs or of one."""
         first = page_of(place("interrupts"), Wait.from_json, page=1, page_size=LARGEST, runId=run_id)
         return all_of(first, self._settings)
 
 
 class Approvals(Namespace[F]):
-    """Requests to agree to something."""
+    """Approvals of runs."""
 
     @request
     def list(
         self, *, pending: bool | None = None, run_id: str | None = None, page: int = 1, page_size: int = 20
     ) -> Call[Page[Approval]]:
-        """A page of the approvals, the newest first: those without a decision, those with one, or both."""
+        """Return a page of the approvals, the newest first: pending ones, decided ones, or both."""
         return page_of(
             place(_APPROVALS), Approval.from_json, page=page, page_size=page_size, pending=pending, runId=run_id
         )
 
     @items(Approval)
     def iterate(self, *, pending: bool | None = None, run_id: str | None = None) -> Flow[None]:
-        """All approvals, or those of a run, the newest first."""
+        """Iterate over all approvals or those of one run, the newest first."""
         first = page_of(place(_APPROVALS), Approval.from_json, page=1, page_size=LARGEST, pending=pending, runId=run_id)
         return all_of(first, self._settings)
 
     @request
     def get(self, approval_id: str) -> Call[Approval]:
-        """An approval."""
+        """Return an approval."""
         return get(place(_APPROVALS, approval_id), Approval.read_answer)
 
     @request
     def approve(self, approval_id: str, *, by: str | None = None) -> Call[Approval]:
-        """The approval, given. Its run goes on."""
+        """Approve. The run is resumed."""
         return _decided(approval_id, {"decision": "approved"}, by)
 
     @request
     def reject(self, approval_id: str, *, by: str | None = None) -> Call[Approval]:
-        """The approval, refused. Its run fails or goes on, as its step says."""
+        """Reject. The run fails or is resumed, as its step defines."""
         return _decided(approval_id, {"decision": "rejected"}, by)
 
     @request
     def edit(self, approval_id: str, content: Any, *, by: str | None = None) -> Call[Approval]:
-        """The approval, given for another content."""
+        """Approve an edited content."""
         return _decided(approval_id, {"decision": "edited", "editedContent": content}, by)
 
 
@@ -76,13 +76,13 @@ def _decided(approval_id: str, decision: dict[str, Any], by: str | None) -> Call
 
 
 class Events(Namespace[F]):
-    """Events for whoever waits for them, or starts by them."""
+    """Events, which start runs by triggers and wake the runs that wait for them."""
 
     @request
     def send(
         self, name: str, payload: Mapping[str, Any] | None = None, *, key: str | None = None
     ) -> Call[ReceivedEvent]:
-        """The event, and which runs it has started and woken. With a `key` it counts once however often it is sent."""
+        """Send an event; the result names the runs that it started and woke. With a `key` it is idempotent."""
         body: dict[str, Any] = {"name": name, "payload": payload or {}}
         if key is not None:
             body["key"] = key

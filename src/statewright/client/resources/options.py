@@ -1,4 +1,4 @@
-"""What can be said beside the main thing: of starts, of filters, of changes. What is not given is not sent."""
+"""Keyword options of methods: starts, filters and changes. Options that are not given are not sent."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SETTINGS: Final = frozenset({"recursion_limit", "max_concurrency", "durability",
 
 
 class RunFilter(TypedDict, total=False):
-    """Which runs are meant: those that fit everything that is given."""
+    """A filter of runs; all given conditions must match."""
 
     status: Sequence[str]
     """Any of them."""

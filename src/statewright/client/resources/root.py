@@ -1,22 +1,24 @@
-"""All namespaces together: what both clients have."""
+"""The root of both clients: all resources."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from statewright.client.call import Call
-from statewright.client.records.standing import Health
+from statewright.client.records.access import Health
 from statewright.client.resources.access import Keys, Workspaces
+from statewright.client.resources.definitions import Definitions, Graphs
 from statewright.client.resources.interrupts import Approvals, Events, Interrupts
 from statewright.client.resources.runs import Runs
-from statewright.client.resources.served import Costs, Definitions, Graphs, Threads
-from statewright.client.resources.standing import Schedules, Triggers, Webhooks
+from statewright.client.resources.schedules import Schedules, Triggers
+from statewright.client.resources.threads import Costs, Threads
+from statewright.client.resources.webhooks import Webhooks
 from statewright.client.settings import ClientSettings
 from statewright.client.sync_async import Driver, F, Namespace, request
 
 
 class Root(Namespace[F]):
-    """Everything that can be asked of a service."""
+    """All resources of a service."""
 
     def __init__(self, driver: Driver, settings: ClientSettings) -> None:
         super().__init__(driver, settings)
@@ -36,17 +38,17 @@ class Root(Namespace[F]):
 
     @request
     def health(self) -> Call[Health]:
-        """How the service is; an answer too if it is not well."""
+        """Return the health of the service, also if it is failing."""
         return Call(method="GET", path="/health", read=Health.from_json, accepted=(503,))
 
     @request
     def ready(self) -> Call[bool]:
-        """Whether requests should be sent to the service."""
+        """Return whether the service accepts requests."""
         return Call(method="GET", path="/ready", read=_is_ready, accepted=(503,))
 
     @request
     def metrics(self) -> Call[str]:
-        """The numbers of the service, in the text format of Prometheus."""
+        """Return the metrics of the service, in the text format of Prometheus."""
         return Call(method="GET", path="/metrics", read=str, repeatable=True, is_text=True)
 
 

@@ -1,4 +1,4 @@
-"""Runs: started, found, followed, stopped, gone on with."""
+"""Runs: start, list, follow, cancel, pause, resume, retry."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Runs(Namespace[F]):
         wait: float | None = None,
         **options: Unpack[StartOptions],
     ) -> Call[StartedRun]:
-        """A new run of a served graph, or of a stored definition.
+        """Start a run of a served graph, or of a stored definition.
 
         With `wait`, the answer comes when the run rests, and after so many seconds in any case. Without an
         `idempotency_key` one is drawn, so that a start whose answer was lost is repeated without starting two runs.
@@ -50,14 +50,14 @@ class Runs(Namespace[F]):
         seconds: float = LONGEST_WAIT,
         **options: Unpack[StartOptions],
     ) -> Flow[Run]:
-        """A new run once it rests, or as it is after so many seconds."""
+        """Start a run, and return it once it rests, or in its current state after so many seconds."""
         until = self._settings.clock.monotonic() + seconds
         run = yield from self._ask(start(graph, input, min(seconds, LONGEST_WAIT), options))
         return run if run.is_at_rest and run.created else (yield from self._settled(run.id, until))
 
     @conversation
     def wait(self, run_id: str, seconds: float = LONGEST_WAIT) -> Flow[Run]:
-        """A run once it rests: it has ended, waits or is paused; or as it is after so many seconds."""
+        """Return a run once it has ended, waits or is paused; in its current state after so many seconds."""
         return (yield from self._settled(run_id, self._settings.clock.monotonic() + seconds))
 
     def _settled(self, run_id: str, until: float) -> Flow[Run]:
@@ -69,39 +69,39 @@ class Runs(Namespace[F]):
 
     @request
     def get(self, run_id: str) -> Call[RunWithSteps]:
-        """A run with its steps, in the order in which they began."""
+        """Return a run with its steps, in the order in which they began."""
         return _one(run_id)
 
     @request
     def list(
         self, *, page: int = 1, page_size: int = 20, sort: str = "-createdAt", **filters: Unpack[RunFilter]
     ) -> Call[Page[Run]]:
-        """A page of the runs that fit, the newest first; `sort="status"`, `"-updatedAt"` and others change that."""
+        """Return a page of the matching runs, the newest first; `sort` takes `"status"`, `"-updatedAt"` and others."""
         return _page(page, page_size, sort, filters)
 
     @items(Run)
     def iterate(self, *, sort: str = "-createdAt", **filters: Unpack[RunFilter]) -> Flow[None]:
-        """All runs that fit, one after the other, read in pages."""
+        """Iterate over all matching runs, read in pages."""
         return all_of(_page(1, LARGEST, sort, filters), self._settings)
 
     @request
     def steps(self, run_id: str) -> Call[Sequence[Step]]:
-        """The steps of a run."""
+        """Return the steps of a run."""
         return get(place(_RUNS, run_id, "steps"), Step.read_all)
 
     @request
     def state(self, run_id: str) -> Call[Mapping[str, Any]]:
-        """The state of a run as it is now."""
+        """Return the current state of a run."""
         return get(place(_RUNS, run_id, "state"), as_told)
 
     @request
     def model_calls(self, run_id: str) -> Call[Sequence[ModelCall]]:
-        """The calls of models that a run has made."""
+        """Return the model calls of a run."""
         return get(place(_RUNS, run_id, "llm-calls"), ModelCall.read_all)
 
     @request
     def logs(self, run_id: str, *, step: str | None = None) -> Call[Sequence[Log]]:
-        """What the steps of a run have logged and printed; one step only if it is named."""
+        """Return the captured logs of the steps of a run, or of one step."""
         return get(place(_RUNS, run_id, "logs"), Log.read_all, {"step": step})
 
     @request
@@ -111,13 +111,13 @@ class Runs(Namespace[F]):
 
     @request
     def events(self, run_id: str, *, after: int = 0, page: int = 1, page_size: int = 20) -> Call[Page[Event]]:
-        """A page of what has happened to a run after the event of a number, the oldest first."""
+        """Return a page of the events of a run after a sequence number, the oldest first."""
         path = place(_RUNS, run_id, "events")
         return page_of(path, Event.from_json, page=page, page_size=page_size, after=after)
 
     @items(Event)
     def follow(self, run_id: str, *, after: int = 0) -> Flow[None]:
-        """The events of a run after the one of a number, and each as it happens, until the run has ended.
+        """Iterate over the events of a run after a sequence number, live, until the run has ended.
 
         Every event comes once, in order. A connection that breaks is made again, and goes on after the last event.
         """
@@ -125,7 +125,7 @@ class Runs(Namespace[F]):
 
     @items(Told)
     def watch(self, run_id: str, *, after: int = 0) -> Flow[None]:
-        """The same, and between them each `LiveEvent`: what is not kept, such as pieces of messages.
+        """Iterate like `follow`, including each `LiveEvent`, which is not stored, such as pieces of messages.
 
         What was told while a connection was broken is lost of these.
         """
@@ -133,13 +133,13 @@ class Runs(Namespace[F]):
 
     @request
     def cancel(self, run_id: str, reason: str | None = None) -> Call[Run]:
-        """The run, cancelled."""
+        """Cancel a run."""
         body = None if reason is None else {"reason": reason}
         return post(place(_RUNS, run_id, "cancel"), Run.read_answer, body)
 
     @request
     def pause(self, run_id: str) -> Call[Run]:
-        """The run, which is paused after the step that it is in."""
+        """Pause a run after its current superstep."""
         return post(place(_RUNS, run_id, "pause"), Run.read_answer)
 
     @request
@@ -151,7 +151,7 @@ class Runs(Namespace[F]):
         *,
         signal_id: str | None = None,
     ) -> Call[Run]:
-        """The run, which goes on: a paused one as it is, a waiting one with the signal that it waits for.
+        """Resume a run: a paused one as it is, a waiting one with the signal that it waits for.
 
         Raises SignalMismatch if it waits for another one. See `signal` for signals that may come early.
         """
@@ -168,7 +168,7 @@ class Runs(Namespace[F]):
         *,
         signal_id: str | None = None,
     ) -> Call[Run]:
-        """The run that a signal was sent to, which is kept until a step waits for it.
+        """Send a signal to a run. It is stored until a step waits for it.
 
         With a `signal_id` the signal counts once however often it is sent.
         """
@@ -176,27 +176,27 @@ class Runs(Namespace[F]):
 
     @request
     def answer(self, run_id: str, answers: Mapping[str, Any]) -> Call[Run]:
-        """The run, which goes on with answers to its questions, by the ids that `interrupts.list` tells."""
+        """Answer questions of a run, by the ids that `interrupts.list` returns."""
         return post(place(_RUNS, run_id, "resume"), Run.read_answer, {"answers": answers})
 
     @request
     def retry(self, run_id: str) -> Call[Run]:
-        """The failed run, which is tried again from the step that failed."""
+        """Retry a failed run from the step that failed."""
         return post(place(_RUNS, run_id, "retry"), Run.read_answer)
 
     @request
     def cancel_all(self, **filters: Unpack[RunFilter]) -> Call[Sequence[str]]:
-        """The ids of the runs that fit and are cancelled now."""
+        """Cancel all matching runs; return their ids."""
         return post(place(_RUNS, "cancel"), _run_ids, _given(filters))
 
     @request
     def retry_all(self, **filters: Unpack[RunFilter]) -> Call[Sequence[str]]:
-        """The ids of the failed runs that fit and are tried again now."""
+        """Retry all matching failed runs; return their ids."""
         return post(place(_RUNS, "retry"), _run_ids, _given(filters))
 
 
 def start(graph: str | None, given: Any, wait: float | None, options: StartOptions) -> Call[StartedRun]:
-    """The request that starts a run."""
+    """Return the request that starts a run."""
     if wait is not None and not 0 <= wait <= LONGEST_WAIT:
         raise InvalidRequest(
             f"wait={wait!r}: the service waits for 0 to {LONGEST_WAIT:.0f} seconds. See start_and_wait."
@@ -216,7 +216,7 @@ def _some(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _one(run_id: str, wait: float = 0.0) -> Call[RunWithSteps]:
-    """A run, once it rests; as it is after so many seconds."""
+    """Return the request for a run, which the service answers once it rests, or after so many seconds."""
     call = get(place(_RUNS, run_id), RunWithSteps.read_answer)
     return replace(call, params=(("wait", f"{wait:g}"),), patience=wait) if wait else call
 

@@ -1,4 +1,4 @@
-"""The records of the ledger, one module for what belongs together."""
+"""The records of the ledger."""
 
 from statewright.ids import DEFAULT_WORKSPACE
 from statewright.runs.records.record import Column, ColumnKind, Json, Record, columns_of

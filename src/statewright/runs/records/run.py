@@ -28,12 +28,12 @@ class Run(Record):
     version: int = 1
     """Grows with every change of the record."""
     claim: str | None = None
-    """Drawn by the worker that has taken the run; None while nobody has. Only who knows it may write for the run."""
+    """A token of the worker that has claimed the run; None if unclaimed. Writes for the run are guarded by it."""
     worker_id: str | None = None
     due_at: datetime | None = None
-    """When a worker should look at the run; None where nothing but the world outside can move it."""
+    """The time from which a worker may claim the run; None if only an external change can make it due."""
     begun: bool = False
-    """Whether its input has reached the thread."""
+    """True once its input was saved to the thread."""
     input: Json = None
     output: Json = None
     error: Json = None
@@ -53,11 +53,11 @@ class Run(Record):
     queue: str | None = None
     """Runs of a workspace with the same one begin one after another, each when those before it have ended."""
     deadline_at: datetime | None = None
-    """When the run has failed, however far it is."""
+    """The instant at which the run fails if it has not ended."""
     source: str = "api"
     """Who started it: `api`, or `schedule:`, `event:`, `run:`, `failure:` and an id."""
     parent_id: str | None = None
-    """The run that has started it, and passes on its cancellation."""
+    """The run that has started it, whose cancellation also cancels this one."""
     parent_waits: bool = False
     """Whether that run waits for its end."""
     tags: Json = field(default_factory=list[str])
@@ -141,12 +141,12 @@ class StepLog(Record):
     created_at: datetime
 
 
-# -- Who does the work.
+# -- workers
 
 
 @dataclass(slots=True, kw_only=True)
 class Worker(Record):
-    """A process that takes runs and advances them."""
+    """A process that claims and advances runs."""
 
     TABLE: ClassVar[str] = "workers"
 

@@ -1,4 +1,4 @@
-"""What starts runs without anybody asking: the clock, and events."""
+"""Schedules, triggers, and received events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Schedule(Record):
     overlap: str = "skip"
     """If its last run has not ended: `skip` this one, `enqueue` it behind, `allow` both, `cancel` the other."""
     catch_up: str = "last"
-    """Of the times that went by while nobody served: `none`, the `last` one, or `all` (the 100 last)."""
+    """Times missed while no service was running: `none`, the `last` one, or `all` (at most 100) are caught up."""
     paused: bool = False
     next_at: datetime | None = None
     last_at: datetime | None = None

@@ -1,4 +1,4 @@
-"""What runs wait for, and what has come for them from outside."""
+"""Waits, signals and approvals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statewright.runs.records.record import Json, Record, Sealed
 
 @dataclass(slots=True, kw_only=True)
 class Wait(Record):
-    """What a run waits for. Gone when the run has got it."""
+    """An open wait of a run; deleted when it is over."""
 
     TABLE: ClassVar[str] = "waits"
 
@@ -35,7 +35,7 @@ class Wait(Record):
 
 @dataclass(slots=True, kw_only=True)
 class Signal(Record):
-    """Something for a run from outside: the inbox keeps it until a step waits for it."""
+    """A signal or an answer for a run, kept in an inbox until a step waits for it."""
 
     TABLE: ClassVar[str] = "signals"
     UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("run_id", "key"),)
@@ -53,7 +53,7 @@ class Signal(Record):
 
 @dataclass(slots=True, kw_only=True)
 class Approval(Record):
-    """A request to agree to something, kept after the decision; it has the id of the wait."""
+    """A request for a human decision, kept after it; it has the id of the wait."""
 
     TABLE: ClassVar[str] = "approval_requests"
 

@@ -1,4 +1,4 @@
-"""Whom to tell of what happens, and what was told."""
+"""Webhooks and their deliveries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statewright.runs.records.record import Json, Record, Sealed
 
 @dataclass(slots=True, kw_only=True)
 class Webhook(Record):
-    """An address that wants to be told."""
+    """A webhook: an external URL that receives events."""
 
     TABLE: ClassVar[str] = "webhooks"
 

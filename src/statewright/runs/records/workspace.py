@@ -11,7 +11,7 @@ from statewright.runs.records.record import Json, Record, Sealed
 
 @dataclass(slots=True, kw_only=True)
 class Workspace(Record):
-    """A world of its own: its runs, definitions, keys and webhooks are invisible from others."""
+    """A tenant: its runs, definitions, keys and webhooks are invisible to others."""
 
     TABLE: ClassVar[str] = "workspaces"
     UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("slug",),)
@@ -19,17 +19,17 @@ class Workspace(Record):
     slug: str
     name: str = ""
     max_running: int | None = None
-    """How many of its runs may be at work at once."""
+    """Limit of concurrently claimed runs."""
     starts_per_minute: int | None = None
-    """How many runs may be started in a minute."""
+    """Limit of runs started per minute."""
     retention_days: int | None = None
-    """How long runs that have ended are kept; for ever if there is no number."""
+    """Days for which ended runs are kept; None keeps them for ever."""
     created_at: datetime
 
 
 @dataclass(slots=True, kw_only=True)
 class ApiKey(Record):
-    """A key to a workspace, of which only the hash is kept."""
+    """A key of a workspace, of which only the hash is stored."""
 
     TABLE: ClassVar[str] = "api_keys"
     UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("digest",),)
@@ -39,7 +39,7 @@ class ApiKey(Record):
     digest: str
     """SHA-256 of the key, in hexadecimal digits."""
     prefix: str
-    """Its first signs, by which people know it again."""
+    """Its first characters, to identify it."""
     scopes: Json = field(default_factory=list[str])
     requests_per_minute: int | None = None
     expires_at: datetime | None = None
@@ -47,7 +47,7 @@ class ApiKey(Record):
     created_at: datetime
 
 
-# -- What can be run, as it was at a time.
+# -- definitions
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,12 +69,12 @@ class StoredDefinition(Record):
     created_at: datetime
 
 
-# -- What workspaces have spent on calls of models, day by day.
+# -- spending
 
 
 @dataclass(slots=True, kw_only=True)
 class DailySpending(Record):
-    """What all runs of a workspace have spent on one day. It outlives the runs, whose calls are forgotten with them."""
+    """The spending of all runs of a workspace on one day. It outlives the runs and their model calls."""
 
     TABLE: ClassVar[str] = "daily_spending"
     UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("workspace_id", "day"),)
@@ -93,12 +93,12 @@ class DailySpending(Record):
 
     @classmethod
     def of(cls, workspace_id: str, at: datetime) -> Self:
-        """The record of the day of an instant, with nothing spent."""
+        """Return the record of the day of an instant, with nothing spent."""
         day = at.astimezone(UTC).date().isoformat()
         return cls(id=f"{workspace_id}/{day}", workspace_id=workspace_id, day=day)
 
     def plus(self, more: DailySpending) -> Self:
-        """The same with what was spent besides."""
+        """Return the same with what was spent besides."""
         return replace(self, **{name: getattr(self, name) + getattr(more, name) for name in self.SUMS})
 
     @property

@@ -1,4 +1,4 @@
-"""Who asks, and what they may do.
+"""Authentication and authorization of requests.
 
 A key comes as `x-api-key` or as `Authorization: Bearer`, and belongs to one workspace. Without keys, which is for
 loopback only, every caller is the owner of the default workspace.
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who was let in."""
+    """An authenticated caller."""
 
     offer: ServerContext
     workspace_id: str
     key: ApiKey | None = None
-    """None where no keys are asked for, and for the operator."""
+    """None if no keys are required, and for the operator."""
 
     @property
     def service(self) -> Service:
@@ -46,7 +46,7 @@ class Caller:
 
 
 async def admit(request: Request, scope: str) -> Caller:
-    """Who asks. Raises Unauthorized, Forbidden without the scope, and TooManyRequests."""
+    """Authenticate a request. Raises Unauthorized, Forbidden without the scope, and TooManyRequests."""
     offer = offer_of(request)
     if scope == ADMIN:
         _check_admin(request, offer)
@@ -62,7 +62,7 @@ async def admit(request: Request, scope: str) -> Caller:
 
 
 ADMIN = "admin-token"
-"""The scope of what needs the token of the operator."""
+"""The scope of routes that need the token of the operator."""
 
 
 def _may_read_metrics_without_key(request: Request, offer: ServerContext) -> bool:
@@ -78,14 +78,16 @@ def _may_read_metrics_without_key(request: Request, offer: ServerContext) -> boo
 
 
 def _given_key(request: Request) -> str:
-    """The key that a request came with. Raises Unauthorized if there is none."""
+    """Return the API key of a request. Raises Unauthorized if there is none."""
     key = request.headers.get("x-api-key")
     if key is None:
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             key = None
     if not key:
-        raise Unauthorized("Nobody said who asks. Send a key as x-api-key, or as Authorization: Bearer <key>.")
+        raise Unauthorized(
+            "The request has no credentials. Send a key as x-api-key, or as Authorization: Bearer <key>."
+        )
     return key.strip()
 
 
@@ -94,14 +96,14 @@ def _check_admin(request: Request, offer: ServerContext) -> None:
     if expected is None:
         if offer.settings.auth == "none":
             return
-        raise Forbidden("Nobody manages workspaces over HTTP here: the server was started without an admin token.")
+        raise Forbidden("Workspaces cannot be managed over HTTP: the server was started without an admin token.")
     given = request.headers.get("x-admin-token", "")
     if not compare_digest(given.encode(), expected.encode()):
         raise Unauthorized("The admin token is missing or wrong. Send it as x-admin-token.")
 
 
 def _count(request: Request, offer: ServerContext, key: ApiKey) -> None:
-    """Count a request against what the key allows in a minute, and let the answer tell how much is left."""
+    """Count a request against the rate limit of its key, and set the rate-limit headers of the response."""
     most = key.requests_per_minute
     if most is None:
         return

@@ -1,4 +1,4 @@
-"""What all routes of one application share."""
+"""The shared state of one application."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ T = TypeVar("T")
 
 
 class Closing:
-    """Tells those who wait for long that the server is about to stop."""
+    """Notifies streams and long waits that the server is about to stop."""
 
     def __init__(self) -> None:
         self._told: list[Callable[[], object]] = []
         self.begun = False
 
     def begin(self) -> None:
-        """Tell everybody. Called on the event loop."""
+        """Start to stop: notify all. Called on the event loop."""
         self.begun = True
         for callback in tuple(self._told):
             callback()
 
     def tell(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call back when it begins, at once if it has; what is returned takes that back."""
+        """Register a callback for the start of the shutdown, called at once if it has begun. Return its removal."""
         self._told.append(callback)
         if self.begun:
             callback()
         return lambda: self._told.remove(callback)
 
     async def unless(self, work: Awaitable[T]) -> T | None:
-        """The answer of some work, or None if the server is to stop before."""
+        """Return the result of an awaitable, or None if the server starts to stop before it is available."""
         task = asyncio.ensure_future(work)
         forget = self.tell(task.cancel)
         try:
@@ -63,7 +63,7 @@ class Closing:
 
 @dataclass(slots=True)
 class ServerContext:
-    """A service, and how it is offered."""
+    """The service and the settings of one application, with its caches, limits and streams."""
 
     service: Service
     settings: ServerSettings
@@ -86,5 +86,5 @@ class ServerContext:
 
 
 def offer_of(request: Request) -> ServerContext:
-    """What a request is addressed to."""
+    """Return the server context of a request."""
     return request.app.state.offer

@@ -1,4 +1,4 @@
-"""How many runs a workspace may start in a minute."""
+"""The limit of runs that a workspace may start per minute."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from statewright.runs import Ledger, Workspace
 from statewright.service.access.rates import RateLimiter
 
 FRESH: Final = timedelta(seconds=5)
-"""How long a limit that was read is believed."""
+"""How long a cached limit is used."""
 _MOST: Final = 1000
-"""Workspaces that are remembered."""
+"""The size of the cache."""
 
 
 class StartLimits:
-    """Counts what workspaces start. A limit that another process has changed is seen within seconds."""
+    """Counts the starts of workspaces. A limit that another process has changed is seen within seconds."""
 
     def __init__(self, ledger: Ledger, rates: RateLimiter) -> None:
         self._ledger = ledger
@@ -24,11 +24,11 @@ class StartLimits:
         self._known: dict[str, tuple[int | None, datetime]] = {}
 
     async def check(self, workspace_id: str, now: datetime) -> None:
-        """Count a run that is to be started. Raises TooManyRequests."""
+        """Count a start. Raises TooManyRequests."""
         self._rates.check(("starts", workspace_id), await self._limit(workspace_id, now), now)
 
     def forget(self, workspace_id: str) -> None:
-        """Read a limit again: it was changed."""
+        """Drop the cached limit of a workspace, because it was changed."""
         self._known.pop(workspace_id, None)
 
     async def _limit(self, workspace_id: str, now: datetime) -> int | None:

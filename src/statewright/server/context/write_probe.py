@@ -1,4 +1,4 @@
-"""A look whether the database takes writes: one that reads well may be full, locked or read-only."""
+"""A probe for writes to the database, which may be readable, but full, locked or read-only."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from statewright.ids import draw_run_id
 from statewright.runs import Delete, Insert, Ledger, Worker, where
 
 FRESH: Final = 5.0
-"""Seconds for which a result is believed: anybody may ask for it, and it costs a write."""
+"""Seconds for which a result is cached: the route is public, and each probe costs a write."""
 PATIENCE: Final = 5.0
 """Seconds after which a write counts as refused."""
 
 
 class WriteProbe:
-    """Writes something that nobody sees, at most once in some seconds. To be used by one event loop."""
+    """Writes and deletes a record in one transaction, at most once in some seconds. To be used by one event loop."""
 
     def __init__(
         self, ledger: Ledger, now: Callable[[], datetime], *, fresh: float = FRESH, patience: float = PATIENCE

@@ -1,9 +1,7 @@
-"""Bodies of requests, read more strictly than Python reads JSON.
+"""Strict decoding of request bodies.
 
-Numbers that are not finite, names that an object has twice, texts that no database keeps (NUL, lone surrogates),
-numbers with thousands of digits and containers hundreds deep are all refused here, so that nothing behind must think of
-them.
-"""
+Numbers that are not finite, duplicate names in an object, strings that databases cannot store (NUL, lone surrogates),
+numbers with hundreds of digits and deeply nested containers are refused here, so no other code has to handle them."""
 
 from __future__ import annotations
 
@@ -15,17 +13,17 @@ from pydantic_core import from_json
 from statewright.errors import InvalidRequest
 
 MAX_DEPTH: Final = 100
-"""How many containers may lie within each other."""
+"""The limit of nested containers."""
 _MAX_DIGITS: Final = 100
 """Of a whole number."""
 
 
 def decode(body: bytes) -> Any:
-    """The value that a body says. Raises InvalidRequest, which tells what is wrong with it."""
+    """Decode a body. Raises InvalidRequest, with the reason."""
     try:
         from_json(body, allow_inf_nan=False)  # knows what is no JSON, no UTF-8 and no Unicode, and how deep it may be
     except ValueError as error:
-        raise InvalidRequest(f"The body is not JSON that can be read: {error}.") from error
+        raise InvalidRequest(f"The body is not valid JSON: {error}.") from error
     value = _strictly(body)
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
         _check_depth(value)
@@ -52,25 +50,27 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidRequest(f"The body has an object with {twice!r} twice. Say once what it is.")
+        raise InvalidRequest(f"The body has an object with {twice!r} twice. Send each name once.")
     return found
 
 
 def _whole(digits: str) -> int:
     if len(digits) > _MAX_DIGITS:
-        raise InvalidRequest(f"The body has a number of {len(digits)} digits. Send those above {_MAX_DIGITS} as text.")
+        raise InvalidRequest(
+            f"The body has a number of {len(digits)} digits. Send numbers above {_MAX_DIGITS} digits as strings."
+        )
     return int(digits)
 
 
 def _finite(digits: str) -> float:
     number = float(digits)
     if number - number != 0:
-        raise InvalidRequest(f"The body has the number {digits[:40]}, which is too large. Send it as text.")
+        raise InvalidRequest(f"The body has the number {digits[:40]}, which is too large. Send it as a string.")
     return number
 
 
 def _no_number(name: str) -> NoReturn:
-    raise InvalidRequest(f"The body has {name}, which is not in JSON. Send null or a text.")
+    raise InvalidRequest(f"The body has {name}, which is not valid JSON. Send null or a string.")
 
 
 def _too_deep() -> InvalidRequest:
@@ -91,7 +91,7 @@ def check_text(value: Any) -> None:
     """Raises InvalidRequest where a text, or the name of an entry, has a NUL character."""
     if isinstance(value, str):
         if "\0" in value:
-            raise InvalidRequest("The body has a text with the character NUL (\\u0000). Leave it out.")
+            raise InvalidRequest("The body has a string with the character NUL (\\u0000). Remove it.")
         return
     if isinstance(value, dict):
         for name in value:  # pyright: ignore[reportUnknownVariableType]

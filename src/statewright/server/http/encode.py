@@ -1,7 +1,6 @@
-"""Answers as bytes. Whatever a state holds becomes JSON: nothing that a user stored can make a request fail.
+"""Encoding of responses. Every value becomes JSON: stored user data can never make a request fail.
 
-Numbers that JSON has no form for are null, bytes are base64, and a value of an unknown class is its text.
-"""
+Numbers without a JSON form become null, bytes become base64, and a value of an unknown class becomes its text."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from starlette.responses import Response
 
 
 def encode(value: Any) -> bytes:
-    """A value as one line of JSON."""
+    """Return a value as one line of JSON."""
     try:
         return to_json(value, inf_nan_mode="null", bytes_mode="base64", fallback=_text)
     except (PydanticSerializationError, ValueError, RecursionError):
@@ -22,12 +21,12 @@ def encode(value: Any) -> bytes:
 
 
 def _encode_with_care(value: Any) -> bytes:
-    """The same for texts that are no Unicode, keys that are no texts, and what lies too deep for the fast way."""
+    """Encode values that the fast encoder refuses: invalid Unicode, keys that are not strings, deep nesting."""
     return json.dumps(_plain(value, 0), ensure_ascii=True).encode("ascii")
 
 
 _DEEPEST = 300
-"""How many containers within each other are shown."""
+"""The limit of nested containers in a response."""
 
 
 def _plain(value: Any, depth: int) -> Any:
@@ -57,7 +56,7 @@ def _text(value: object) -> str:
 
 
 class Json(Response):
-    """An answer that is ready: its bytes are made here, and nothing looks at them again."""
+    """A response that is encoded once, without the validation of the framework."""
 
     media_type = "application/json"
 
@@ -66,7 +65,7 @@ class Json(Response):
 
 
 def answer(data: Any, *, status: int = 200, meta: Mapping[str, Any] | None = None) -> Json:
-    """What was asked for, in the envelope of every answer."""
+    """Return a successful response in the common envelope."""
     content = {"success": True, "data": data}
     return Json(content if meta is None else {**content, "meta": meta}, status)
 
@@ -79,6 +78,6 @@ def refusal(
     *,
     headers: Mapping[str, str] | None = None,
 ) -> Json:
-    """Why there is no answer, in the same envelope."""
+    """Return an error response in the common envelope."""
     error = {"code": code, "message": message, "details": details}
     return Json({"success": False, "error": error}, status, headers)

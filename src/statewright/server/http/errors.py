@@ -1,4 +1,4 @@
-"""The tree of errors as answers of HTTP: written once, for every route."""
+"""The mapping of errors to HTTP responses, for all routes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _MAPPED: Final[Sequence[tuple[type[StatewrightError], int, str]]] = (
     (GraphError, 400, "VALIDATION_ERROR"),
     (RunError, 400, "VALIDATION_ERROR"),
 )
-"""The first that fits tells status and code. What is not here is ours to repair: a 500."""
+"""Status and code of errors; the first match applies. Other errors are internal: a 500."""
 _CODES: Final[Mapping[int, str]] = {
     400: InvalidRequest.api_code,
     401: "AUTH_ERROR",
@@ -69,20 +69,20 @@ _REASONS: Final[Mapping[type[StatewrightError], str]] = {
     StorageUnavailable: "The database cannot be used now, and nothing was saved.",
     GraphDrained: "The server is stopping.",
 }
-"""What a caller is told of faults of the machine: the first that fits."""
+"""Public messages for storage faults and shutdown; the first match applies."""
 RETRY_AFTER: Final = 1
-"""Seconds after which what cannot be served now is worth another try."""
+"""The value of Retry-After for temporary faults, in seconds."""
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Let every error of the tree, of the framework and of its checks be answered in the envelope."""
+    """Register handlers that turn all errors into responses in the envelope."""
     app.add_exception_handler(StatewrightError, _answer_known)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
     app.add_exception_handler(HTTPException, _answer_http)
 
 
 def answer_to(error: BaseException, request_id: str = "") -> Json:
-    """The answer that tells of an error. Of one that is not known it tells nothing but the id of the request."""
+    """Return the response for an error. For an unexpected one it has only the id of the request."""
     if isinstance(error, ServiceError) and error.status < 500:
         return refusal(error.status, error.api_code, str(error), error.details, headers=_headers(error))
     for kind, status, code in _MAPPED:
@@ -90,22 +90,22 @@ def answer_to(error: BaseException, request_id: str = "") -> Json:
             if status >= 500:
                 return _unavailable(error, status, code, request_id)
             return refusal(status, code, str(error), _details(error), headers=_headers(error))
-    logger.error("A request failed, and the fault is ours: %s", request_id, exc_info=error)
+    logger.error("A request failed with an internal error: %s", request_id, exc_info=error)
     return unexpected(request_id)
 
 
 def unexpected(request_id: str) -> Json:
-    """The answer where something failed that should not; what it was is in the log under the id."""
+    """Return the response for an internal error, which is logged under the id of the request."""
     return refusal(
         500,
         "INTERNAL_ERROR",
-        f"The request failed, and the fault is not yours. The log has more under {request_id!r}.",
+        f"The request failed because of an internal error. The server log has details under {request_id!r}.",
         {"requestId": request_id},
     )
 
 
 def _unavailable(error: StatewrightError, status: int, code: str, request_id: str) -> Json:
-    """Return the answer to a fault of the machine. The log has the message, which names its files."""
+    """Return the response for a storage fault or a shutdown. The log has the message, which may name files."""
     logger.warning("A request cannot be served now: %s: %s", request_id, error)
     message = next((told for kind, told in _REASONS.items() if isinstance(error, kind)), _CANNOT_SERVE)
     details = {**_details(error), "requestId": request_id}
@@ -133,7 +133,7 @@ async def _answer_known(request: Request, error: Exception) -> Json:
 
 
 def request_id_of(request: Request) -> str:
-    """The id under which the log knows a request."""
+    """Return the id of a request, as used in the log."""
     return str(request.scope.get("request_id", ""))
 
 
@@ -143,7 +143,7 @@ async def _answer_invalid(request: Request, error: Exception) -> Json:
 
 
 def invalid(found: Sequence[Mapping[str, Any]]) -> Json:
-    """All that is wrong with a request, each with where it is and what it should be."""
+    """Return the response for an invalid request, with the path and the expectation of each problem."""
     problems = [{"path": _path(one["loc"]), "message": _sentence(one)} for one in found]
     told = "; ".join(f"{one['path'] or 'body'}: {one['message']}" for one in problems[:3])
     more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
@@ -151,7 +151,7 @@ def invalid(found: Sequence[Mapping[str, Any]]) -> Json:
 
 
 def _path(where: Sequence[Any]) -> str:
-    """`body.steps[0].name`, as it is written in the request."""
+    """Return the path of a problem, such as `body.steps[0].name`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where).lstrip(".")
 
 
@@ -167,7 +167,7 @@ async def _answer_http(request: Request, error: Exception) -> Json:
     code = _CODES.get(error.status_code, HTTPStatus(error.status_code).phrase.upper().replace(" ", "_"))
     message = f"{request.method} {request.url.path}: {error.detail}"
     if error.status_code == 404:
-        message = f"There is no {request.url.path!r} here. GET /openapi.json lists what there is."
+        message = f"There is no {request.url.path!r} here. GET /openapi.json lists the available paths."
     elif error.status_code == 405:
         message = f"{request.url.path} does not take {request.method}. It takes {', '.join(_methods_at(request))}."
     elif error.status_code in (400, 413):
@@ -177,7 +177,7 @@ async def _answer_http(request: Request, error: Exception) -> Json:
 
 
 def _methods_at(request: Request) -> list[str]:
-    """What a path takes, over all its routes."""
+    """Return the methods that a path supports, over all its routes."""
     tried = ("GET", "POST", "PUT", "PATCH", "DELETE")
     routes = request.app.routes
     scopes = ({**request.scope, "method": method} for method in tried)

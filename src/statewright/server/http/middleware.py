@@ -1,9 +1,8 @@
-"""What every request passes before anything reads it, and every answer on its way out: pure ASGI, from the outside in.
+"""Middleware that every request passes, as pure ASGI, from the outermost to the innermost.
 
-`Frame` gives the request its id, counts it, and answers where everything else has failed. `BodyLimit` counts what comes
-in, announced or not. `Names` turns away web pages that call a server without keys under a name of their own, and
-`Alias` lets `/v1` be `/api/v1`.
-"""
+`Frame` gives the request its id, measures it, and answers unexpected errors. `BodyLimit` counts the bytes of the body,
+declared or not. `Names` refuses web pages that call a server without keys under a name of their own, and `Alias` serves
+`/v1` as `/api/v1`."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Frame:
-    """Gives each request an id, and each an answer: what nobody has caught is a 500 without a word of the reason."""
+    """Gives each request an id, measures it, and answers unexpected errors with a 500 that reveals nothing."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics | None = None) -> None:
         self._app = app
@@ -55,7 +54,7 @@ class Frame:
 
 
 class _Answered:
-    """An answer on its way out."""
+    """A response that is being sent."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope = scope
@@ -75,18 +74,18 @@ class _Answered:
 
 
 def _request_id(scope: Scope) -> str:
-    """The id that the caller gave, if it has the form of one; else a new one."""
+    """Return the request id of the caller if it is valid, or else a new one."""
     given = Headers(scope=scope).get("x-request-id", "")
     return given if _REQUEST_ID.fullmatch(given) else f"req_{uuid4().hex}"
 
 
 def _route(scope: Scope) -> str:
-    """The pattern that a path fits: paths themselves are without number."""
+    """Return the pattern of the matched route, so that metrics have a bounded number of labels."""
     return getattr(scope.get("route"), "path", "unknown")
 
 
 class BodyLimit:
-    """Refuses bodies above a size, announced or counted."""
+    """Refuses bodies above a size, declared or counted."""
 
     def __init__(self, app: ASGIApp, most: int) -> None:
         self._app = app
@@ -124,13 +123,13 @@ class BodyLimit:
 
 
 def _announced(scope: Scope) -> int | None:
-    """How long the body says to be."""
+    """Return the declared length of the body; None if it is not declared."""
     length = Headers(scope=scope).get("content-length", "")
     return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else None
 
 
 class Names:
-    """Takes only requests that were sent to this machine by its own name, from pages that came from it.
+    """Accepts only requests to local host names, from pages of the same machine.
 
     Without keys a page of a stranger could otherwise let the user's browser call the server: by a name that the
     stranger points to loopback, or by a form.
@@ -153,7 +152,7 @@ class Names:
         host = headers.get("host", "")
         if not self._is_ours(_hostname(f"//{host}")):
             return (
-                f"The server was called as {host!r}, and asks nobody for a key: it answers to loopback only. "
+                f"The server was called as {host!r}, and requires no keys: it accepts requests to loopback only. "
                 f"Call it as 127.0.0.1, or add the name to allowed_hosts."
             )
         origin = headers.get("origin")
@@ -161,7 +160,7 @@ class Names:
             return None
         if self._is_ours(_hostname(origin)):
             return None
-        return f"The page {origin!r} may not call this server. Add it to cors_origins if it is yours."
+        return f"The page {origin!r} may not call this server. Add it to cors_origins to allow it."
 
     def _is_ours(self, name: str) -> bool:
         return is_loopback(name) or name in self._hosts
@@ -175,7 +174,7 @@ def _hostname(address: str) -> str:
 
 
 class Alias:
-    """Lets paths under `/v1` be those under `/api/v1`."""
+    """Serves paths under `/v1` as those under `/api/v1`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what the routes say, made whole."""
+"""The OpenAPI document, completed with security schemes and the definition schema."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Scopes of keys: """ + ", ".join(f"`{scope}`" for scope in SCOPES)
 
 
 def add_document(app: FastAPI) -> None:
-    """Let the application tell its document, which is made when it is first asked for."""
+    """Make the application serve its document, which is built on first use."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -64,7 +64,7 @@ def _operations(told: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _asked_for(settings: ServerSettings) -> dict[bool, list[dict[str, list[str]]]]:
-    """What callers must send, for the operator's routes and for all others."""
+    """Return the required credentials, for the routes of the operator (True) and for all others (False)."""
     keys = settings.auth == "keys"
     return {True: [{"adminToken": []}] if keys or settings.admin_token else [], False: _KEY if keys else []}
 
@@ -79,14 +79,14 @@ def _add_security(operation: dict[str, Any], asked: dict[bool, list[dict[str, li
 
 
 def _tidy_body(operation: dict[str, Any]) -> None:
-    """Where a route says itself what its body is, nothing stands beside it."""
+    """Remove the framework's additions to the bodies that routes describe themselves."""
     for media in operation.get("requestBody", {}).get("content", {}).values():
         if "$ref" in media["schema"]:
             media["schema"] = {"$ref": media["schema"]["$ref"]}
 
 
 def _definition_schemas() -> dict[str, Any]:
-    """The form of a definition, with its parts beside it."""
+    """Return the form of a definition, with its parts beside it."""
     schema = Definition.model_json_schema(by_alias=True, ref_template="#/components/schemas/{model}")
     parts = schema.pop("$defs", {})
     return {**parts, "Definition": schema}

@@ -1,4 +1,4 @@
-"""Pages of lists."""
+"""Parameters shared by routes: pages, idempotency keys, and filters of runs."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=100, description="How
 
 
 def page_of(kind: type[Shown], items: Sequence[Any], page: int, page_size: int, total: int) -> Json:
-    """A page, and where in its list it is."""
+    """Return the response for a page of a list."""
     return answer(all_shown(kind, items), meta=meta(page, page_size, total))
 
 
 def meta(page: int, page_size: int, total: int) -> dict[str, int]:
-    """Where in its list a page is."""
+    """Return the metadata of a page: its position in the list."""
     return {"page": page, "pageSize": page_size, "total": total, "totalPages": -(-total // page_size)}
 
 
 def cut(kind: type[Shown], items: Sequence[Any], page: int, page_size: int) -> Json:
-    """A page of a list that is at hand as a whole."""
+    """Return the response for a page of a list that is in memory."""
     begin = (page - 1) * page_size
     return page_of(kind, items[begin : begin + page_size], page, page_size, len(items))
 
 
-# -- The header `Idempotency-Key`, which says the same as the field for it in the body of a request.
+# -- the header `Idempotency-Key`, an alternative to the field of the body
 
 LONGEST: Final = 255
 """Characters."""
@@ -66,7 +66,7 @@ def one_key(header: str | None, field: str | None, name: str) -> str | None:
     return key
 
 
-# -- Which runs a query means.
+# -- filters of runs
 
 METADATA: Final[list[dict[str, Any]]] = [
     {
@@ -127,7 +127,7 @@ def _status(name: str) -> RunStatus:
 
 
 def _metadata(request: Request) -> dict[str, str]:
-    """Entries that are asked for as `metadata.name` or `metadata[name]`."""
+    """Return the metadata filters of a query: `metadata.name` or `metadata[name]`."""
     found: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name.startswith("metadata."):
@@ -138,4 +138,4 @@ def _metadata(request: Request) -> dict[str, str]:
 
 
 RunQuery = Annotated[RunFilter, Depends(_run_query)]
-"""The filters of a query."""
+"""The filter of runs in a query."""

@@ -1,9 +1,8 @@
-"""How a route is declared, and what happens before its function is called.
+"""The declaration of routes, and the checks before their functions are called.
 
-The declaration says what the OpenAPI document tells, and which scope a key needs. Before the function: the caller is
-known, the names of the query are, and the body is read strictly. Functions make their answers themselves, as bytes:
-the models of answers are there for the document, and for tests that hold the two against each other.
-"""
+The declaration describes the route in the OpenAPI document, and names the scope that a key needs. Before the function
+is called, the caller is authenticated, unknown query parameters are refused, and the body is decoded strictly.
+Functions encode their responses themselves: response models exist for the document, and for tests that compare both."""
 
 from __future__ import annotations
 
@@ -22,17 +21,17 @@ from statewright.server.models.base import Answer, Answers, Refusal
 
 _REASONS: Final[Mapping[int, str]] = {
     400: "The request is not valid: the answer names every problem and its place.",
-    401: "Nobody said, with a key that is known, who asks.",
+    401: "No credentials, or an unknown, revoked or expired key.",
     403: "The key does not have the scope that this needs.",
-    404: "There is no such thing in this workspace.",
-    409: "It does not go with what is: the answer says what that is.",
+    404: "Not found in this workspace.",
+    409: "The request conflicts with current state: the answer describes it.",
     413: "The body is too large.",
     429: "Too many requests in a while, or all that may be spent on a day is spent: `retry-after` says when to come "
     "again.",
-    503: "It cannot be served now; `retry-after` says when to come again.",
+    503: "The request cannot be served now; `retry-after` says when to retry.",
 }
 _OPEN: Final = "open"
-"""The scope of what everybody may ask."""
+"""The scope of public routes."""
 
 
 def described(
@@ -47,7 +46,7 @@ def described(
     parameters: Sequence[Mapping[str, Any]] = (),
     body: Any = None,
 ) -> dict[str, Any]:
-    """What a route says of itself, for the decorators of routers.
+    """Return the arguments of a route decorator that describe the route in the OpenAPI document.
 
     `also` are further statuses with the same answer; `errors` those beyond what can happen to any request.
     """
@@ -70,7 +69,7 @@ def _told(description: str, model: Any) -> dict[str, Any]:
 
 
 class StrictRequest(Request):
-    """A request whose body is read more strictly than usual: see `decode`."""
+    """A request whose body is decoded strictly; see `decode`."""
 
     async def json(self) -> Any:
         try:
@@ -81,7 +80,7 @@ class StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """Lets in who may come in, with what the route knows."""
+    """Authenticates the caller, and refuses unknown query parameters."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -100,7 +99,7 @@ class StrictRoute(APIRoute):
 
 
 def _query_names(dependant: Dependant) -> Iterator[str]:
-    """The parameters of a route, and of what its function depends on."""
+    """Yield the query parameters of a route and of its dependencies."""
     yield from (str(field.alias) for field in dependant.query_params)
     for one in dependant.dependencies:
         yield from _query_names(one)
@@ -122,6 +121,6 @@ async def _caller_of(request: Request) -> Caller:
 
 
 Signed = Annotated[Caller, Depends(_caller_of)]
-"""Who asks, known and admitted."""
+"""The authenticated caller."""
 Identity = Annotated[str, Path(alias="id", min_length=1, max_length=200)]
 """The id in a path."""

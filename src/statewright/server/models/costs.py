@@ -76,7 +76,7 @@ class SpendingShown(Shown):
 
 
 class CostSummaryShown(Shown):
-    """What a workspace has spent in a time."""
+    """The cost of a workspace in a period."""
 
     start: datetime | None
     end: datetime | None

@@ -89,7 +89,7 @@ class StartedShown(RunShown):
 
 
 class RunWithSteps(RunShown):
-    """A run with its steps, in the order in which they began."""
+    """Return a run with its steps, in the order in which they began."""
 
     step_runs: list[StepShown]
 

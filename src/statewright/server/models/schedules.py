@@ -51,7 +51,7 @@ class ScheduleChanges(Body):
 
 
 class ScheduleShown(Shown):
-    """A schedule."""
+    """Return a schedule."""
 
     id: str
     name: str
@@ -102,7 +102,7 @@ class TriggerChanges(Body):
 
 
 class TriggerShown(Shown):
-    """A trigger."""
+    """Return a trigger."""
 
     id: str
     event: str

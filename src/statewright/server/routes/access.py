@@ -1,4 +1,4 @@
-"""Workspaces and the keys to them."""
+"""Workspaces and their API keys."""
 
 from __future__ import annotations
 

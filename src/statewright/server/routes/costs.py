@@ -1,4 +1,4 @@
-"""What a workspace has spent."""
+"""Costs of a workspace."""
 
 from __future__ import annotations
 

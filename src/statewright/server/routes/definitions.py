@@ -1,4 +1,4 @@
-"""What can be run: stored definitions, and graphs that are served."""
+"""Stored definitions and served graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the service works, for those who watch it; only numbers need a key."""
+"""Health, readiness and metrics; only metrics need a key."""
 
 from __future__ import annotations
 

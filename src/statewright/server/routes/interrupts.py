@@ -1,4 +1,4 @@
-"""What runs of a workspace wait for: questions, timers and events; approvals; and the sending of events."""
+"""Open waits of runs (questions, timers, events), approvals, and sending events."""
 
 from __future__ import annotations
 

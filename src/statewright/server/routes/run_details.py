@@ -1,4 +1,4 @@
-"""What can be seen of one run: its steps, state, log, calls of models, cost, and what happens, live."""
+"""Details of a run: steps, state, logs, model calls, cost, events, and the live stream."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def stream_events(
 
 
 def _number(given: str | None) -> int:
-    """After which event to begin; -1 and nothing mean the first."""
+    """Return the number after which the stream begins; 0 for none and -1."""
     if given is None or given in ("", "-1"):
         return 0
     if not given.isascii() or not given.isdigit() or len(given) > 15:

@@ -1,4 +1,4 @@
-"""Runs: started, found, stopped, gone on with."""
+"""Runs: start, list, cancel, pause, resume, retry, signal."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def start_run(
 
 
 async def _start_and_wait(caller: Caller, wanted: StartRun, seconds: float) -> Started:
-    """The run once it rests; as it is when the server is about to stop."""
+    """Start a run and wait until it rests; if the server is about to stop, return it in its current state."""
     service, workspace = caller.service, caller.workspace_id
     wanted = replace(wanted, run_id=service.starter.new_id())
     started = await caller.offer.closing.unless(service.start_and_wait(workspace, wanted, seconds))

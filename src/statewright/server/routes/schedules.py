@@ -1,4 +1,4 @@
-"""Schedules: runs that the clock starts."""
+"""Schedules: runs started by the clock."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def change_schedule(caller: Signed, identity: Identity, body: ScheduleChan
 
 
 def _says(name: str, value: object) -> bool:
-    """Whether a change says something: null does for the input only."""
+    """Return whether a change says something: null does for the input only."""
     return value is not None or name == "input"
 
 

@@ -1,4 +1,4 @@
-"""Threads: the memory of runs, seen, compared, forked and changed."""
+"""Threads: state, history, differences, forks and updates."""
 
 from __future__ import annotations
 

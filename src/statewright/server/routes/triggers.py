@@ -1,4 +1,4 @@
-"""Triggers: runs that events start."""
+"""Triggers: runs started by events."""
 
 from __future__ import annotations
 

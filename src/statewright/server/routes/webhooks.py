@@ -1,4 +1,4 @@
-"""Webhooks, and what they were told."""
+"""Webhooks and their deliveries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of runs as they go over the wire. What many watch is written once."""
+"""Encoding of run events for streams, cached so that an event for many readers is encoded once."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from statewright.service import LiveEvent
 _KEPT: Final = 1024
 """Events."""
 _LARGEST: Final = 16 * 1024
-"""Bytes of an event that is kept."""
+"""The largest cached event, in bytes."""
 
 
 def shown_event(event: RunEvent) -> dict[str, Any]:
-    """An event as the API tells it."""
+    """Return an event in the API's format."""
     return {
         "id": f"{event.run_id}:{event.seq}",
         "seq": event.seq,
@@ -29,7 +29,7 @@ def shown_event(event: RunEvent) -> dict[str, Any]:
 
 
 def shown_live(event: LiveEvent) -> dict[str, Any]:
-    """The same of what is not kept."""
+    """Return a live event in the API's format."""
     return {
         "workflowRunId": event.run_id,
         "stepName": event.step,
@@ -39,7 +39,7 @@ def shown_live(event: LiveEvent) -> dict[str, Any]:
 
 
 class EventBytes:
-    """The bytes of events for streams: `event`, one line of `data`, `id`. Those of the last are kept.
+    """A cache of encoded events: `event`, one line of `data`, `id`.
 
     An event of the log never changes, so run and number are enough to know it by. What is not in the log has no number,
     and is known by itself: all readers are told the same object.

@@ -1,10 +1,8 @@
-"""Server-sent events: what happens, as it happens, for as long as somebody listens.
+"""Streams of server-sent events.
 
-Each event is `event`, one line of `data` and `id`, in this order. What is ready goes out in one piece, and a reader who
-is slower than the run holds back its own stream, not the memory of the server. The stream ends when its source does,
-when the reader goes away, when its key is revoked, and when the server is about to stop; a reader that comes back says
-what it saw last.
-"""
+Each event is `event`, one line of `data` and `id`, in this order. Pending events are sent together, and a client that
+reads slowly holds back its own stream, not the memory of the server. The stream ends when its source ends, the client
+disconnects, its key is revoked, or the server is about to stop; a reconnecting client sends the id that it saw last."""
 
 from __future__ import annotations
 
@@ -26,12 +24,12 @@ _HEADERS: Final = {
     "x-accel-buffering": "no",
 }
 _HELD: Final = 256 * 1024
-"""Bytes that lie ready before the source is asked for no more."""
+"""Pending bytes at which reading from the source pauses."""
 _HEARTBEAT: Final = b": still here\n\n"
 
 
 class EventStream(Response):
-    """Sends events until their source ends, the reader leaves, or the server stops."""
+    """Sends events until their source ends, the client disconnects, or the server stops."""
 
     def __init__(
         self, source: AsyncIterator[RunEvent | LiveEvent], caller: Caller, headers: Mapping[str, str] = {}
@@ -91,7 +89,7 @@ class EventStream(Response):
 
 
 class _Outlet:
-    """What is ready to be sent."""
+    """A buffer of encoded events between the source and the connection."""
 
     def __init__(self, heartbeat: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -102,9 +100,9 @@ class _Outlet:
         self._filler: asyncio.Future[bool] | None = None
         self._ended = False
         self.failure: Exception | None = None
-        """Why the source ended, if it was not in good order."""
+        """The error that ended the source."""
         self.left = False
-        """Whether the reader has gone."""
+        """True if the client has disconnected."""
 
     def put(self, piece: bytes) -> None:
         self._ready.append(piece)
@@ -116,23 +114,23 @@ class _Outlet:
         return self._size > _HELD
 
     async def drained(self) -> None:
-        """Wait until what was ready has been taken."""
+        """Wait until the pending pieces were taken."""
         self._filler = self._loop.create_future()
         await self._filler
 
     def end(self) -> None:
-        """Nothing more comes; what is ready is still to be taken."""
+        """Close the outlet; pending pieces can still be taken."""
         self._ended = True
         _wake(self._taker)
 
     def stop(self) -> None:
-        """Nothing more may be taken, however much is ready."""
+        """Close the outlet, and discard pending pieces."""
         self._ready.clear()
         self._size = 0
         self.end()
 
     async def take(self) -> bytes:
-        """All that is ready; a sign of life if there is nothing for long; no bytes at the end."""
+        """Return all pending pieces; a heartbeat after a long silence; no bytes at the end."""
         if not self._ready and not self._ended:
             await self._wait()
         if not self._ready:

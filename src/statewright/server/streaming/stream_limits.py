@@ -1,4 +1,4 @@
-"""The event streams that are being read: so many for each workspace, and none for longer than its key is valid."""
+"""Limits of open event streams: their number per workspace, and the validity of their keys."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from statewright.runs import ApiKey, Condition, Ledger
 from statewright.service.access import is_open
 
 CHECK_EVERY: Final = 5.0
-"""Seconds after which the keys of all streams are read again: another process may have revoked one."""
+"""Seconds between checks of the keys of open streams, which another process may have revoked."""
 _AT_ONCE: Final = 200
 """Keys that one query reads."""
 End = Callable[[], object]
 
 
 class Streams:
-    """Counts streams and ends those whose key is not valid any more. To be used by one event loop."""
+    """Counts open streams, and ends those whose key has become invalid. To be used by one event loop."""
 
     def __init__(self, ledger: Ledger, now: Callable[[], datetime], most: int, *, check_every: float = CHECK_EVERY):
         self._ledger = ledger
@@ -34,7 +34,7 @@ class Streams:
         self._checking: asyncio.Task[None] | None = None
 
     def check_room(self, workspace_id: str) -> None:
-        """Raise TooManyRequests for a workspace that reads as many streams as it may."""
+        """Raise TooManyRequests if a workspace has reached its limit of streams."""
         if self._by_workspace[workspace_id] >= self._most:
             raise TooManyRequests(
                 f"{self._most} event streams are being read in this workspace, and no more are allowed. Close some, or "
@@ -60,7 +60,7 @@ class Streams:
                 self._forget(key.id, token)
 
     def end_of_key(self, key_id: str) -> None:
-        """End the streams that are read with a key."""
+        """End the streams of a key."""
         for end in tuple(self._by_key.get(key_id, {}).values()):
             end()
 

@@ -1,4 +1,4 @@
-"""Keys to workspaces: what they allow, how they are made and found again."""
+"""Access: workspaces, API keys and their scopes, rate limits, and spending limits."""
 
 from statewright.service.access.key_ring import KeyRing
 from statewright.service.access.keys import count_keys, create_key, find_key, is_open, list_keys, revoke_key

@@ -1,8 +1,7 @@
-"""Permission to decide approvals: each way that leads to a decision asks here.
+"""Permission to decide approvals, checked on every path that leads to a decision.
 
 An approval is decided by `decide`, by an answer to its question, and, in effect, by changing the state of its thread so
-that the run goes on behind it. A key needs the scope `approvals:decide` for all of them.
-"""
+that the run continues past it. A key needs the scope `approvals:decide` for each of them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Keys that were used lately, so that most requests need no read of the database.
+"""Cache of recently used keys, so that most requests need no read of the database.
 
-A key that another process has revoked opens its workspace for some seconds more; one that was revoked through this
-ring does not. Only hashes of keys are kept in memory.
-"""
+A key that another process has revoked remains valid for some seconds; one that was revoked through this cache does not.
+Only digests of keys are kept in memory."""
 
 from __future__ import annotations
 
@@ -15,11 +14,11 @@ from statewright.service.access.keys import checked_key, digest_of, look_up, rev
 
 MOST_KEYS: Final = 1000
 FRESH: Final = timedelta(seconds=5)
-"""How long a record is believed."""
+"""How long a cached record is used."""
 
 
 class KeyRing:
-    """Finds keys like `find_key`, and remembers those it has found. To be used by one event loop."""
+    """Finds keys like `find_key`, with a cache. To be used by one event loop."""
 
     def __init__(self, ledger: Ledger, *, most: int = MOST_KEYS, fresh: timedelta = FRESH) -> None:
         self._ledger = ledger
@@ -27,10 +26,10 @@ class KeyRing:
         self._fresh = fresh
         self._known: OrderedDict[str | None, tuple[ApiKey, datetime]] = OrderedDict()
         self._forgotten = 0
-        """How often something was forgotten: what was read before is not remembered after."""
+        """Counts invalidations: a record that was read before one is not cached after it."""
 
     async def find(self, key: str, now: datetime) -> ApiKey:
-        """The record of a key. Raises Unauthorized."""
+        """Return the record of a key. Raises Unauthorized."""
         digest = digest_of(key)
         known = self._known.get(digest)
         if known is not None and abs(now - known[1]) < self._fresh:

@@ -1,7 +1,6 @@
-"""The keys of a workspace: made, listed and revoked, and looked for by who asks.
+"""API keys of workspaces: created, listed, revoked, and authenticated.
 
-A key is 32 random bytes, so its plain hash tells nothing about it; only the hash is kept.
-"""
+A key is 32 random bytes, so its plain hash reveals nothing about it; only the hash is stored."""
 
 from __future__ import annotations
 
@@ -18,11 +17,11 @@ from statewright.service.access.scopes import ADMIN, read_scopes
 from statewright.service.context.validation import instant, number, text
 
 BEGIN: Final = "stw_"
-"""What every key begins with, so that programs which look for secrets know it."""
+"""The prefix of every key, by which secret scanners recognise it."""
 SHOWN: Final = 12
-"""How many signs of a key are kept for people."""
+"""Characters of a key that are stored in plain text, to identify it."""
 LONGEST_KEY: Final = 100
-"""Signs; what is longer was not made here, and is not worth hashing."""
+"""Characters. Longer values cannot be keys, and are not hashed."""
 
 
 async def create_key(
@@ -35,11 +34,11 @@ async def create_key(
     requests_per_minute: int | None = None,
     expires_at: datetime | None = None,
 ) -> tuple[ApiKey, str]:
-    """The record of a new key, and the key, which is shown this once. Raises InvalidRequest."""
+    """Return the record of a new key, and the key, which is shown this once. Raises InvalidRequest."""
     from secrets import token_urlsafe
 
     if expires_at is not None and instant(expires_at, "The end of a key") <= now:
-        raise InvalidRequest(f"The key would have expired when it is made: {expires_at.isoformat()} is past.")
+        raise InvalidRequest(f"The key would have expired when it is created: {expires_at.isoformat()} is in the past.")
     key = BEGIN + token_urlsafe(32)
     record = ApiKey(
         id=f"key_{draw_checkpoint_id()}",
@@ -57,7 +56,7 @@ async def create_key(
 
 
 async def list_keys(ledger: Ledger, workspace_id: str, *, limit: int | None = None, offset: int = 0) -> list[ApiKey]:
-    """The keys of a workspace, revoked ones among them, the newest first."""
+    """Return the keys of a workspace, revoked ones among them, the newest first."""
     newest = Order("created_at", descending=True)
     found = await aresolve(
         ledger.find(ApiKey, where(workspace_id=workspace_id), order=newest, limit=limit, offset=offset)
@@ -66,7 +65,7 @@ async def list_keys(ledger: Ledger, workspace_id: str, *, limit: int | None = No
 
 
 async def count_keys(ledger: Ledger, workspace_id: str) -> int:
-    """How many keys a workspace has, revoked ones among them."""
+    """Return how many keys a workspace has, revoked ones among them."""
     return await aresolve(ledger.count(ApiKey, where(workspace_id=workspace_id)))
 
 
@@ -114,12 +113,12 @@ def is_open(key: ApiKey, now: datetime) -> bool:
 
 
 async def find_key(ledger: Ledger, key: str, now: datetime) -> ApiKey:
-    """The record of a key. Raises Unauthorized if there is none, or it was revoked or has expired."""
+    """Return the record of a key. Raises Unauthorized if there is none, or it was revoked or has expired."""
     return checked_key(await look_up(ledger, digest_of(key)), now)
 
 
 async def look_up(ledger: Ledger, digest: str | None) -> ApiKey | None:
-    """The record of the key that has a hash; None if there is none."""
+    """Return the record of the key that has a hash; None if there is none."""
     if digest is None:
         return None
     from hmac import compare_digest
@@ -129,18 +128,18 @@ async def look_up(ledger: Ledger, digest: str | None) -> ApiKey | None:
 
 
 def checked_key(found: ApiKey | None, now: datetime) -> ApiKey:
-    """The record, if it opens its workspace at that instant. Raises Unauthorized."""
+    """Return the record, if it opens its workspace at that instant. Raises Unauthorized."""
     if found is None:
-        raise Unauthorized("The key is not known. Check that it was copied whole, or make another.")
+        raise Unauthorized("The key is unknown. Check that it was copied completely, or create another.")
     if found.revoked_at is not None:
         raise Unauthorized(f"The key {found.prefix}... was revoked. Use another.")
     if found.expires_at is not None and found.expires_at <= now:
-        raise Unauthorized(f"The key {found.prefix}... has expired. Make a new one.")
+        raise Unauthorized(f"The key {found.prefix}... has expired. Create a new one.")
     return found
 
 
 def digest_of(key: str) -> str | None:
-    """The SHA-256 of a key in hexadecimal digits; None of what cannot be a key."""
+    """Return the SHA-256 of a key in hexadecimal digits; None of what cannot be a key."""
     if not key.startswith(BEGIN) or not key.isascii() or len(key) > LONGEST_KEY:
         return None
     return _hashed(key)

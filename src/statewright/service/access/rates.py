@@ -1,4 +1,4 @@
-"""How often something may be asked for: a bucket of tokens for each name, in the memory of this process."""
+"""Rate limits: a token bucket for each name, in the memory of this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statewright.errors import TooManyRequests
 
 MOST_BUCKETS: Final = 10_000
 _ROUNDING: Final = 1e-9
-"""Tokens that many small additions may have lost: whoever comes when the error said is not refused."""
+"""Tolerance for rounding, so that a caller who waits exactly as long as the error said is not refused."""
 
 
 class _Bucket:
@@ -47,11 +47,11 @@ class RateLimiter:
         bucket.tokens = max(bucket.tokens - 1, 0.0)
 
     def remaining(self, name: Hashable, per_minute: int, now: datetime) -> int:
-        """How many tokens a name has."""
+        """Return how many tokens a name has."""
         return int(self._bucket(name, per_minute, now).tokens + _ROUNDING)
 
     def _bucket(self, name: Hashable, per_minute: int, now: datetime) -> _Bucket:
-        """The bucket of a name, filled up to now."""
+        """Return the bucket of a name, filled up to now."""
         bucket = self._buckets.get(name)
         if bucket is None:
             bucket = self._buckets[name] = _Bucket(per_minute, now)

@@ -1,4 +1,4 @@
-"""What a key allows."""
+"""Scopes of API keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statewright.runs import ApiKey
 from statewright.service.context.validation import texts
 
 ADMIN: Final = "admin"
-"""Everything in its workspace, and nothing beyond it."""
+"""Full access to the workspace of the key, and to nothing else."""
 SCOPES: Final = (
     "runs:read",
     "runs:write",
@@ -27,7 +27,7 @@ SCOPES: Final = (
 )
 METRICS: Final = "metrics:read"
 _OF_THE_OPERATOR: Final = (METRICS,)
-"""What reaches beyond a workspace, so that `admin` does not include it."""
+"""Scopes that reach beyond one workspace; `admin` does not include them."""
 
 
 def check_scope(key: ApiKey, scope: str) -> None:
@@ -40,7 +40,7 @@ def check_scope(key: ApiKey, scope: str) -> None:
 
 
 def read_scopes(given: Any) -> list[str]:
-    """Scopes as a request gives them, each once. Raises InvalidRequest for none and for unknown ones."""
+    """Validate the scopes of a request, without duplicates. Raises InvalidRequest for none or unknown ones."""
     scopes = texts(given, "The scopes of a key")
     for one in scopes:
         if one not in SCOPES:

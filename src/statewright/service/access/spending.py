@@ -1,4 +1,7 @@
-"""What all runs of a workspace may spend together on one day."""
+"""Daily spending of workspaces, and their limits.
+
+Spending is written in the transaction of the superstep whose model calls it counts (see `engine/progress.py`), so the
+ledger is exact, and this module only reads."""
 
 from __future__ import annotations
 
@@ -16,13 +19,13 @@ from statewright.runs import DailySpending, Ledger, Workspace
 from statewright.runtime.budget import warn_unpriced
 
 EVERY_OTHER: Final = "*"
-"""In place of the name of a workspace: all that are not named."""
+"""The name that stands for all workspaces without limits of their own."""
 _SPENT: Final = {"tokens_per_day": "tokens", "cost_per_day": "cost", "requests_per_day": "requests"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendingLimits:
-    """The most that the calls of models by all runs of a workspace may use up on one day, which is a day in UTC."""
+    """Limits of the model calls of all runs of a workspace on one day (in UTC)."""
 
     tokens_per_day: int | None = None
     """Of input and of output."""
@@ -33,7 +36,7 @@ class SpendingLimits:
     def __post_init__(self) -> None:
         given = {one.name: getattr(self, one.name) for one in fields(self)}
         if all(most is None for most in given.values()):
-            raise InvalidConfig(f"SpendingLimits() limits nothing. Give {', '.join(given)}, or some of them.")
+            raise InvalidConfig(f"SpendingLimits() has no limit. Give {', '.join(given)}, or some of them.")
         for name, most in given.items():
             kinds = (int, float) if name == "cost_per_day" else (int,)
             is_number = isinstance(most, kinds) and not isinstance(most, bool)
@@ -42,7 +45,7 @@ class SpendingLimits:
                 raise InvalidConfig(f"SpendingLimits({name}={most!r}): give a {kind} above 0, or leave it out.")
 
     def reached(self, spent: DailySpending, now: datetime) -> SpendingLimitReached | None:
-        """What says which limit leaves no room for another call on a day; None if there is room."""
+        """Return the error for the first limit that the spending of a day has reached; None if there is none."""
         for name, column in _SPENT.items():
             most, used = getattr(self, name), getattr(spent, column)
             if most is not None and used >= most:
@@ -53,7 +56,7 @@ class SpendingLimits:
 
 
 Limits = SpendingLimits | Mapping[str, SpendingLimits]
-"""One for each workspace, or by their names (slugs or ids) with `*` for all others."""
+"""Limits of each workspace, or by name (slug or id) with `*` for all others."""
 
 
 def by_name(given: Limits | None) -> dict[str, SpendingLimits]:
@@ -72,37 +75,34 @@ def by_name(given: Limits | None) -> dict[str, SpendingLimits]:
     return found
 
 
-# -- Whether a workspace has spent what it may spend on a day, and how much that is.
-#
-# What is spent is written with the supersteps whose calls it counts (see `progress`), so it is exact in the ledger, and
-# this module only reads.
+# -- current spending
 
 logger = logging.getLogger("statewright.service")
 
 
 @dataclass(frozen=True, slots=True)
 class SpendingReport:
-    """What a workspace has spent today, and what it may."""
+    """Return the spending of a workspace today, and its limits."""
 
     spent: DailySpending
     limits: SpendingLimits | None
     reached: str | None
-    """The limit that is used up, if one is."""
+    """The limit that was reached, if any."""
 
 
 class Spending:
-    """Knows the limits of workspaces, and what they have spent."""
+    """Reads the limits and the spending of workspaces."""
 
     def __init__(self, ledger: Ledger, clock: Clock, limits: Limits | None = None) -> None:
         self._ledger = ledger
         self._clock = clock
         self._limits = by_name(limits)
         self._slugs: dict[str, str] = {}
-        """The slugs of workspaces by their ids: these never change."""
+        """The slugs of workspaces by id; a slug never changes."""
         self._has_warned = False
 
     async def limits_of(self, workspace_id: str) -> SpendingLimits | None:
-        """What a workspace may spend on a day; None if nothing limits it."""
+        """Return the daily limits of a workspace; None if it has none."""
         if not self._limits:
             return None
         others = self._limits.get(EVERY_OTHER)
@@ -120,7 +120,7 @@ class Spending:
         return self._slugs[workspace_id]
 
     async def of_today(self, workspace_id: str) -> DailySpending:
-        """What a workspace has spent today."""
+        """Return the spending of a workspace today."""
         nothing = DailySpending.of(workspace_id, self._clock.now())
         return await aresolve(self._ledger.get(DailySpending, nothing.id)) or nothing
 
@@ -134,7 +134,7 @@ class Spending:
             raise reached
 
     async def report(self, workspace_id: str) -> SpendingReport:
-        """What a workspace has spent today, and what it may."""
+        """Return the spending of a workspace today, and its limits."""
         limits, spent = await self.limits_of(workspace_id), await self.of_today(workspace_id)
         reached = limits.reached(spent, self._clock.now()) if limits is not None else None
         return SpendingReport(spent, limits, reached.limit if reached is not None else None)
@@ -151,4 +151,4 @@ class Spending:
         if named:
             known = {name for one in await aresolve(self._ledger.find(Workspace)) for name in (one.id, one.slug)}
             for name in sorted(named - known):
-                logger.warning("There are spending limits for workspace %r, which is not there (yet).", name)
+                logger.warning("There are spending limits for workspace %r, which does not exist (yet).", name)

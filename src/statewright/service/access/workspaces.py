@@ -1,4 +1,4 @@
-"""Workspaces: made, shown, and limited."""
+"""Workspaces: created, read, and limited."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from statewright.runs import DEFAULT_WORKSPACE, Insert, Ledger, Order, Update, W
 from statewright.service.context.validation import known_fields, number, text
 
 LONGEST_SLUG: Final = 63
-"""Signs: what a name in a host may have."""
+"""Characters: the limit of a label of a host name."""
 _LIMITS: Final = ("max_running", "starts_per_minute", "retention_days")
 _FIELDS: Final = ("name", *_LIMITS)
 _SLUG: Final = re.compile(r"[a-z0-9-]+")
@@ -23,21 +23,21 @@ _SLUG: Final = re.compile(r"[a-z0-9-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewWorkspace:
-    """A workspace to be made."""
+    """A workspace to create."""
 
     slug: str
-    """Small letters, digits and hyphens, at most 63; unique, and never changed."""
+    """At most 63 lowercase letters, digits and hyphens; unique, and never changed."""
     name: str = ""
     max_running: int | None = None
-    """How many of its runs may be at work at once."""
+    """Limit of concurrently claimed runs."""
     starts_per_minute: int | None = None
-    """How many runs may be started in a minute."""
+    """Limit of runs started per minute."""
     retention_days: int | None = None
-    """How long runs that have ended are kept; for ever if there is no number."""
+    """Days for which ended runs are kept; None keeps them for ever."""
 
 
 async def create_workspace(ledger: Ledger, new: NewWorkspace, now: datetime) -> Workspace:
-    """A new workspace. Raises InvalidRequest, and RequestConflict for a slug in use."""
+    """Return a new workspace. Raises InvalidRequest, and RequestConflict for a slug in use."""
     slug = _checked_slug(new.slug)
     values = _checked({name: getattr(new, name) for name in _FIELDS})
     workspace = Workspace(id=f"ws_{draw_checkpoint_id()}", slug=slug, created_at=now, **values)
@@ -49,7 +49,7 @@ async def create_workspace(ledger: Ledger, new: NewWorkspace, now: datetime) -> 
 
 
 async def ensure_default_workspace(ledger: Ledger, now: datetime) -> Workspace:
-    """The workspace of those who need no key; it is made if it is not there yet."""
+    """Return the workspace of those who need no key; it is made if it is not there yet."""
     found: Workspace | None = await aresolve(ledger.get(Workspace, DEFAULT_WORKSPACE))
     if found is None:
         made = Workspace(id=DEFAULT_WORKSPACE, slug=DEFAULT_WORKSPACE, name="Default", created_at=now)
@@ -62,7 +62,7 @@ async def ensure_default_workspace(ledger: Ledger, now: datetime) -> Workspace:
 
 
 async def get_workspace(ledger: Ledger, workspace_id: str) -> Workspace:
-    """A workspace. Raises NotFound."""
+    """Return a workspace. Raises NotFound."""
     found: Workspace | None = await aresolve(ledger.get(Workspace, workspace_id))
     if found is None:
         raise NotFound(f"There is no workspace {workspace_id!r}. List them to see their ids.")
@@ -70,17 +70,17 @@ async def get_workspace(ledger: Ledger, workspace_id: str) -> Workspace:
 
 
 async def list_workspaces(ledger: Ledger, *, limit: int | None = None, offset: int = 0) -> list[Workspace]:
-    """All workspaces, by their slugs."""
+    """Return all workspaces, by their slugs."""
     return list(await aresolve(ledger.find(Workspace, order=Order("slug"), limit=limit, offset=offset)))
 
 
 async def count_workspaces(ledger: Ledger) -> int:
-    """How many workspaces there are."""
+    """Return how many workspaces there are."""
     return await aresolve(ledger.count(Workspace))
 
 
 async def change_workspace(ledger: Ledger, workspace_id: str, changes: Mapping[str, Any]) -> Workspace:
-    """The workspace with another name or other limits. Raises InvalidRequest and NotFound."""
+    """Return the workspace with another name or other limits. Raises InvalidRequest and NotFound."""
     known_fields(changes, _FIELDS, "A workspace")
     values = _checked(changes)
     workspace = await get_workspace(ledger, workspace_id)

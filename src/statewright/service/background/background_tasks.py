@@ -1,4 +1,4 @@
-"""What a service does beside advancing runs: messages to webhooks, schedules, forgetting; each swept when it is due."""
+"""Background tasks beside the worker: webhook delivery, schedules, retention, deadlines; each sweeps when due."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from statewright.clock import Clock
 
 logger = logging.getLogger("statewright.service")
 LONGEST_REST: Final = 5.0
-"""Seconds after which everything is looked at, whoever has or has not rung: another process may have made work."""
+"""Seconds between sweeps at most, even if nothing rang: another process may have created work."""
 AFTER_FAILURE: Final = 5.0
 
 
 class BackgroundTask(Protocol):
-    """Something that is to be done again and again. One that has a coroutine method `close` is told of the end."""
+    """A recurring task. If it has a coroutine method `close`, that is called at the end."""
 
     async def sweep(self, now: datetime) -> datetime | None:
-        """Do all that is due; when it is to be called next at the latest, None if only a change makes it due."""
+        """Do everything that is due. Return the latest time of the next call; None if only a change makes it due."""
         ...
 
 
 class Background:
-    """Sweeps its parts, each on a task of its own, until it is stopped."""
+    """Sweeps its tasks concurrently until it is stopped."""
 
     def __init__(self, parts: Sequence[BackgroundTask], clock: Clock) -> None:
         self._parts = parts
@@ -36,7 +36,7 @@ class Background:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
-        """Begin, on the running event loop."""
+        """Start on the running event loop."""
         self._loop = asyncio.get_running_loop()
         for part in self._parts:
             bell = asyncio.Event()
@@ -44,7 +44,7 @@ class Background:
             self._tasks.append(asyncio.create_task(self._keep_sweeping(part, bell)))
 
     def ring(self) -> None:
-        """Let every part look for work now. Called from any thread."""
+        """Wake all tasks to look for work now. Thread-safe."""
         loop = self._loop
         if loop is None:
             return
@@ -53,7 +53,7 @@ class Background:
                 loop.call_soon_threadsafe(bell.set)
 
     async def stop(self) -> None:
-        """Let go of what is under way: whatever it was is done again later."""
+        """Cancel the sweeps in progress; their work is done again later."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -73,7 +73,7 @@ class Background:
                 if due is not None:
                     seconds = min(seconds, max((due - self._clock.now()).total_seconds(), 0.0))
             except Exception:
-                logger.exception("%s has failed, and is tried again.", type(part).__name__)
+                logger.exception("%s has failed, and will be tried again.", type(part).__name__)
                 seconds = AFTER_FAILURE
             timer = self._clock.call_later(seconds, self._ringing(bell))
             await bell.wait()

@@ -1,4 +1,4 @@
-"""Runs whose time is over while nobody has them in hand: they have failed, wherever they stand."""
+"""Deadlines of runs that no worker has claimed: a run that exceeds its deadline fails."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from statewright.runs import Change, Condition, Ledger, Order, Run, RunStatus
 from statewright.service.engine.progress import NO_GRAPH, OnEnd, Progress
 
 _GOING: Final = [RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING]
-"""A paused run has time until it goes on: nothing but that, or its cancellation, may follow a pause."""
+"""A paused run is not failed: only resuming or cancelling may follow a pause."""
 _AT_ONCE: Final = 100
 
 
 class Deadlines:
-    """Fails runs that wait for their turn for too long; a worker looks after those that it has at work."""
+    """Fails unclaimed runs after their deadline; workers check the runs that they have claimed."""
 
     def __init__(self, ledger: Ledger, publish: Callable[[Sequence[Change]], object], on_end: OnEnd) -> None:
         self._ledger = ledger
@@ -25,7 +25,7 @@ class Deadlines:
         self._on_end = on_end
 
     async def sweep(self, now: datetime) -> datetime | None:
-        """Fail the runs whose time is over; when the next one has no more."""
+        """Fail the runs whose deadline has passed; return the next deadline."""
         unclaimed = [Condition("claim", "=", None), Condition("deadline_at", "!=", None)]
         late = [*unclaimed, Condition("deadline_at", "<=", now), Condition("status", "in", _GOING)]
         found = await aresolve(self._ledger.find(Run, late, order=Order("deadline_at"), limit=_AT_ONCE))

@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, for work that must not wait for whoever asks, nor make them wait."""
+"""An event loop on a thread of its own, isolated from the callers of the service."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LoopThread:
             self._loop.run_forever()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine on the thread; its result, in time."""
+        """Run a coroutine on the thread; return the future of its result."""
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
@@ -52,7 +52,7 @@ class LoopThread:
         self._thread.join(CANCELLING if seconds is None else seconds)
         if self._thread.is_alive():
             logger.warning(
-                "Thread %s has not ended: tasks on it ignore that they were cancelled, or block it. It is left behind.",
+                "Thread %s has not ended: its tasks ignore their cancellation, or block it. It is abandoned.",
                 self._name,
             )
         self._loop = self._thread = None

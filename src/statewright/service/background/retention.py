@@ -35,9 +35,9 @@ from statewright.runs import (
 )
 
 EVERY: Final = timedelta(hours=1)
-"""How often it is looked for what is old, at least."""
+"""The interval between sweeps, at most."""
 AT_ONCE: Final = 100
-"""How many records of a kind one sweep takes from a workspace: others get their turn between two sweeps."""
+"""Records of a kind that one sweep deletes per workspace; others get their turn between sweeps."""
 _ENDED_AT: Final[Mapping[RunStatus, str]] = {
     RunStatus.COMPLETED: "completed_at",
     RunStatus.FAILED: "failed_at",
@@ -47,16 +47,16 @@ _TOLD: Final[Sequence[tuple[type[Record], Sequence[Condition]]]] = (
     (Delivery, [Condition("status", "!=", "pending")]),
     (ReceivedEvent, []),
 )
-"""What is kept beside runs, and which of it is done with."""
+"""Other records with a retention, and the conditions on which they are finished."""
 _MAY_CONTINUE: Final = [status for status in RunStatus if status.may_become]
 """The statuses of runs whose nodes may be executed again: a failed run may be retried."""
 _TRIES: Final = 3
-"""How often a run is tried whose thread other runs take and leave at the same time."""
+"""Tries to delete a run whose thread other runs take and leave at the same time."""
 logger = logging.getLogger("statewright.service")
 
 
 class Retention:
-    """Forgets what workspaces do not want to keep: runs that have ended with their threads, events, and deliveries.
+    """Deletes what workspaces no longer keep: ended runs with their threads, received events, and deliveries.
 
     A thread that another run has stays, and so does every run that has not ended. A run that another one has started
     also stays as long as that one may execute the node again: its record is how the node knows that it was started.
@@ -68,7 +68,7 @@ class Retention:
         self._again: datetime | None = None
 
     async def sweep(self, now: datetime) -> datetime | None:
-        """Forget some of what is old; when to come again, which is now if there may be more.
+        """Delete some of the old records; return the time of the next sweep, which is now if there may be more.
 
         Called earlier it does nothing: nothing gets old on the ring of a bell.
         """
@@ -77,7 +77,7 @@ class Retention:
         return self._again
 
     async def _forget_some(self, now: datetime) -> bool:
-        """Whether there may be more."""
+        """Return whether there may be more."""
         limited = [Condition("retention_days", "!=", None)]
         more = False
         for workspace in await aresolve(self._ledger.find(Workspace, limited)):
@@ -124,9 +124,7 @@ class Retention:
             raise
         except Exception:
             told = {"run_id": run.id, "workspace_id": run.workspace_id}
-            logger.exception(
-                "The run %s is old, and could not be forgotten. It will be tried again.", run.id, extra=told
-            )
+            logger.exception("The run %s is old, and could not be deleted. It will be tried again.", run.id, extra=told)
         return False
 
     async def _delete_with_thread(self, run: Run) -> bool:
@@ -156,7 +154,7 @@ class Retention:
     async def _forget_told(
         self, kind: type[Record], workspace: Workspace, done: Sequence[Condition], before: datetime
     ) -> bool:
-        """Whether there may be more."""
+        """Return whether there may be more."""
         old = [*where(workspace_id=workspace.id), *done, Condition("created_at", "<", before)]
         found: Sequence[Any] = await aresolve(self._ledger.find(kind, old, limit=AT_ONCE))
         if found:

@@ -1,9 +1,8 @@
-"""What a service can run: the graphs of its project, and the definitions that came over the API.
+"""The catalog: graphs of the project, and definitions that were stored over the API.
 
-Everything has a version: the digest of its content. A run keeps to the version it began with, which a definition in
-JSON or YAML carries with it. The code of a Python graph is only there as it is today: what an older version has saved
-goes on with it if it fits, and is told apart if it does not.
-"""
+Everything has a version: the digest of its content. A run keeps the version that it began with, which a definition in
+JSON or YAML stores with it. The code of a Python graph exists only in its current version: a run of an older version
+continues with it if its checkpoints are compatible, and fails with a clear error otherwise."""
 
 from __future__ import annotations
 
@@ -22,13 +21,13 @@ from statewright.workflow.steps import Definition, Handlers, ToolsGiven, compile
 
 Kind = Literal["graph", "states", "steps"]
 PROJECT: str = ""
-"""In place of a workspace: what the project serves is seen in all."""
+"""The workspace id of what the project serves, which all workspaces see."""
 Models = Callable[[str], ChatModel] | Mapping[str, ChatModel]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """Something that the project serves under a name."""
+    """A graph that the project serves under a name."""
 
     name: str
     kind: Kind
@@ -36,7 +35,7 @@ class Served:
     version: str
     description: str = ""
     body: Json = None
-    """What it is compiled from; None for a graph of a Python module."""
+    """Its source; None for a graph of a Python module."""
     on_failure: str | None = None
     """The graph that is started when a run of this one has failed."""
 
@@ -46,22 +45,22 @@ class Served:
 
 
 def definition_id(workspace_id: str, name: str, version: str) -> str:
-    """The id of a version of a workflow, which is the same wherever it is stored."""
+    """Return the id of a version of a workflow, which is the same wherever it is stored."""
     return f"def_{digest('definition', workspace_id, name, version)}"
 
 
 @dataclass
 class Catalog:
-    """The graphs that can be run, by name, and by definition once they are compiled."""
+    """The graphs that can be run, by name, and compiled definitions by id."""
 
     handlers: Handlers | None = None
-    """What the task steps of definitions may call; those of `@task_handler` if none are given."""
+    """Handlers for the task steps of definitions; by default those registered with `@task_handler`."""
     models: Models | None = None
-    """What their llm steps may ask."""
+    """Models for their llm steps."""
     tools: ToolsGiven = None
-    """What the models of their llm steps may use, besides handlers."""
+    """Tools for the models of their llm steps, besides handlers."""
     states_models: Any = None
-    """Who answers in workflows in YAML, before what their files say: see `Workflow.compile`."""
+    """Models of YAML workflows, which take precedence over their files: see `Workflow.compile`."""
     project: Any = None
     """The `statewright.project.Project` of YAML workflows, if there is one."""
     _served: dict[str, Served] = field(default_factory=dict[str, Served])
@@ -76,7 +75,7 @@ class Catalog:
         version: str | None = None,
         on_failure: str | None = None,
     ) -> Served:
-        """Offer a graph, an agent or a network under a name. Raises InvalidConfig for a name that is taken."""
+        """Serve a graph, an agent or a network under a name. Raises InvalidConfig for a name in use."""
         app = _as_graph(found)
         drawn = app.get_graph().draw_mermaid()
         known = version or app.graph.version or digest("topology", drawn)[:12]
@@ -84,7 +83,7 @@ class Catalog:
         return self._add(served)
 
     def serve_steps(self, document: Any, *, name: str | None = None, on_failure: str | None = None) -> Served:
-        """Offer a workflow in JSON. Raises WorkflowError with everything wrong."""
+        """Serve a workflow in JSON. Raises WorkflowError with all problems."""
         definition = document if isinstance(document, Definition) else read_definition(document)
         app = self.compile_steps(definition)
         return self._add(
@@ -100,7 +99,7 @@ class Catalog:
         )
 
     def serve_states(self, text: str, *, name: str, description: str = "", on_failure: str | None = None) -> Served:
-        """Offer a workflow in YAML, given as its text. Raises WorkflowError with everything wrong."""
+        """Serve a workflow in YAML, given as text. Raises WorkflowError with all problems."""
         app = self._compile_states(text)
         version = digest("states", text)[:12]
         return self._add(
@@ -117,7 +116,7 @@ class Catalog:
 
     def _add(self, served: Served) -> Served:
         if served.name in self._served:
-            raise InvalidConfig(f"Two graphs are to be served as {served.name!r}. Give one of them another name.")
+            raise InvalidConfig(f"Two graphs are served as {served.name!r}. Rename one of them.")
         self._served[served.name] = served
         self._compiled[served.definition_id] = served.app
         return served
@@ -129,21 +128,21 @@ class Catalog:
 
     @property
     def served(self) -> tuple[Served, ...]:
-        """What the project serves, by name."""
+        """The graphs of the project, sorted by name."""
         return tuple(self._served[name] for name in sorted(self._served))
 
     def get(self, name: str) -> Served | None:
         return self._served.get(name)
 
     def named(self, name: str) -> Served:
-        """What is served under a name. Raises NotFound, which knows near misses."""
+        """Return the graph served under a name. Raises NotFound, which suggests similar names."""
         found = self._served.get(name)
         if found is None:
             raise NotFound(f"There is no graph {name!r}. " + suggestion(name, self._served, noun="Graphs"))
         return found
 
     def stored(self, now: datetime) -> list[StoredDefinition]:
-        """The versions that are served, as records."""
+        """Return the versions that are served, as records."""
         return [
             StoredDefinition(
                 id=served.definition_id,
@@ -162,7 +161,7 @@ class Catalog:
     # -- compiling
 
     def app_of(self, definition: StoredDefinition) -> CompiledGraph:
-        """The graph of a stored version. Raises NotFound for code that is not served any more."""
+        """Return the graph of a stored version. Raises NotFound for code that is not served any more."""
         app = self._compiled.get(definition.id)
         if app is None:
             app = self._compiled[definition.id] = self._made(definition)
@@ -177,7 +176,7 @@ class Catalog:
         return self.named(definition.name).app
 
     def compile_steps(self, definition: Definition) -> CompiledGraph:
-        """A workflow in JSON as a graph. Raises WorkflowError for handlers, tools and models that there are not."""
+        """Compile a workflow in JSON. Raises WorkflowError for unknown handlers, tools and models."""
         return compile_steps(definition, handlers=self.handlers, models=self.models, tools=self.tools)
 
     def _compile_states(self, text: str) -> CompiledGraph:

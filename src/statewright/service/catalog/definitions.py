@@ -1,4 +1,4 @@
-"""Versions of workflows stored, and what is served described."""
+"""Stored versions of workflows, and descriptions of graphs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from statewright.workflow.steps import read_definition
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """A version that was to be stored."""
+    """The result of storing a version."""
 
     definition: StoredDefinition
     created: bool
-    """False if the same was stored before."""
+    """False if the same content was stored before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class ServedGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphDescription:
-    """What a graph looks like, and what it takes and gives."""
+    """The drawing and the schemas of a graph."""
 
     served: ServedGraph
     mermaid: str
@@ -50,7 +50,7 @@ class GraphDescription:
 
 
 class Definitions:
-    """Keeps definitions, and shows what can be run."""
+    """Stores definitions, and describes graphs."""
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
@@ -92,16 +92,16 @@ class Definitions:
         return known
 
     async def page(self, workspace_id: str, *, page: int, page_size: int) -> Page[StoredDefinition]:
-        """The versions that a workspace has stored, the newest first."""
+        """Return the versions that a workspace has stored, the newest first."""
         conditions = where(workspace_id=workspace_id)
         return await self._context.records.page(StoredDefinition, conditions, page=page, page_size=page_size)
 
     async def get(self, workspace_id: str, identity: str) -> StoredDefinition:
-        """A version, of the workspace or of the project. Raises NotFound."""
+        """Return a version, of the workspace or of the project. Raises NotFound."""
         return await alookup(self._versions.stored(workspace_id, identity))
 
     async def graphs(self, workspace_id: str) -> list[ServedGraph]:
-        """What can be run by a name: what the project serves, and the newest versions that the workspace has."""
+        """Return the graphs that can be run by name: those of the project, and the newest versions of the workspace."""
         found = await aresolve(self._context.ledger.find(StoredDefinition, where(workspace_id=workspace_id)))
         newest = {one.name: one for one in sorted(found, key=lambda one: one.created_at)}
         shown = {one.name: _shown(one) for one in newest.values()}
@@ -109,7 +109,7 @@ class Definitions:
         return [shown[name] for name in sorted(shown)]
 
     async def graph(self, workspace_id: str, name: str) -> GraphDescription:
-        """One of these. Raises NotFound."""
+        """Return one of these. Raises NotFound."""
         definition = await alookup(self._versions.newest(workspace_id, name))
         app = self._context.catalog.app_of(definition)
         drawing = app.get_graph()

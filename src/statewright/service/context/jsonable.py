@@ -1,4 +1,4 @@
-"""What runs keep and answer, as JSON: values of states, errors, instants."""
+"""Conversion to JSON: values of states, errors, instants."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from statewright.errors import StatewrightError
 from statewright.runs import Json
 
 LONGEST_MESSAGE: Final = 4000
-"""Signs of an error's text that a record keeps."""
+"""Characters of an error message that a record stores."""
 
 
 def as_json(value: Any) -> Json:
-    """A value as JSON: what JSON has no form for becomes the dict that it says it is, or text."""
+    """Return a value as JSON: what JSON has no form for becomes the dict that it says it is, or text."""
     return from_json(to_json(value, fallback=_written, inf_nan_mode="strings", bytes_mode="base64"))
 
 
@@ -28,7 +28,7 @@ def _written(value: Any) -> Any:
 
 
 def error_json(error: BaseException, *, step: str | None = None) -> dict[str, Json]:
-    """What a record keeps of an error: its text, the code by which programs tell it, and where it was."""
+    """Return an error as stored in records: its message, its code, the step and its details if it has any."""
     message = f"{error}" if isinstance(error, StatewrightError) else f"{type(error).__name__}: {error}"
     told: dict[str, Any] = {"message": _sayable(message), "code": code_of(error)}
     if step is not None:
@@ -38,13 +38,13 @@ def error_json(error: BaseException, *, step: str | None = None) -> dict[str, Js
 
 
 def code_of(error: BaseException) -> str:
-    """The code of an error: its own if it has one, else the name of its class."""
+    """Return the code of an error: its own if it has one, else the name of its class."""
     code = getattr(error, "code", None)
     return code if isinstance(code, str) and code else type(error).__name__
 
 
 def error_from_text(text: str) -> dict[str, Json]:
-    """The same of an error of which only `Class: message` is known."""
+    """Return the same of an error of which only `Class: message` is known."""
     name, _, message = text.partition(": ")
     known = getattr(errors, name, None)
     if isinstance(known, type) and issubclass(known, StatewrightError):
@@ -53,17 +53,17 @@ def error_from_text(text: str) -> dict[str, Json]:
 
 
 def _sayable(text: str) -> str:
-    """A text as a record keeps it: half surrogates have no form in a file."""
+    """Return a text as a record keeps it: half surrogates have no form in a file."""
     return text[:LONGEST_MESSAGE].encode("utf-8", "replace").decode()
 
 
 def iso(instant: datetime) -> str:
-    """An instant as the API writes it."""
+    """Return an instant as the API writes it."""
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def entries_as_text(values: Mapping[str, Any]) -> dict[str, str]:
-    """Entries of a map for which one can look: values that are no texts as JSON."""
+    """Return the entries of a map as searchable text: values that are not strings as JSON."""
     return {
         key: value if isinstance(value, str) else json.dumps(value, sort_keys=True) for key, value in values.items()
     }

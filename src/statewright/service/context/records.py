@@ -1,4 +1,4 @@
-"""Records of a workspace read: what is not its own is not there."""
+"""Reading the records of a workspace: records of other workspaces count as not existing."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from statewright.service.context.requests import RunFilter
 R = TypeVar("R", bound=Record)
 LARGEST_PAGE: Final = 100
 MOST_LABELS: Final = 50
-"""Tags and metadata that a filter may name, and tags that a run may have."""
+"""Limit of tags and metadata entries in a filter, and of tags of a run."""
 GOING: Final = [status for status in RunStatus if status not in ENDED]
-"""Where runs stand that have not ended."""
+"""The statuses of runs that have not ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[R]):
-    """Some of many records."""
+    """A page of records."""
 
     items: Sequence[R]
     page: int
@@ -52,7 +52,7 @@ class Records:
         self._ledger = ledger
 
     async def own(self, kind: type[R], workspace_id: str, identity: str, noun: str) -> R:
-        """A record of a workspace. Raises NotFound if there is none, or it is somebody else's."""
+        """Return a record of a workspace. Raises NotFound if there is none, or it is somebody else's."""
         found: Any = await aresolve(self._ledger.get(kind, identity))
         if found is None or found.workspace_id != workspace_id:
             raise NotFound(f"There is no {noun} {identity!r}.")
@@ -64,9 +64,11 @@ class Records:
     async def page(
         self, kind: type[R], conditions: Where, *, page: int, page_size: int, order: Order | None = None
     ) -> Page[R]:
-        """A page of the records that fit, the newest first if no order is given. Raises InvalidRequest."""
+        """Return a page of the records that fit, the newest first if no order is given. Raises InvalidRequest."""
         if page < 1 or not 1 <= page_size <= LARGEST_PAGE:
-            raise InvalidRequest(f"page {page} of {page_size} cannot be: give a page from 1, of 1 to {LARGEST_PAGE}.")
+            raise InvalidRequest(
+                f"page {page} of {page_size} is not valid: use pages from 1, with a size of 1 to {LARGEST_PAGE}."
+            )
         sorted_by = order or Order("created_at", descending=True)
         offset = (page - 1) * page_size
         found = await aresolve(self._ledger.find(kind, conditions, order=sorted_by, limit=page_size, offset=offset))
@@ -74,18 +76,18 @@ class Records:
         return Page(found, page, page_size, total)
 
     async def all_of_run(self, kind: type[R], run: Run, *, order: str = "created_at") -> Sequence[R]:
-        """The records of a kind that belong to a run, the oldest first."""
+        """Return the records of a kind that belong to a run, the oldest first."""
         return await aresolve(self._ledger.find(kind, where(run_id=run.id), order=Order(order)))
 
 
 def others_on_thread(run: Run) -> list[Condition]:
-    """The conditions of those besides a run that have its thread, or stand in the line for it."""
+    """Return the conditions of those besides a run that have its thread, or stand in the line for it."""
     same_thread = where(workspace_id=run.workspace_id, thread_id=run.thread_id)
     return [*same_thread, Condition("id", "!=", run.id), Condition("status", "in", GOING)]
 
 
 def conditions_of(workspace_id: str, wanted: RunFilter) -> list[Condition]:
-    """The conditions that runs must meet. Raises InvalidRequest for too many of them."""
+    """Return the conditions that runs must meet. Raises InvalidRequest for too many of them."""
     names = ("graph", "definition_id", "thread_id", "idempotency_key", "parent_id")
     given = {name: getattr(wanted, name) for name in names if getattr(wanted, name) is not None}
     conditions = where(workspace_id=workspace_id, **given)

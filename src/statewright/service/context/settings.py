@@ -1,4 +1,4 @@
-"""How a service works: its limits and its times."""
+"""Settings of the service: limits and timeouts."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
-    """All have defaults that suit one machine."""
+    """Settings of the service. The defaults suit one machine."""
 
     capacity: int = 100
-    """How many runs this process has at work at once; the others wait in the ledger."""
+    """Limit of concurrent runs in this process; others wait in the ledger."""
     lease: float = 30.0
-    """Seconds after which a worker that has said nothing counts as gone. It speaks three times as often."""
+    """Seconds after which a worker without heartbeats counts as lost. It sends three heartbeats in that time."""
     look_every: float = 1.0
-    """Seconds after which a worker looks for work that nobody of this process has told it of."""
+    """Seconds between polls for work that this process was not notified of."""
     drain: float = 20.0
     """Seconds that steps under way have to end when the service is asked to stop; then they are cancelled, and other
     workers do them again."""
     durability: Literal["sync", "async"] = "sync"
-    """When supersteps are saved, where a run does not say."""
+    """The default durability of runs."""
     max_input: int = 1_000_000
     """Bytes of JSON that the input of a run may have."""
     max_payload: int = 256_000
@@ -28,4 +28,4 @@ class ServiceSettings:
     max_output: int = 10_000_000
     """Bytes of JSON that the result of a run may have; a run with a larger one has failed."""
     max_steps: int = 1000
-    """Supersteps that a run may take, where it does not say."""
+    """The default limit of supersteps of a run."""

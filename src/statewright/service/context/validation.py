@@ -1,4 +1,4 @@
-"""Whether what a request gives has the form that it must have: each check answers the value, or says what is wrong."""
+"""Validation of request values: each function returns the value, or raises InvalidRequest."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ LONGEST_NAME: Final = 200
 
 
 def text(value: Any, what: str, *, longest: int = LONGEST_NAME) -> str:
-    """A text with something in it, that every database can keep."""
+    """Return a text with something in it, that every database can keep."""
     if not isinstance(value, str):
-        raise InvalidRequest(f"{what} must be a text, and is of type {type(value).__name__}.")
+        raise InvalidRequest(f"{what} must be a string, not {type(value).__name__}.")
     if not value.strip() or len(value) > longest:
-        raise InvalidRequest(f"{what} must have 1 to {longest} signs, not only blanks; it has {len(value)}.")
+        raise InvalidRequest(f"{what} must have 1 to {longest} characters that are not all blank; it has {len(value)}.")
     if not value.isprintable():
-        raise InvalidRequest(f"{what} holds signs that cannot be printed: {value!r}. Leave them out.")
+        raise InvalidRequest(f"{what} contains characters that are not printable: {value!r}. Remove them.")
     return value
 
 
 def texts(values: Any, what: str) -> list[str]:
-    """A list of texts, each of them once."""
+    """Return a list of texts, each of them once."""
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise InvalidRequest(f"{what} must be a list of texts, and is of type {type(values).__name__}.")
+        raise InvalidRequest(f"{what} must be a list of strings, not {type(values).__name__}.")
     given = cast("Sequence[Any]", values)
     return list(dict.fromkeys(text(one, f"{what}[{place}]") for place, one in enumerate(given)))
 
 
 def mapping(value: Any, what: str) -> dict[str, Any]:
-    """A map whose keys are texts."""
+    """Return a map whose keys are texts."""
     if not isinstance(value, Mapping):
-        raise InvalidRequest(f"{what} must be a map, and is of type {type(value).__name__}.")
+        raise InvalidRequest(f"{what} must be an object, not {type(value).__name__}.")
     given = cast("Mapping[Any, Any]", value)
     return {text(key, f"A key of {what}"): one for key, one in given.items()}
 
 
 def choice(value: Any, what: str, known: Iterable[str]) -> str:
-    """One of some words."""
+    """Return one of some words."""
     words = tuple(known)
     if value not in words:
         raise InvalidRequest(f"{what} cannot be {value!r}. {suggestion(str(value), words, noun='It may be')}")
@@ -48,14 +48,14 @@ def choice(value: Any, what: str, known: Iterable[str]) -> str:
 
 
 def flag(value: Any, what: str) -> bool:
-    """Yes or no."""
+    """Validate a boolean."""
     if not isinstance(value, bool):
-        raise InvalidRequest(f"{what} must be true or false, and is {value!r}.")
+        raise InvalidRequest(f"{what} must be true or false, not {value!r}.")
     return value
 
 
 def number(value: Any, what: str, *, most: int = 1_000_000) -> int | None:
-    """A whole number from 1, or None where nothing limits."""
+    """Return a whole number from 1, or None where nothing limits."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
@@ -64,9 +64,9 @@ def number(value: Any, what: str, *, most: int = 1_000_000) -> int | None:
 
 
 def instant(value: Any, what: str) -> datetime:
-    """An instant that says its time zone."""
+    """Return an instant that says its time zone."""
     if not isinstance(value, datetime) or value.tzinfo is None:
-        raise InvalidRequest(f"{what} must be an instant with its time zone, and is {value!r}.")
+        raise InvalidRequest(f"{what} must be a date and time with a time zone, not {value!r}.")
     return value
 
 

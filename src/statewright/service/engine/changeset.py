@@ -1,4 +1,4 @@
-"""What one write does to the records of a run, gathered."""
+"""The changes that one write makes to the records of a run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from statewright.runs import Advance, Announce, Change, DailySpending, Json, ModelCall, NewEvent, StepRun, Update
 
 Redact = Callable[[Any], Any]
-"""Takes secrets out of JSON."""
+"""Removes secrets from a JSON value."""
 
 
 @dataclass(slots=True)
 class ChangeSet:
-    """What one write does to the records of a run."""
+    """The changes that one write makes to the records of a run."""
 
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     events: list[NewEvent] = field(default_factory=list[NewEvent])
@@ -22,14 +22,14 @@ class ChangeSet:
     ends: list[Change] = field(default_factory=list[Change])
     """Changes that must come after that of the run itself."""
     spent: DailySpending | None = None
-    """What the calls of models that are told of have used up."""
+    """The spending of the recorded model calls."""
 
-    def tell(self, kind: str, payload: Mapping[str, Json], step: StepRun | None = None) -> None:
+    def add_event(self, kind: str, payload: Mapping[str, Json], step: StepRun | None = None) -> None:
         named = {"stepName": step.name, **payload} if step is not None else payload
         self.events.append(NewEvent(kind, named, step.id if step is not None else None))
 
     def spend(self, call: ModelCall) -> None:
-        """Count a call of a model for the day on which it is told of."""
+        """Add a model call to the spending of its day."""
         spent = self.spent = self.spent or DailySpending.of(call.workspace_id, call.created_at)
         spent.requests += 1
         spent.input_tokens += call.input_tokens
@@ -38,7 +38,7 @@ class ChangeSet:
 
 
 def without_secrets(changes: Sequence[Change], redact: Redact) -> list[Change]:
-    """The changes without secrets in what is told: events, errors, messages to webhooks. Work itself is kept."""
+    """Return the changes without secrets in what is told: events, errors, messages to webhooks. Work itself is kept."""
     for change in changes:
         match change:
             case Advance():

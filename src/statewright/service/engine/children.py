@@ -1,4 +1,4 @@
-"""Runs that the nodes of a run start: they begin with the superstep that starts them, or not at all."""
+"""Child runs: a run that a node starts is created in the transaction that saves the node's superstep."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPTIONS: Final = ("thread_id", "timeout", "tags", "metadata", "concurrency_key",
 
 
 class ChildStarter:
-    """Starts runs for the nodes of one run. Called on the threads of nodes: it may wait for the ledger there."""
+    """Starts child runs for the nodes of one run. Called on the threads of nodes, so it may block on the ledger."""
 
     def __init__(self, run: Run, progress: Progress, context: ServiceContext, starter: Starter) -> None:
         self._run = run
@@ -80,7 +80,7 @@ class ChildStarter:
         return resolve(self._context.ledger.get(Run, run_id))
 
     def _told_anew(self, run_id: str) -> list[Change]:
-        """What tells the run how its child stands now, in place of all that it was told before."""
+        """Return the changes that report the current status of a child to the run, replacing earlier reports."""
         before = where(run_id=self._run.id, type=f"{RUN_ENDED}{run_id}", taken=False)
         told = resolve(self._context.ledger.find(Signal, before))
         child = self._read(run_id)  # after that: an end that comes in between is told twice, and not lost

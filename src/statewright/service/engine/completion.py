@@ -1,4 +1,4 @@
-"""How runs end, and whom that concerns: webhooks, the run that has started this one, what is to be done on failure."""
+"""The completion of runs, and its consequences for webhooks and parent runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from statewright.service.context.jsonable import iso
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended."""
+    """The end of a run: its status, event, and output or error."""
 
     status: RunStatus
     event: str
@@ -50,11 +50,11 @@ class Ending:
 
     @classmethod
     def of(cls, run: Run) -> Self:
-        """How a run ended that has."""
+        """Return the ending of a run that has ended."""
         return cls(run.status, f"WORKFLOW_{run.status.upper()}", {}, output=run.output, error=run.error)
 
     def values(self, now: datetime) -> dict[str, Any]:
-        """The columns of the run that the end changes."""
+        """Return the columns of the run that the end changes."""
         known: dict[str, Any] = {"status": self.status, f"{self.status}_at": now, "error": self.error}
         if self.status is RunStatus.COMPLETED:
             known |= {"output": self.output, "current_step": None}
@@ -62,13 +62,13 @@ class Ending:
 
     @staticmethod
     def announced(run: Run, kind: str, more: Mapping[str, Json], now: datetime) -> Announce:
-        """What webhooks are told of a run."""
+        """Return the announcement of an event of a run to webhooks."""
         told = {"workflowRunId": run.id, "graph": run.graph, "definitionId": run.definition_id}
         return Announce(run.workspace_id, kind, {**told, "metadata": run.metadata, **more}, now, run.id)
 
 
 def ended_changes(run: Run, ending: Ending, now: datetime) -> list[Change]:
-    """What happens in the same instant as a run ends."""
+    """Return the changes for the transaction in which a run ends: webhook messages, a signal to its parent."""
     more = {"status": str(ending.status), "output": ending.output, "error": ending.error, "endedAt": iso(now)}
     changes: list[Change] = [Ending.announced(run, f"workflow.{ending.status}", more, now)]
     if run.parent_id is not None and run.parent_waits:
@@ -77,7 +77,7 @@ def ended_changes(run: Run, ending: Ending, now: datetime) -> list[Change]:
 
 
 def told_anew(run: Run, parent_id: str, told: Sequence[Signal]) -> list[Change]:
-    """How a run stands, for the one that begins to wait for it: `told` is what that has been told before."""
+    """Return the changes that report a run to a parent that starts to wait for it, replacing earlier reports."""
     changes: list[Change] = [Update(Signal, one.id, {"taken": True}) for one in told]
     if run.status not in ENDED:
         return changes
@@ -87,7 +87,7 @@ def told_anew(run: Run, parent_id: str, told: Sequence[Signal]) -> list[Change]:
 
 
 def told_to_parent(run: Run, parent_id: str, ending: Ending, now: datetime) -> list[Change]:
-    """A signal for the run that waits for this one."""
+    """Return a signal for the run that waits for this one."""
     kind = f"{RUN_ENDED}{run.id}"
     payload = {"runId": run.id, "status": str(ending.status), "output": ending.output, "error": ending.error}
     # A run may fail, be tried again, and end once more: each end is told.

@@ -1,9 +1,8 @@
-"""What the writes of a run mean for its records: pure, and the one place where commits become steps and events.
+"""The progress of a run: turns the commits of its graph into changes of its records. Pure.
 
-Each superstep that a run saves is read here. Its results are steps that have completed, its frontier are steps that
-begin, its interrupts are waits, and the end of its log says how the run came to rest. What comes of it are changes of
-the ledger, which the recorder gives along with the superstep.
-"""
+This is the one place where checkpoints become steps, waits and events. The results of a superstep are completed steps,
+its frontier are steps that begin, its interrupts are waits, and the end of its log is the outcome of the run. The
+recorder writes the resulting changes in the transaction of the superstep."""
 
 from __future__ import annotations
 
@@ -58,12 +57,12 @@ workspace has used up its day, or because its time is over."""
 
 
 SPENDING_LIMIT: Final = "spending_limit"
-"""The reason that is told of a run which goes on when its workspace may spend again."""
+"""The reason of a pause until the workspace may spend again."""
 OnEnd = Callable[[Run, Ending, datetime], Sequence[Change]]
 
 
 class _NoGraph:
-    """In place of a graph that is not there, or not needed."""
+    """Stands for a graph that is not available, or not needed."""
 
     nodes: Mapping[str, Any] = {}
 
@@ -73,7 +72,7 @@ NO_GRAPH: Final[Any] = _NoGraph()
 
 @dataclass(frozen=True, slots=True)
 class ProgressSnapshot:
-    """The progress of a run at one instant, as its worker knew it; see `Progress.restore`."""
+    """A copy of the progress of a run; see `Progress.restore`."""
 
     run: Run
     is_open: bool
@@ -83,7 +82,7 @@ class ProgressSnapshot:
 
 
 class Progress:
-    """Where a run stands, as far as its worker knows."""
+    """The state of a run as known to its worker."""
 
     def __init__(
         self,
@@ -95,39 +94,39 @@ class Progress:
         arrived: Arrived | None = None,
     ) -> None:
         self.run = run
-        """The record with what was written since."""
+        """The record, with the changes written since it was read."""
         self.token = run.claim
         self.stopping: Stopping | None = None
         self.limit: SpendingLimitReached | None = None
-        """Why the run goes on another day, if that is why it is being stopped."""
+        """The spending limit that stops the run until the next day."""
         self.limits: SpendingLimits | None = None
-        """What its workspace may spend on a day. If there is a limit, each write asks what was spent by now."""
+        """The daily limits of its workspace. If there are any, each write reads the current spending."""
         self.spent: DailySpending | None = None
-        """What the workspace had spent when that was heard of last."""
+        """The last known spending of the workspace."""
         self.is_cancelled = False
         """True if the worker cancelled the run to stop it, rather than letting its superstep finish."""
         self.steps = StepRecords(run, graph, steps, waits)
         self._arrived = arrived
         self.is_open = False
-        """Whether anything was to be written yet."""
+        """True once the first write was prepared."""
         self._guard: Where | None = None
         self.has_written = False
-        """Whether anything was written."""
+        """True once a write was saved."""
         self.was_refused = False
-        """Whether something could not be written."""
+        """True if a write was refused."""
         self._version = run.version if run.status is RunStatus.WAITING else None
-        """What the first write expects: what has come since the inbox was read must not be lost."""
+        """The version that the first write expects, so that signals since the inbox was read are not lost."""
         self.values: Mapping[str, Any] = {}
-        """The state that the worker found: what the run ends with if nothing is left to do."""
+        """The state at the start of the attempt: the output if nothing is left to do."""
         self.redact: Redact | None = None
         self.max_output = 10_000_000
-        """Bytes of JSON that the result may have."""
+        """Limit of the size of the output as JSON, in bytes."""
         self.on_end: OnEnd | None = None
-        """What else happens in the instant in which the run ends."""
+        """Returns further changes for the transaction in which the run ends."""
 
     @property
     def rests(self) -> bool:
-        """Whether what was to be written says how the run came to rest."""
+        """True if what was to be written says how the run came to rest."""
         return self.token is not None and self.run.claim is None
 
     # -- undoing refused writes
@@ -145,227 +144,232 @@ class Progress:
     # -- what was written
 
     def committed(self, commit: Commit) -> list[Change]:
-        """What a commit of the run means."""
-        moves, log, now = ChangeSet(), commit.log, commit.created_at
-        self.steps.note(moves, log.entries if log is not None else (), now)
-        self.steps.take_added(moves, {result.task.id for result in commit.results})
+        """Return the changes that follow from a commit."""
+        changeset, log, now = ChangeSet(), commit.log, commit.created_at
+        self.steps.note(changeset, log.entries if log is not None else (), now)
+        self.steps.take_added(changeset, {result.task.id for result in commit.results})
         if not commit.line.namespace:
-            self._open(moves, now, begins=commit.source == "input")
+            self._open(changeset, now, begins=commit.source == "input")
             for result in commit.results:
-                self.steps.complete(moves, result.task, now)
+                self.steps.complete(changeset, result.task, now)
             if log is not None and any(entry[0] == "run_finished" for entry in log.entries):
-                self._end(moves, log, now, commit.checkpoint.values)
+                self._end(changeset, log, now, commit.checkpoint.values)
             else:
-                halts = self.stopping is not None or self._breaks(commit) or self._uses_up_day(moves, now)
-                self.steps.start(moves, commit.checkpoint.frontier, commit.checkpoint.step + 1, now, halts=halts)
-        return self._changes(moves, now)
+                halts = self.stopping is not None or self._breaks(commit) or self._uses_up_day(changeset, now)
+                self.steps.start(changeset, commit.checkpoint.frontier, commit.checkpoint.step + 1, now, halts=halts)
+        return self._changes(changeset, now)
 
     def landed(self, namespace: str, pending: Pending, log: Log | None, now: datetime) -> list[Change]:
-        """What results, questions and failures mean that were saved between two supersteps."""
-        moves = ChangeSet()
-        self.steps.note(moves, log.entries if log is not None else (), now)
-        self.steps.take_added(moves, {*pending.completed, *map(step_id, pending.journal)})
+        """Return the changes that follow from results, interrupts and failures saved within a superstep."""
+        changeset = ChangeSet()
+        self.steps.note(changeset, log.entries if log is not None else (), now)
+        self.steps.take_added(changeset, {*pending.completed, *map(step_id, pending.journal)})
         if not namespace:
-            self._open(moves, now)
+            self._open(changeset, now)
             for result in pending.completed.values():
-                self.steps.complete(moves, result.task, now)
+                self.steps.complete(changeset, result.task, now)
             still_open = _open_questions(log)
             for task, questions in pending.interrupts.items():
-                self.steps.ask(moves, task, [one for one in questions if one.id in still_open], now)
+                self.steps.ask(changeset, task, [one for one in questions if one.id in still_open], now)
             for task, due in pending.retries.items():
-                self.steps.retry(moves, task, pending.attempts.get(task, 1), due, now)
+                self.steps.retry(changeset, task, pending.attempts.get(task, 1), due, now)
             for task, text in pending.errors.items():
-                self.steps.fail(moves, task, text, now)
+                self.steps.fail(changeset, task, text, now)
             if log is not None and any(entry[0] == "run_finished" for entry in log.entries):
-                self._end(moves, log, now, self.values)
-        return self._changes(moves, now)
+                self._end(changeset, log, now, self.values)
+        return self._changes(changeset, now)
 
     def failed(self, error: BaseException, now: datetime, *, guard: Where | None = None) -> list[Change]:
-        """The end of a run that could not save how it ended; `guard` is what is expected of it instead of the claim."""
-        moves = ChangeSet()
+        """Return the changes that fail a run which could not save its outcome, guarded by its claim or by `guard`."""
+        changeset = ChangeSet()
         self._guard = guard
-        self._open(moves, now)
-        self._end_as(moves, Ending.failed(self._error(error)), now)
-        return self._changes(moves, now)
+        self._open(changeset, now)
+        self._end_as(changeset, Ending.failed(self._error(error)), now)
+        return self._changes(changeset, now)
 
     def put_off(self, until: datetime | None, now: datetime) -> list[Change]:
-        """Let another worker have the run, or this one later."""
-        moves = ChangeSet(values={"claim": None, "worker_id": None, "due_at": until})
-        return self._changes(moves, now)
+        """Return the changes that release the run until an instant."""
+        changeset = ChangeSet(values={"claim": None, "worker_id": None, "due_at": until})
+        return self._changes(changeset, now)
 
     def put_off_to_next_day(self, limit: SpendingLimitReached, now: datetime, *, pauses: bool) -> list[Change]:
         """Let a run go on, or begin, when its workspace may spend again. A run that was under way is paused till then.
 
         It is told once, however often the run is looked at meanwhile.
         """
-        moves = ChangeSet()
-        self._rest_till_next_day(moves, limit)
+        changeset = ChangeSet()
+        self._rest_till_next_day(changeset, limit)
         if not pauses:
-            moves.values.pop("status")
+            changeset.values.pop("status")
         if _code_of(self.run.error) == limit.code:
-            moves.events.clear()
-        return self._changes(moves, now)
+            changeset.events.clear()
+        return self._changes(changeset, now)
 
-    def _changes(self, moves: ChangeSet, now: datetime) -> list[Change]:
-        """The changes that belong together; none if nothing happened that a record tells."""
-        if not (moves.values or moves.events or moves.changes or moves.ends):
+    def _changes(self, changeset: ChangeSet, now: datetime) -> list[Change]:
+        """Return the changes that belong together; none if nothing happened that a record tells."""
+        if not (changeset.values or changeset.events or changeset.changes or changeset.ends):
             return []
-        self.run = replace(self.run, **{k: v for k, v in moves.values.items() if not isinstance(v, Plus)})
+        self.run = replace(self.run, **{k: v for k, v in changeset.values.items() if not isinstance(v, Plus)})
         guard = list(self._guard) if self._guard is not None else [Condition("claim", "=", self.token)]
         if self._guard is None and self._version is not None:
             guard.append(Condition("version", "=", self._version))
             self._version = None
-        advance = Advance(self.run.id, now, moves.values, moves.events, guard)
-        changes = [advance, *moves.changes, *moves.ends]
-        if moves.spent is not None or self.limits is not None:
-            changes.append(Spend(moves.spent or DailySpending.of(self.run.workspace_id, now)))
+        advance = Advance(self.run.id, now, changeset.values, changeset.events, guard)
+        changes = [advance, *changeset.changes, *changeset.ends]
+        if changeset.spent is not None or self.limits is not None:
+            changes.append(Spend(changeset.spent or DailySpending.of(self.run.workspace_id, now)))
         return without_secrets(changes, self.redact) if self.redact is not None else changes
 
     def _breaks(self, commit: Commit) -> bool:
-        """Whether the run was told to stop before its next superstep."""
+        """Return whether the run was told to stop before its next superstep."""
         before: Sequence[str] = self.run.settings.get("interruptBefore") or ()
         after: Sequence[str] = self.run.settings.get("interruptAfter") or ()
         due = {task.node for task in commit.checkpoint.frontier}
         done = {result.task.node for result in commit.results} - {START}
         return bool(due.intersection(before) or done.intersection(after) or "*" in before or (done and "*" in after))
 
-    def _uses_up_day(self, moves: ChangeSet, now: datetime) -> bool:
-        """Whether the workspace has no more to spend today, as far as is known before the write."""
+    def _uses_up_day(self, changeset: ChangeSet, now: datetime) -> bool:
+        """Return whether the workspace has no more to spend today, as far as is known before the write."""
         if self.limits is None:
             return False
         today = DailySpending.of(self.run.workspace_id, now)
-        parts = [one for one in (self.spent, moves.spent) if one is not None and one.day == today.day]
+        parts = [one for one in (self.spent, changeset.spent) if one is not None and one.day == today.day]
         return self.limits.reached(reduce(DailySpending.plus, parts, today), now) is not None
 
     # -- beginning
 
-    def _open(self, moves: ChangeSet, now: datetime, *, begins: bool = False) -> None:
-        """The first write of a worker: the run is at work, and has what it waited for."""
+    def _open(self, changeset: ChangeSet, now: datetime, *, begins: bool = False) -> None:
+        """Return the first write of a worker: the run is at work, and has what it waited for."""
         if self.is_open:
             return
         self.is_open, run = True, self.run
         if begins and not run.begun:
-            moves.values["begun"] = True
+            changeset.values["begun"] = True
         if run.status is not RunStatus.RUNNING:
-            moves.values["status"] = RunStatus.RUNNING
+            changeset.values["status"] = RunStatus.RUNNING
             self.run = replace(run, status=RunStatus.RUNNING)
         if run.status is RunStatus.PAUSED:  # nobody has resumed it: a new day has begun
-            moves.tell("WORKFLOW_RESUMED", {"reason": SPENDING_LIMIT})
+            changeset.add_event("WORKFLOW_RESUMED", {"reason": SPENDING_LIMIT})
         if run.error is not None:  # why it was put off
-            moves.values["error"] = None
+            changeset.values["error"] = None
         if run.started_at is None:
-            moves.values["started_at"] = now
-            moves.tell("WORKFLOW_STARTED", {"graph": run.graph, "source": run.source})
+            changeset.values["started_at"] = now
+            changeset.add_event("WORKFLOW_STARTED", {"graph": run.graph, "source": run.source})
         arrived, self._arrived = self._arrived, None
         if arrived is not None:
-            self._take(moves, arrived, now)
+            self._take(changeset, arrived, now)
         if self.stopping is None:
-            self.steps.go_on(moves, now)
+            self.steps.go_on(changeset, now)
 
-    def _take(self, moves: ChangeSet, arrived: Arrived, now: datetime) -> None:
-        """Note what has come for the run while it waited."""
+    def _take(self, changeset: ChangeSet, arrived: Arrived, now: datetime) -> None:
+        """Record the answers that have arrived while the run waited."""
         told: set[str] = set()
         for wait in arrived.ended:
             self.steps.waits.pop(wait.interrupt_id, None)
             signal = arrived.signals.get(wait.id)
             step = self.steps.step_of(wait)
             if signal is None:
-                self._lapse(moves, wait, step, now)
+                self._lapse(changeset, wait, step, now)
             elif signal.id not in told:
                 told.add(signal.id)
-                moves.tell("SIGNAL_RECEIVED", {"signalType": signal.type, "signalId": signal.key}, step)
-        moves.events.extend(ignored_events(arrived))
-        moves.changes.extend(taken_changes(arrived))
-        moves.tell("WORKFLOW_RESUMED", {"reason": _reason(arrived)})
-        moves.changes.append(Delete(Wait, [Condition("id", "in", [wait.id for wait in arrived.ended])]))
-        self.steps.wake(moves)
+                changeset.add_event("SIGNAL_RECEIVED", {"signalType": signal.type, "signalId": signal.key}, step)
+        changeset.events.extend(ignored_events(arrived))
+        changeset.changes.extend(taken_changes(arrived))
+        changeset.add_event("WORKFLOW_RESUMED", {"reason": _reason(arrived)})
+        changeset.changes.append(Delete(Wait, [Condition("id", "in", [wait.id for wait in arrived.ended])]))
+        self.steps.wake(changeset)
 
-    def _lapse(self, moves: ChangeSet, wait: Wait, step: StepRun | None, now: datetime) -> None:
-        moves.tell("TIMER_FIRED", {"dueAt": iso(wait.due_at or now)}, step)
+    def _lapse(self, changeset: ChangeSet, wait: Wait, step: StepRun | None, now: datetime) -> None:
+        changeset.add_event("TIMER_FIRED", {"dueAt": iso(wait.due_at or now)}, step)
         approval = approval_of(wait)
         if approval is not None:
-            moves.tell("APPROVAL_EXPIRED", {"approvalId": approval.id}, step)
+            changeset.add_event("APPROVAL_EXPIRED", {"approvalId": approval.id}, step)
             undecided = where(id=approval.id, decision=None)
-            moves.changes.append(UpdateAll(Approval, undecided, {"decision": "expired", "decided_at": now}))
+            changeset.changes.append(UpdateAll(Approval, undecided, {"decision": "expired", "decided_at": now}))
 
     # -- the end
 
-    def _end(self, moves: ChangeSet, log: Log, now: datetime, values: Mapping[str, Any]) -> None:
-        """How the run came to rest, as its log says."""
+    def _end(self, changeset: ChangeSet, log: Log, now: datetime, values: Mapping[str, Any]) -> None:
+        """Interpret the outcome of the run, as recorded in its log."""
         rest: Any = next(entry[4] for entry in log.entries if entry[0] == "run_finished")
         status: str = rest["status"]
         if status == "completed":
-            self._complete_run(moves, as_json(self.output_of(values)), now)
+            self._complete_run(changeset, as_json(self.output_of(values)), now)
         elif self.stopping == "timeout":
-            self._end_as(moves, Ending.failed(_out_of_time(self.run)), now)
+            self._end_as(changeset, Ending.failed(_out_of_time(self.run)), now)
         elif status == "paused" or (status == "waiting" and self.stopping == "pause"):
-            self._pause(moves)
+            self._pause(changeset)
         elif status == "waiting":
-            self._wait(moves, now)
+            self._wait(changeset, now)
         elif self.is_cancelled or (status == "cancelled" and "error" not in rest):
             # Without an error it is the process that ends. Either way others go on with the run.
-            moves.values.update(claim=None, worker_id=None, due_at=now)
+            changeset.values.update(claim=None, worker_id=None, due_at=now)
         elif rest.get("drained") and self.stopping == "pause":
-            self._pause(moves)
+            self._pause(changeset)
         elif rest.get("drained") and self.stopping == "limit" and self.limit is not None:
-            self._rest_till_next_day(moves, self.limit)
+            self._rest_till_next_day(changeset, self.limit)
         elif rest.get("drained") and self.stopping == "release":
-            moves.values.update(claim=None, worker_id=None, due_at=now)
+            changeset.values.update(claim=None, worker_id=None, due_at=now)
         elif (
             status == "cancelled"
         ):  # by a node: a cancellation from outside removes the claim, so this write would be refused
-            self._end_as(moves, Ending.cancelled(str(rest["error"])), now)
+            self._end_as(changeset, Ending.cancelled(str(rest["error"])), now)
         else:  # also while it is being stopped: a step that has failed is tried again on request only
-            self._end_as(moves, Ending.failed(self.steps.error_of(rest.get("error", status))), now)
+            self._end_as(changeset, Ending.failed(self.steps.error_of(rest.get("error", status))), now)
 
     def output_of(self, values: Mapping[str, Any]) -> Any:
-        """What the graph shows of its last state; set by the recorder, which knows the program."""
+        """Return the output fields of a state; replaced by the recorder, which knows the program."""
         return dict(values)
 
-    def _complete_run(self, moves: ChangeSet, output: Json, now: datetime) -> None:
+    def _complete_run(self, changeset: ChangeSet, output: Json, now: datetime) -> None:
         size = len(to_json(output))
         if size <= self.max_output:
-            self._end_as(moves, Ending.completed(output), now)
+            self._end_as(changeset, Ending.completed(output), now)
             return
-        told = f"The result has {size} bytes as JSON, and {self.max_output} are kept. Let the graph show less of it."
-        self._end_as(moves, Ending.failed({"message": told, "code": "OUTPUT_TOO_LARGE"}), now)
+        limit = f"The result has {size} bytes as JSON; at most {self.max_output} are stored."
+        message = f"{limit} Reduce the output of the graph."
+        self._end_as(changeset, Ending.failed({"message": message, "code": "OUTPUT_TOO_LARGE"}), now)
 
-    def _pause(self, moves: ChangeSet) -> None:
-        moves.values.update(status=RunStatus.PAUSED, claim=None, worker_id=None, due_at=None)
-        moves.tell("WORKFLOW_PAUSED", {"reason": "paused"})
+    def _pause(self, changeset: ChangeSet) -> None:
+        changeset.values.update(status=RunStatus.PAUSED, claim=None, worker_id=None, due_at=None)
+        changeset.add_event("WORKFLOW_PAUSED", {"reason": "paused"})
 
-    def _rest_till_next_day(self, moves: ChangeSet, limit: SpendingLimitReached) -> None:
+    def _rest_till_next_day(self, changeset: ChangeSet, limit: SpendingLimitReached) -> None:
         deadline = self.run.deadline_at
         due = min(limit.ends_at, deadline) if deadline is not None else limit.ends_at
-        moves.values.update(status=RunStatus.PAUSED, claim=None, worker_id=None, due_at=due, error=error_json(limit))
-        moves.tell("WORKFLOW_PAUSED", {"reason": SPENDING_LIMIT, "limit": limit.limit, "until": iso(limit.ends_at)})
+        changeset.values.update(
+            status=RunStatus.PAUSED, claim=None, worker_id=None, due_at=due, error=error_json(limit)
+        )
+        changeset.add_event(
+            "WORKFLOW_PAUSED", {"reason": SPENDING_LIMIT, "limit": limit.limit, "until": iso(limit.ends_at)}
+        )
 
-    def _wait(self, moves: ChangeSet, now: datetime) -> None:
+    def _wait(self, changeset: ChangeSet, now: datetime) -> None:
         waits = list(self.steps.waits.values())
         due = next_due(waits, self.run.deadline_at)
-        moves.values.update(status=RunStatus.WAITING, claim=None, worker_id=None, due_at=due)
-        moves.tell("WORKFLOW_PAUSED", {"reason": _reason_to_wait(waits)})
+        changeset.values.update(status=RunStatus.WAITING, claim=None, worker_id=None, due_at=due)
+        changeset.add_event("WORKFLOW_PAUSED", {"reason": _reason_to_wait(waits)})
         # What came while the run was at work has not been looked at: then it is due at once.
-        moves.ends.extend(due_again(self.run.id, now))
+        changeset.ends.extend(due_again(self.run.id, now))
 
-    def _end_as(self, moves: ChangeSet, ending: Ending, now: datetime) -> None:
-        moves.values.update(ending.values(now))
-        moves.tell(ending.event, ending.payload)
+    def _end_as(self, changeset: ChangeSet, ending: Ending, now: datetime) -> None:
+        changeset.values.update(ending.values(now))
+        changeset.add_event(ending.event, ending.payload)
         if ending.status is not RunStatus.COMPLETED:
-            stopped = {"message": "It was stopped because the run has ended.", "code": "STOPPED"}
+            stopped = {"message": "The step was stopped because the run has ended.", "code": "STOPPED"}
             unfinished = [StepStatus.RUNNING, StepStatus.WAITING]
             conditions = [Condition("run_id", "=", self.run.id), Condition("status", "in", unfinished)]
             end = StepStatus.FAILED if ending.status is RunStatus.FAILED else StepStatus.CANCELLED
             values = {"status": end, "error": stopped, "completed_at": now}
-            moves.ends.append(UpdateAll(StepRun, conditions, values))
+            changeset.ends.append(UpdateAll(StepRun, conditions, values))
         if self.steps.waits or ending.status is not RunStatus.COMPLETED:
             gone = {"decision": "expired" if self.stopping == "timeout" else "cancelled", "decided_at": now}
-            moves.ends.append(Delete(Wait, where(run_id=self.run.id)))
-            moves.ends.append(UpdateAll(Approval, where(run_id=self.run.id, decision=None), gone))
+            changeset.ends.append(Delete(Wait, where(run_id=self.run.id)))
+            changeset.ends.append(UpdateAll(Approval, where(run_id=self.run.id, decision=None), gone))
         ended = replace(self.run, **ending.values(now))
-        moves.ends.extend(ended_changes(ended, ending, now))
+        changeset.ends.extend(ended_changes(ended, ending, now))
         if self.on_end is not None:
-            moves.ends.extend(self.on_end(ended, ending, now))
+            changeset.ends.extend(self.on_end(ended, ending, now))
 
     def _error(self, error: BaseException) -> dict[str, Json]:
         if self.stopping == "timeout":
@@ -374,7 +378,7 @@ class Progress:
 
 
 def _open_questions(log: Log | None) -> frozenset[str]:
-    """What a run that comes to rest waits for: questions that were answered may be asked along with them."""
+    """Return the ids of the interrupts that the run waits for; a write may also hold ones that were answered."""
     told = [entry[4] for entry in log.entries if entry[0] == "interrupted"] if log is not None else []
     return frozenset(one["id"] for questions in told for one in questions)
 
@@ -388,7 +392,7 @@ def _reason(arrived: Arrived) -> str:
 
 
 def _reason_to_wait(waits: Sequence[Wait]) -> str:
-    """What a run waits for, in one word."""
+    """Return the reason of a pause: approval, external_event, question or timer."""
     if any(approval_of(wait) is not None for wait in waits):
         return "approval"
     kinds = {wait.kind for wait in waits}
@@ -397,4 +401,4 @@ def _reason_to_wait(waits: Sequence[Wait]) -> str:
 
 def _out_of_time(run: Run) -> dict[str, Json]:
     until = iso(run.deadline_at) if run.deadline_at is not None else "its deadline"
-    return {"message": f"The run had time until {until}, and was not through.", "code": "RUN_TIMEOUT"}
+    return {"message": f"The run did not finish before its deadline, {until}.", "code": "RUN_TIMEOUT"}

@@ -1,4 +1,4 @@
-"""The steps of a run as records: begun, completed, tried again, waiting, and what they have noted on the way."""
+"""Records of the steps of a run: their status, retries, waits, model calls and logs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from statewright.service.engine.completion import Ending
 from statewright.service.engine.waits import approval_of, next_due, wait_id, wait_of
 
 _KIND: Final = "step_type"
-"""The entry of a node's metadata that says what type of step it is."""
+"""The entry of a node's metadata with the type of the step."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,17 +61,17 @@ class StepsSnapshot:
 
 
 class StepRecords:
-    """What a worker knows of the steps of a run, and of what they wait for."""
+    """The steps of a run and their waits, as known to the worker."""
 
     def __init__(self, run: Run, graph: Graph, steps: Iterable[StepRun], waits: Iterable[Wait]) -> None:
         self._run = run
         self.logs: LogSource | None = None
         self.failures: dict[str, BaseException] = {}
-        """The errors of tasks that have failed, by task: records say more of them than the thread does."""
+        """The errors of failed tasks, by task. Records store more of them than the thread does."""
         self.waits = {wait.interrupt_id: wait for wait in waits}
-        """What is waited for, by interrupt."""
+        """Open waits, by interrupt."""
         self.answered: Collection[str] = ()
-        """The interrupts with answers that nobody has taken: they were asked before the run was tried again."""
+        """Interrupts with untaken answers, from before the run was retried."""
         self._types = {name: _type_of(node) for name, node in graph.nodes.items()}
         self._steps = {step.task_id: step for step in steps}
         self._reported: dict[str, dict[str, Json]] = {}
@@ -91,16 +91,16 @@ class StepRecords:
 
     @property
     def has_added(self) -> bool:
-        """Whether any changes are queued."""
+        """True if any changes are queued."""
         return bool(self._added)
 
-    def take_added(self, moves: ChangeSet, kept: AbstractSet[str]) -> None:
+    def take_added(self, changeset: ChangeSet, kept: AbstractSet[str]) -> None:
         """Move the queued changes of the saved task ids, and those of unknown tasks, into a change set."""
         with self._adding:
             taken = [one for one in self._added if not one.work or not kept.isdisjoint(one.work)]
             self._added = [one for one in self._added if one not in taken]
         for one in taken:
-            moves.ends.extend(one.changes)
+            changeset.ends.extend(one.changes)
 
     def snapshot(self) -> StepsSnapshot:
         """Return the current records, for `restore`."""
@@ -119,12 +119,12 @@ class StepRecords:
             self._added = [*snapshot.added, *since]
 
     def is_backing_off(self, now: datetime) -> bool:
-        """Whether nothing is done but waiting until failed steps are tried again."""
+        """Return whether nothing is done but waiting until failed steps are tried again."""
         at_work = [step for step in self._steps.values() if step.status is StepStatus.RUNNING]
         return bool(at_work) and all(self._retries.get(step.task_id, now) > now for step in at_work)
 
     def error_of(self, text: str) -> dict[str, Json]:
-        """What is known of the error that ended the run: that of the task which failed last, if it is that one."""
+        """Return the error that ended the run, with the step that raised it if that is known."""
         for task_id, error in reversed(self.failures.items()):
             if text == f"{type(error).__name__}: {error}":
                 step = self._steps.get(task_id)
@@ -133,33 +133,33 @@ class StepRecords:
 
     # -- begun, and going on
 
-    def go_on(self, moves: ChangeSet, now: datetime) -> None:
+    def go_on(self, changeset: ChangeSet, now: datetime) -> None:
         """Begin the steps that were due when the run was stopped."""
         for step in self._steps.values():
-            self._begin_if_due(moves, step, now)
+            self._begin_if_due(changeset, step, now)
 
-    def _begin_if_due(self, moves: ChangeSet, step: StepRun, now: datetime) -> None:
+    def _begin_if_due(self, changeset: ChangeSet, step: StepRun, now: datetime) -> None:
         """Begin a step that was due when the run was to stop; it may have begun all the same, just before that."""
         if step.status is not StepStatus.PENDING:
             return
         step.status, step.started_at = StepStatus.RUNNING, now
-        moves.changes.append(Update(StepRun, step.id, {"status": step.status, "started_at": now}))
-        moves.tell("STEP_STARTED", {"stepType": step.type}, step)
+        changeset.changes.append(Update(StepRun, step.id, {"status": step.status, "started_at": now}))
+        changeset.add_event("STEP_STARTED", {"stepType": step.type}, step)
 
-    def wake(self, moves: ChangeSet) -> None:
-        """Let the steps go on that wait for nothing any more."""
+    def wake(self, changeset: ChangeSet) -> None:
+        """Set steps without open waits back to running."""
         still = {wait.step_id for wait in self.waits.values()}
         for step in self._steps.values():
             if step.status is StepStatus.WAITING and step.id not in still:
                 step.status = StepStatus.RUNNING
-                moves.changes.append(Update(StepRun, step.id, {"status": step.status, "wait_until": None}))
+                changeset.changes.append(Update(StepRun, step.id, {"status": step.status, "wait_until": None}))
 
     def step_of(self, wait: Wait) -> StepRun | None:
         return next((step for step in self._steps.values() if step.id == wait.step_id), None)
 
     def start(
         self,
-        moves: ChangeSet,
+        changeset: ChangeSet,
         tasks: Sequence[Task],
         superstep: int,
         now: datetime,
@@ -172,10 +172,10 @@ class StepRecords:
             if task.id in self._steps or task.id in done:
                 continue
             step = self._new_step(task, superstep, position, now, halts=halts)
-            moves.changes.append(Insert(step))
+            changeset.changes.append(Insert(step))
             if not halts:
-                moves.tell("STEP_STARTED", {"stepType": step.type}, step)
-            moves.values["current_step"] = task.node
+                changeset.add_event("STEP_STARTED", {"stepType": step.type}, step)
+            changeset.values["current_step"] = task.node
 
     def _new_step(self, task: Task, superstep: int, position: int, now: datetime, *, halts: bool) -> StepRun:
         step = self._steps[task.id] = StepRun(
@@ -191,23 +191,23 @@ class StepRecords:
         )
         return step
 
-    def complete(self, moves: ChangeSet, task: Task, now: datetime) -> None:
+    def complete(self, changeset: ChangeSet, task: Task, now: datetime) -> None:
         step = self._steps.get(task.id)
         if task.node == START or step is None or step.status is StepStatus.COMPLETED:
             return
-        self._begin_if_due(moves, step, now)
-        self._keep_logs(moves, step, now)
-        self.take_added(moves, {task.id})
+        self._begin_if_due(changeset, step, now)
+        self._keep_logs(changeset, step, now)
+        self.take_added(changeset, {task.id})
         told = self._reported.pop(task.id, {})
         step.status, step.completed_at, step.output = StepStatus.COMPLETED, now, told.get("output")
         values = {"status": step.status, "completed_at": now, "output": step.output, "error": None}
-        moves.changes.append(Update(StepRun, step.id, values))
+        changeset.changes.append(Update(StepRun, step.id, values))
         took = (now - step.started_at).total_seconds() * 1000 if step.started_at is not None else 0
-        moves.tell("STEP_COMPLETED", {"durationMs": round(took)}, step)
+        changeset.add_event("STEP_COMPLETED", {"durationMs": round(took)}, step)
         for name in told.get("skipped", ()):
-            self._skip(moves, str(name), step, now)
+            self._skip(changeset, str(name), step, now)
 
-    def _skip(self, moves: ChangeSet, name: str, by: StepRun, now: datetime) -> None:
+    def _skip(self, changeset: ChangeSet, name: str, by: StepRun, now: datetime) -> None:
         identity = digest("skipped", self._run.id, by.task_id, name)
         skipped = StepRun(
             id=identity,
@@ -220,35 +220,35 @@ class StepRecords:
             position=by.position,
             completed_at=now,
         )
-        moves.changes.append(Insert(skipped))
-        moves.tell("STEP_SKIPPED", {"by": by.name}, skipped)
+        changeset.changes.append(Insert(skipped))
+        changeset.add_event("STEP_SKIPPED", {"by": by.name}, skipped)
 
-    def retry(self, moves: ChangeSet, task_id: str, failed: int, due: datetime, now: datetime) -> None:
+    def retry(self, changeset: ChangeSet, task_id: str, failed: int, due: datetime, now: datetime) -> None:
         step = self._steps.get(task_id)
         if step is None:
             return
-        self._begin_if_due(moves, step, now)
-        self._keep_logs(moves, step, now)
+        self._begin_if_due(changeset, step, now)
+        self._keep_logs(changeset, step, now)
         self._retries[task_id] = due
         error = self._told_of(task_id)
         step.attempt, step.error = failed + 1, error
-        moves.changes.append(Update(StepRun, step.id, {"attempt": step.attempt, "error": error}))
-        moves.tell("STEP_FAILED", {"attempt": failed, "error": error}, step)
-        moves.tell("STEP_RETRY_SCHEDULED", {"attempt": step.attempt, "at": iso(due)}, step)
+        changeset.changes.append(Update(StepRun, step.id, {"attempt": step.attempt, "error": error}))
+        changeset.add_event("STEP_FAILED", {"attempt": failed, "error": error}, step)
+        changeset.add_event("STEP_RETRY_SCHEDULED", {"attempt": step.attempt, "at": iso(due)}, step)
 
-    def fail(self, moves: ChangeSet, task_id: str, text: str, now: datetime) -> None:
+    def fail(self, changeset: ChangeSet, task_id: str, text: str, now: datetime) -> None:
         step = self._steps.get(task_id)
         if step is None:
             return
-        self._begin_if_due(moves, step, now)
-        self._keep_logs(moves, step, now)
+        self._begin_if_due(changeset, step, now)
+        self._keep_logs(changeset, step, now)
         error = self._told_of(task_id) or error_from_text(text)
         step.status, step.error, step.completed_at = StepStatus.FAILED, error, now
-        moves.changes.append(Update(StepRun, step.id, {"status": step.status, "error": error, "completed_at": now}))
-        moves.tell("STEP_FAILED", {"attempt": step.attempt, "error": error}, step)
+        changeset.changes.append(Update(StepRun, step.id, {"status": step.status, "error": error, "completed_at": now}))
+        changeset.add_event("STEP_FAILED", {"attempt": step.attempt, "error": error}, step)
 
-    def _keep_logs(self, moves: ChangeSet, step: StepRun, now: datetime) -> None:
-        """What an attempt at a step has logged and printed."""
+    def _keep_logs(self, changeset: ChangeSet, step: StepRun, now: datetime) -> None:
+        """Record the captured log lines of an attempt at a step."""
         lines = self.logs.take(step.task_id) if self.logs is not None else ()
         if not lines:
             return
@@ -263,73 +263,75 @@ class StepRecords:
             lines=list(lines),
             created_at=now,
         )
-        moves.changes.append(Insert(kept))
+        changeset.changes.append(Insert(kept))
 
     def _told_of(self, task_id: str) -> dict[str, Json] | None:
         error = self.failures.get(task_id)
         return error_json(error) if error is not None else None
 
-    def ask(self, moves: ChangeSet, task_id: str, questions: Sequence[Interrupt], now: datetime) -> None:
-        """A task waits: what it waits for is in the ledger too, once."""
+    def ask(self, changeset: ChangeSet, task_id: str, questions: Sequence[Interrupt], now: datetime) -> None:
+        """Return a task waits: what it waits for is in the ledger too, once."""
         step = self._steps.get(task_id)
         asked = [one for one in questions if one.id not in self.waits]
         if step is None or not asked:
             return
-        self._begin_if_due(moves, step, now)
-        self._keep_logs(moves, step, now)
-        self.take_added(moves, {task_id})
+        self._begin_if_due(changeset, step, now)
+        self._keep_logs(changeset, step, now)
+        self.take_added(changeset, {task_id})
         for question in asked:
             wait = self.waits[question.id] = wait_of(self._run, step, question, now)
-            moves.changes.append(Insert(wait))
-            self._announce_wait(moves, wait, step)
+            changeset.changes.append(Insert(wait))
+            self._announce_wait(changeset, wait, step)
         due = next_due((wait for wait in self.waits.values() if wait.step_id == step.id), None)
         event = next((one.event for one in asked if one.event is not None), None)
         step.status = StepStatus.WAITING
         values = {"status": step.status, "wait_until": due, "signal_type": event}
-        moves.changes.append(Update(StepRun, step.id, values))
+        changeset.changes.append(Update(StepRun, step.id, values))
 
-    def _announce_wait(self, moves: ChangeSet, wait: Wait, step: StepRun) -> None:
+    def _announce_wait(self, changeset: ChangeSet, wait: Wait, step: StepRun) -> None:
         due = iso(wait.due_at) if wait.due_at is not None else None
-        moves.tell("STEP_WAITING", {"waitId": wait.id, "kind": wait.kind, "signalType": wait.event, "until": due}, step)
+        changeset.add_event(
+            "STEP_WAITING", {"waitId": wait.id, "kind": wait.kind, "signalType": wait.event, "until": due}, step
+        )
         if due is not None:
-            moves.tell("TIMER_SCHEDULED", {"dueAt": due}, step)
+            changeset.add_event("TIMER_SCHEDULED", {"dueAt": due}, step)
         approval = approval_of(wait)
         # A run that failed beside it, and is tried again, asks once more, unless it was decided by then: that is final.
         if approval is not None and wait.interrupt_id not in self.answered:
-            moves.changes += [Delete(Approval, where(id=approval.id)), Insert(approval)]
+            changeset.changes += [Delete(Approval, where(id=approval.id)), Insert(approval)]
             told = {"approvalId": approval.id, "prompt": approval.prompt, "contentKey": approval.content_key}
-            moves.tell("APPROVAL_REQUESTED", told, step)
-            moves.changes.append(Ending.announced(self._run, "approval.requested", told, wait.created_at))
+            changeset.add_event("APPROVAL_REQUESTED", told, step)
+            changeset.changes.append(Ending.announced(self._run, "approval.requested", told, wait.created_at))
 
     # -- what tasks have noted
 
-    def note(self, moves: ChangeSet, entries: Iterable[Entry], now: datetime) -> None:
+    def note(self, changeset: ChangeSet, entries: Iterable[Entry], now: datetime) -> None:
         for kind, _, node, task_id, data in entries:
             if kind == "model_called":
-                self._note_model_call(moves, node, task_id, data, now)
+                self._note_model_call(changeset, node, task_id, data, now)
             elif kind == "tool_called":
-                moves.events.append(NewEvent("TOOL_CALLED", as_json(data), self._step_id(task_id)))
+                changeset.events.append(NewEvent("TOOL_CALLED", as_json(data), self._step_id(task_id)))
             elif kind == "question_changed":
-                self._note_changed_question(moves, task_id, data)
+                self._note_changed_question(changeset, task_id, data)
             elif kind == "step_reported" and task_id is not None:
-                self._note_report(moves, task_id, data)
+                self._note_report(changeset, task_id, data)
 
-    def _note_changed_question(self, moves: ChangeSet, task_id: str | None, data: Mapping[str, Any]) -> None:
+    def _note_changed_question(self, changeset: ChangeSet, task_id: str | None, data: Mapping[str, Any]) -> None:
         step = self._steps.get(task_id) if task_id is not None else None
         told = {"asked": as_json(data["before"]), "asksNow": as_json(data["now"])}
-        moves.tell("QUESTION_CHANGED", {"waitId": wait_id(self._run.id, data["id"]), **told}, step)
+        changeset.add_event("QUESTION_CHANGED", {"waitId": wait_id(self._run.id, data["id"]), **told}, step)
 
-    def _note_report(self, moves: ChangeSet, task_id: str, data: Mapping[str, Any]) -> None:
+    def _note_report(self, changeset: ChangeSet, task_id: str, data: Mapping[str, Any]) -> None:
         event = data.get("event")
         if event is not None:
             step = self._steps.get(task_id)
-            moves.tell(event["type"], as_json(event.get("payload") or {}), step)
+            changeset.add_event(event["type"], as_json(event.get("payload") or {}), step)
         told = {key: value for key, value in data.items() if key != "event"}
         if told:
             self._reported.setdefault(task_id, {}).update(as_json(told))
 
     def _note_model_call(
-        self, moves: ChangeSet, node: str | None, task_id: str | None, data: Mapping[str, Any], now: datetime
+        self, changeset: ChangeSet, node: str | None, task_id: str | None, data: Mapping[str, Any], now: datetime
     ) -> None:
         self._calls += 1
         step_id = self._step_id(task_id)
@@ -346,9 +348,9 @@ class StepRecords:
             details=as_json(data),
             created_at=now,
         )
-        moves.changes.append(Insert(call))
-        moves.spend(call)
-        moves.values["total_cost"] = Plus(moves.values.get("total_cost", Plus(0.0)).amount + call.cost)
+        changeset.changes.append(Insert(call))
+        changeset.spend(call)
+        changeset.values["total_cost"] = Plus(changeset.values.get("total_cost", Plus(0.0)).amount + call.cost)
         told = {
             "stepName": node,
             "model": call.model,
@@ -356,7 +358,7 @@ class StepRecords:
             "outputTokens": call.output_tokens,
             "costUsd": call.cost,
         }
-        moves.events.append(NewEvent("LLM_CALL_COMPLETED", told, step_id))
+        changeset.events.append(NewEvent("LLM_CALL_COMPLETED", told, step_id))
 
     def _step_id(self, task_id: str | None) -> str | None:
         step = self._steps.get(task_id) if task_id is not None else None

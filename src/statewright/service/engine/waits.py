@@ -1,4 +1,4 @@
-"""What a task waits for, as the ledger keeps it, and what has come for it, as the graph takes it."""
+"""Waits of tasks, and the matching of arrived signals with them."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from statewright.service.context.jsonable import as_json
 from statewright.state import hint_json_schema
 
 APPROVAL: Final = "approval"
-"""The type by which the question of an approval is known."""
+"""The `type` of an interrupt that asks for an approval."""
 
 
 def wait_id(run_id: str, interrupt_id: str) -> str:
-    """The id of a wait: two runs may ask the same where one goes on from a fork of the other."""
+    """Return the id of a wait: two runs may ask the same where one goes on from a fork of the other."""
     return digest("wait", run_id, interrupt_id)
 
 
 def wait_of(run: Run, step: StepRun, interrupt: Interrupt, now: datetime) -> Wait:
-    """The record of a question."""
+    """Return the record of a question."""
     return Wait(
         id=wait_id(run.id, interrupt.id),
         run_id=run.id,
@@ -57,7 +57,7 @@ def wait_of(run: Run, step: StepRun, interrupt: Interrupt, now: datetime) -> Wai
 
 
 def approval_of(wait: Wait) -> Approval | None:
-    """The request that a question is, if it asks for an approval."""
+    """Return the request that a question is, if it asks for an approval."""
     asked: Any = wait.value
     if not isinstance(asked, Mapping) or cast("Mapping[str, Any]", asked).get("type") != APPROVAL:
         return None
@@ -77,7 +77,7 @@ def approval_of(wait: Wait) -> Approval | None:
 
 
 def ended_by(wait: Wait) -> str | None:
-    """What alone ends a wait that nobody outside may answer, in words for a refusal; None for questions and events."""
+    """Return the only thing that ends a wait, for error messages; None for questions and events, which take answers."""
     if wait.kind == "timer":
         return "the time"
     if wait.event is not None and wait.event.startswith(RUN_ENDED):
@@ -87,28 +87,28 @@ def ended_by(wait: Wait) -> str | None:
 
 @dataclass(slots=True)
 class Arrived:
-    """What has come for the open waits of a run."""
+    """The signals and timeouts that have arrived for the open waits of a run."""
 
     answers: dict[str, Json] = field(default_factory=dict[str, Json])
     """By interrupt."""
     ended: list[Wait] = field(default_factory=list[Wait])
-    """The waits that have what they waited for."""
+    """Waits that are over."""
     signals: dict[str, Signal] = field(default_factory=dict[str, Signal])
-    """By wait, what came for it; not of those whose time is over."""
+    """Signals by wait; waits that timed out have none."""
     lapsed: list[Wait] = field(default_factory=list[Wait])
-    """The waits whose time is over."""
+    """Waits that timed out."""
     refused: list[tuple[Signal, str]] = field(default_factory=list[tuple[Signal, str]])
-    """The signals that do not fit what was asked, and why."""
+    """Signals whose payload was refused, with the reason."""
 
     def refuse(self, wait: Wait, why: str) -> None:
-        """Let a wait go on, whose answer does not fit."""
+        """Keep a wait open, because its answer was refused."""
         self.ended.remove(wait)
         del self.answers[wait.interrupt_id]
         self.refused.append((self.signals.pop(wait.id), why))
 
 
 def unfit(saved: SavedCheckpoint | None, answers: Mapping[str, Json]) -> dict[str, str]:
-    """The answers that do not have the type that their question asks for, by interrupt, and why."""
+    """Return the answers that do not have the type that their question asks for, by interrupt, and why."""
     open_questions = saved.pending.open if saved is not None else ()
     refused: dict[str, str] = {}
     for identity, value in answers.items():
@@ -120,7 +120,7 @@ def unfit(saved: SavedCheckpoint | None, answers: Mapping[str, Json]) -> dict[st
 
 
 def arrived(waits: Sequence[Wait], inbox: Iterable[Signal], now: datetime) -> Arrived:
-    """What the signals in an inbox, oldest first, and the passing of time mean for waits.
+    """Match the signals of an inbox, the oldest first, with open waits; waits that are due have timed out.
 
     One signal goes to every wait for its type, since they are one question to the world; where a signal and the end of
     a wait have both come, the signal wins.
@@ -150,13 +150,13 @@ def matches(signal: Signal, wait: Wait) -> bool:
 
 
 def next_due(waits: Iterable[Wait], deadline: datetime | None) -> datetime | None:
-    """When a waiting run goes on by itself."""
+    """Return when a waiting run goes on by itself."""
     instants = [wait.due_at for wait in waits if wait.due_at is not None]
     return min([*instants, *([deadline] if deadline is not None else [])], default=None)
 
 
 def ignored_events(come: Arrived) -> list[NewEvent]:
-    """That signals came which do not fit."""
+    """Return the events for signals whose payload was refused."""
     return [
         NewEvent("SIGNAL_IGNORED", {"signalType": signal.type, "signalId": signal.key, "reason": why})
         for signal, why in come.refused
@@ -164,12 +164,12 @@ def ignored_events(come: Arrived) -> list[NewEvent]:
 
 
 def taken_changes(come: Arrived) -> list[Change]:
-    """What takes the signals out of the inbox that have been looked at; another answer may come then."""
+    """Return the changes that remove handled signals from the inbox; a refused answer may be sent again."""
     refused = [Update(Signal, signal.id, {"taken": True, "key": None}) for signal, _ in come.refused]
     return [*refused, *(Update(Signal, one, {"taken": True}) for one in {each.id for each in come.signals.values()})]
 
 
 def due_again(run_id: str, now: datetime) -> list[Change]:
-    """What makes a run due at once that begins to wait, if something has come that nobody has looked at."""
+    """Return the change that makes a run due at once if signals have arrived that were not handled yet."""
     early = Among(Signal, "run_id", where(run_id=run_id, taken=False))
     return [UpdateAll(Run, [Condition("id", "=", run_id), Condition("id", "in", early)], {"due_at": now})]

@@ -58,7 +58,7 @@ Attempting = Callable[[Run], RunAttempt]
 
 
 class _Claiming:
-    """A claim on its way from the ledger to this worker. Compared by identity."""
+    """A claim in flight from the ledger to this worker. Compared by identity."""
 
 
 class RunWorker:
@@ -72,13 +72,13 @@ class RunWorker:
         self._attempting = attempting
         self._at_work: dict[asyncio.Task[None], RunAttempt] = {}
         self._by_run: dict[str, RunAttempt] = {}
-        """The newest attempt at each run: one may begin while the one before comes to its end."""
+        """The newest attempt at each run; one may begin before the previous has ended."""
         self._given: list[Run] = []
         self._promised = 0
-        """How many places are kept for runs that are being claimed."""
+        """Capacity reserved for runs that are being claimed."""
         self._promising = threading.Lock()
         self._claiming: set[_Claiming] = set()
-        """Claims under way: what the ledger has of them already may not have come here yet."""
+        """Claims in flight: the ledger may have stored them before this worker knows of them."""
         self._unattended: dict[tuple[str, str | None], frozenset[_Claiming]] = {}
         """Runs, by id and claim, that had no attempt at the last beat, each with the claims that were under way."""
         self._takes_no_more = asyncio.Event()
@@ -96,7 +96,7 @@ class RunWorker:
 
     @property
     def has_room(self) -> bool:
-        """Whether it could begin with one more run now."""
+        """True if it could begin with one more run now."""
         return self._is_known and not self._draining and self._room > 0
 
     @property
@@ -104,7 +104,7 @@ class RunWorker:
         return self._settings.capacity - len(self._at_work) - len(self._given) - self._promised
 
     def promise(self) -> _Claiming | None:
-        """Keep a place for a run that is about to be claimed for this worker; None if there is none."""
+        """Reserve capacity for a run that is about to be claimed for this worker; None if there is none."""
         with self._promising:
             if not self.has_room:
                 return None
@@ -114,7 +114,7 @@ class RunWorker:
             return promise
 
     def take(self, promise: _Claiming, run: Run | None) -> None:
-        """Begin with the run for which there was a promise; None gives the place back."""
+        """Begin the run for which capacity was reserved; None returns the capacity."""
         with self._promising:
             self._promised -= 1
             self._claiming.discard(promise)
@@ -123,7 +123,7 @@ class RunWorker:
         self.ring()
 
     def ring(self) -> None:
-        """Look for work now."""
+        """Wake the worker to look for work now. Thread-safe."""
         loop = self._loop
         if loop is None:
             return
@@ -131,7 +131,7 @@ class RunWorker:
             loop.call_soon_threadsafe(self._bell.set)
 
     def attempt_at(self, run_id: str) -> RunAttempt | None:
-        """What this worker does with a run at this moment."""
+        """Return the current attempt of this worker at a run; None if there is none."""
         return self._by_run.get(run_id)
 
     @property
@@ -142,7 +142,7 @@ class RunWorker:
     # -- working
 
     async def work(self) -> None:
-        """Take runs and advance them until `drain` is called."""
+        """Claim runs and advance them until `drain` is called."""
         self._loop = asyncio.get_running_loop()
         try:
             await self._become_known()
@@ -197,7 +197,7 @@ class RunWorker:
         try:
             runs = await aresolve(self._ledger.claim(self.id, self._clock.now(), limit))
         except Exception:
-            logger.exception("The ledger could not be asked for work. It will be asked again.")
+            logger.exception("The ledger could not be queried for work. The query will be repeated.")
             return ()
         return runs if runs and await self._ensure_lease() else ()
 
@@ -233,7 +233,7 @@ class RunWorker:
             self._bell.set()
 
     async def _rest(self) -> None:
-        """Wait until the bell rings, the next run is due, or it is time for a look."""
+        """Wait until the worker is woken, the next run is due, or it is time to poll."""
         seconds = min(await self._until_due(), self._settings.look_every)
         if seconds <= 0 or self._given:
             return
@@ -257,7 +257,7 @@ class RunWorker:
     # -- living
 
     async def _become_known(self) -> None:
-        """Register, as often as it takes: without its record nobody would take over from this worker."""
+        """Register, with retries: without its record no worker would take over the runs of this one."""
         while not self._draining:
             self._bell.clear()
             try:
@@ -265,7 +265,7 @@ class RunWorker:
                 await self._register(now)
                 await self._inherit(now)
             except Exception:
-                logger.exception("The worker could not be registered. It tries again.")
+                logger.exception("The worker could not be registered. It will try again.")
             else:
                 return
             timer = self._clock.call_later(self._settings.look_every, self.ring)
@@ -294,7 +294,7 @@ class RunWorker:
         return self._settings.lease / 3
 
     async def _beat(self) -> None:
-        """Renew the lease, take over from workers whose lease has expired, and see what others want of its runs."""
+        """Renew the lease, take over from lost workers, and check the records of claimed runs, in a loop."""
         seconds = self._beat_every
         while True:
             await self._pause(seconds)
@@ -314,7 +314,9 @@ class RunWorker:
         try:
             await aresolve(self._ledger.write([Update(Worker, self.id, {"until": until})]))
         except RecordConflict:
-            logger.warning("Worker %s was taken for dead, and its runs may have other claims: it registers.", self.id)
+            logger.warning(
+                "Worker %s was considered lost, and its runs may have other claims: it registers again.", self.id
+            )
             self._is_known = False
             await self._register(self._clock.now())
 
@@ -328,7 +330,7 @@ class RunWorker:
             timer.cancel()
 
     async def _inherit(self, now: datetime) -> None:
-        """Give the runs of workers that have gone to whoever has room."""
+        """Release the runs of lost workers, for any worker with capacity."""
         claimed = [Condition("claim", "!=", None), Condition("worker_id", "!=", None)]
         holders = await aresolve(self._ledger.groups(Run, ["worker_id"], where=claimed))
         # After that: a worker that comes in between is known, and has what it has by right.
@@ -351,7 +353,7 @@ class RunWorker:
         orphans = await aresolve(self._ledger.find(Run, _claimed_by(worker_id)))
         released = sum([await self._release(run, now, "worker lost", unchanged) for run in orphans])
         if released:
-            logger.warning("Worker %s has gone: %d of its runs go on elsewhere.", worker_id, released)
+            logger.warning("Worker %s is lost: %d of its runs were released.", worker_id, released)
             self._bell.set()
 
     async def _release(self, run: Run, now: datetime, reason: str, *guards: Absent) -> bool:
@@ -370,7 +372,7 @@ class RunWorker:
             await aresolve(self._ledger.write([Delete(Worker, where(id=worker.id, until=worker.until))]))
 
     async def _look_after_own(self) -> None:
-        """Stop what this worker does with runs that are not its any more, and pause those that are to pause."""
+        """Stop attempts at runs that belong to others by now, and pause those that should pause."""
         attempts = list(self._at_work.values())
         for start in range(0, len(attempts), 200):
             ids = [one.run_id for one in attempts[start : start + 200]]
@@ -396,14 +398,14 @@ class RunWorker:
             if pending:
                 self._unattended[run.id, run.claim] = pending
             else:
-                logger.warning("Run %s was claimed by this worker, which does not work on it: released.", run.id)
+                logger.warning("Run %s was claimed by this worker, but has no attempt: released.", run.id)
                 await self._release(run, self._clock.now(), "storage failure")
                 self._bell.set()
 
     # -- ending
 
     async def drain(self, seconds: float | None = None) -> None:
-        """Take no more runs, let steps under way end, and release the rest for others."""
+        """Stop claiming, let running steps end, and release the remaining runs."""
         self._draining = True
         self._bell.set()
         await self._takes_no_more.wait()
@@ -413,10 +415,10 @@ class RunWorker:
         try:
             await aresolve(self._ledger.write([Delete(Worker, where(id=self.id))]))
         except StatewrightError:  # then it counts as gone when its lease is over, and everything else ends in order
-            logger.exception("The worker could not say that it leaves.")
+            logger.exception("The worker could not delete its record.")
 
     async def _end_attempts(self, seconds: float) -> None:
-        """Let steps under way end within so many seconds, then cancel them."""
+        """Give running steps so many seconds to end, then cancel them."""
         for attempt in list(self._at_work.values()):
             attempt.release()
         if self._at_work:

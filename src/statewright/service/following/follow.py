@@ -1,4 +1,4 @@
-"""Runs followed: their events as they come, and the instant in which they rest."""
+"""Following runs: their events as they are written, and waiting until they rest."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from statewright.service.context.service_context import ServiceContext
 from statewright.service.following.hub import Hub, Listener, LiveEvent, Told
 
 PART: Final = 500
-"""How many events are read at once."""
+"""Events that one query reads."""
 _ENDS: Final = frozenset({"WORKFLOW_COMPLETED", "WORKFLOW_FAILED", "WORKFLOW_CANCELLED"})
 _RESTS: Final = frozenset({*_ENDS, "WORKFLOW_PAUSED"})
 
 
 async def follow(context: ServiceContext, run_id: str, after: int, *, live: bool = False) -> AsyncIterator[Told]:
-    """The events of a run from the one after a number, until it has ended. It may fail, be tried again, and go on.
+    """Yield the events of a run after a sequence number, until it has ended. A failed run may be retried and continue.
 
     With `live` what happens meanwhile and is not kept comes between them.
     """
@@ -42,7 +42,7 @@ async def follow(context: ServiceContext, run_id: str, after: int, *, live: bool
 
 
 async def _next(context: ServiceContext, run_id: str, last: int, listener: Listener) -> Sequence[Told]:
-    """The next events: as they were told, or read where some were missed; none if the run may have ended."""
+    """Return the next events: as they were told, or read where some were missed; none if the run may have ended."""
     while True:
         news = context.hub.news(listener)
         if news:
@@ -66,7 +66,7 @@ async def _has_ended(context: ServiceContext, run_id: str, last: int) -> bool:
 
 
 async def wait_until_settled(context: ServiceContext, workspace_id: str, run_id: str, seconds: float) -> Run:
-    """The run once it has ended, waits or is paused; after so many seconds as it is.
+    """Return the run once it has ended, waits or is paused; after so many seconds as it is.
 
     These are seconds of whoever waits, and not of the clock of the service, which may stand still in a test.
     """
@@ -83,14 +83,14 @@ async def wait_until_settled(context: ServiceContext, workspace_id: str, run_id:
 
 
 def _is_at_rest(run: Run, now: datetime) -> bool:
-    """Whether nothing will happen with a run by itself. One that waits and has what it waited for is about to go on."""
+    """Return whether a run makes no progress by itself; a waiting run that has its answer is about to be resumed."""
     if run.status in (RunStatus.WAITING, RunStatus.PAUSED):  # one that is paused may go on when a new day begins
         return run.claim is None and (run.due_at is None or run.due_at > now)
     return run.status in ENDED
 
 
 async def until_rest(hub: Hub, listener: Listener, seconds: float) -> None:
-    """Wait until it is told that the run rests or another process has changed it, for so many seconds at most."""
+    """Wait until the run rests or another process has changed it, for so many seconds at most."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
     while (left := until - loop.time()) > 0:

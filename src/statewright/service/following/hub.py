@@ -1,8 +1,7 @@
-"""Who in this process waits for news of a run: they are told as soon as it is saved.
+"""The hub: notifies listeners of this process of the events of a run as soon as they are saved.
 
-It is a shortcut and keeps nothing. Whoever follows a run reads its log, and asks the hub only when to look again; so
-what another process writes is found too, a little later.
-"""
+It is an optimisation and stores nothing. A follower reads the log of the run, and the hub only tells it when to read
+again; so events that another process writes are found too, a little later (see `run_watch`)."""
 
 from __future__ import annotations
 
@@ -16,11 +15,11 @@ from typing import Final, NamedTuple
 from statewright.runs import Json, RunEvent
 
 MOST_WAITING: Final = 5000
-"""How many events wait for one listener; kept ones that it misses are in the log."""
+"""Limit of queued events per listener; stored events that it misses are read from the log."""
 
 
 class LiveEvent(NamedTuple):
-    """Something that those who follow a run see as it happens, and that is not kept: a piece of a message, say."""
+    """An event that is not stored, such as a piece of a message; only current followers receive it."""
 
     run_id: str
     type: str
@@ -33,7 +32,7 @@ Told = RunEvent | LiveEvent
 
 
 class Listener:
-    """One that waits for news of one run, on one event loop."""
+    """Receives the events of one run, on one event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -41,20 +40,20 @@ class Listener:
         self._events: list[Told] = []
         self._rung = False
         self._noticed: list[int | None] = []
-        """Numbers of the last events that a poll has seen; None for a run that has ended or is gone."""
+        """Sequence numbers seen by polls; None for a run that has ended or is gone."""
 
     def notice(self, last_event: int | None) -> None:
-        """Say that the run has changed, perhaps by another process. Called on the listener's own loop."""
+        """Report that the run has changed, perhaps by another process. Called on the listener's own loop."""
         self._noticed.append(last_event)
         self._news.set()
 
     def noticed(self) -> list[int | None]:
-        """What a poll has seen since this was asked last."""
+        """Return and clear the results of polls."""
         noticed, self._noticed = self._noticed, []
         return noticed
 
     def tell(self, events: Sequence[Told]) -> None:
-        """Add news. Called from any thread, with the lock of the hub. Who is far behind misses what is not kept."""
+        """Add events. Called from any thread, with the lock of the hub. A slow listener misses live events."""
         if len(self._events) >= MOST_WAITING:
             self._events = [one for one in self._events[-MOST_WAITING // 2 :] if isinstance(one, RunEvent)]
         self._events.extend(events)
@@ -67,13 +66,13 @@ class Listener:
             self._events.clear()
 
     def take(self) -> list[Told]:
-        """The news so far. Called with the lock of the hub."""
+        """Return the news so far. Called with the lock of the hub."""
         taken, self._events, self._rung = self._events, [], False
         self._news.clear()
         return taken
 
     async def arrival(self, seconds: float | None = None) -> None:
-        """Wait for news or a change, for so many seconds at most if a number is given."""
+        """Wait for events or a change, for so many seconds at most if given."""
         try:
             async with asyncio.timeout(seconds):
                 await self._news.wait()
@@ -82,18 +81,18 @@ class Listener:
 
 
 class Hub:
-    """Tells those who listen of what was saved. Safe to use from any thread."""
+    """Publishes saved events to listeners. Thread-safe."""
 
     def __init__(self) -> None:
         self._listeners: defaultdict[str, list[Listener]] = defaultdict(list)
         self._lock = threading.Lock()
 
     def is_heard(self, run_id: str) -> bool:
-        """Whether somebody listens to a run."""
+        """Return whether somebody listens to a run."""
         return run_id in self._listeners
 
     def publish(self, events: Sequence[Told]) -> None:
-        """Tell those who listen to the run of its next events."""
+        """Publish the next events of a run to its listeners."""
         if not events or events[0].run_id not in self._listeners:
             return
         with self._lock:
@@ -101,7 +100,7 @@ class Hub:
                 listener.tell(events)
 
     def news(self, listener: Listener) -> list[Told]:
-        """What a listener was told since it asked last."""
+        """Return and clear the events of a listener."""
         with self._lock:
             return listener.take()
 

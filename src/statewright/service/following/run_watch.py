@@ -1,9 +1,8 @@
-"""One poll for all who wait for news of runs that another process may advance.
+"""One poll for all followed runs, which other processes may advance.
 
-Readers of streams are told by the hub of what this process saves. What others save must be looked for; each reader
-looking for itself would cost two queries a second. So one task for each event loop asks for the versions of all runs
-that somebody waits for, and wakes those whose run has changed.
-"""
+The hub notifies followers of what this process saves. Writes of other processes must be polled for, and a poll for each
+follower would cost two queries a second. So one task per event loop reads the versions of all followed runs, and wakes
+the followers of those that have changed."""
 
 from __future__ import annotations
 
@@ -23,13 +22,13 @@ from statewright.service.following.hub import Listener
 
 logger = logging.getLogger("statewright.service")
 EVERY: Final = 1.0
-"""Seconds between two looks."""
+"""Seconds between polls."""
 _AT_ONCE: Final = 400
-"""Runs that one query asks for."""
+"""Runs that one query reads."""
 
 
 class RunVersion(NamedTuple):
-    """What tells that a run has changed."""
+    """The columns that show whether a run has changed."""
 
     version: int
     last_event: int
@@ -44,7 +43,7 @@ class RunVersion(NamedTuple):
 
 
 class RunWatch:
-    """Wakes listeners whose runs have changed. To be used by any number of event loops."""
+    """Wakes the listeners of changed runs. Usable from any number of event loops."""
 
     def __init__(self, ledger: Ledger, every: float = EVERY) -> None:
         self._ledger = ledger
@@ -69,14 +68,14 @@ class RunWatch:
 
 
 class _Poll:
-    """The poll of one event loop; it runs while somebody waits."""
+    """The poll of one event loop, which runs while it has listeners."""
 
     def __init__(self, ledger: Ledger, every: float) -> None:
         self._ledger = ledger
         self._every = every
         self._listeners: defaultdict[str, list[Listener]] = defaultdict(list)
         self._seen: dict[Listener, RunVersion | None] = {}
-        """The version of which each listener was told last."""
+        """The last version reported to each listener."""
         self._task: asyncio.Task[None] | None = None
 
     def add(self, run_id: str, listener: Listener) -> None:
@@ -99,7 +98,7 @@ class _Poll:
             try:
                 await self._look()
             except StatewrightError as error:  # it cannot be read now, and is read again
-                logger.debug("Runs that are followed could not be looked at: %s", error)
+                logger.debug("Followed runs could not be polled: %s", error)
 
     async def _look(self) -> None:
         ids = list(self._listeners)

@@ -1,4 +1,4 @@
-"""Approvals: what runs want somebody to agree to, and what was decided."""
+"""Approvals: requests of runs for a human decision."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from statewright.service.operations.signals import answer_to, woken
 from statewright.service.operations.starting import size_of
 
 _UNDECIDED: Final = [RunStatus.WAITING, RunStatus.RUNNING, RunStatus.PAUSED]
-"""A run may have been set going by something else that it waited for."""
+"""A run that waits for several things may have been resumed by another one."""
 DECISIONS: Final = ("approved", "rejected", "edited")
 
 
 class Approvals:
-    """Shows approvals and takes decisions."""
+    """Reads and decides approvals."""
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
@@ -41,7 +41,7 @@ class Approvals:
     async def page(
         self, workspace_id: str, *, pending: bool | None, run_id: str | None, page: int, page_size: int
     ) -> Page[Approval]:
-        """The approvals of a workspace, or of a run, the newest first; those that are open, or not, if that is said."""
+        """Return a page of the approvals of a workspace or of a run, the newest first."""
         conditions = where(workspace_id=workspace_id, **({"run_id": run_id} if run_id is not None else {}))
         if pending is not None:
             conditions.append(Condition("decision", "=" if pending else "!=", None))
@@ -124,7 +124,7 @@ class Approvals:
         if decision not in DECISIONS:
             raise InvalidRequest(f"The decision is {decision!r}. " + suggestion(decision, DECISIONS, noun="Decisions"))
         if decision == "edited" and edited_content is None:
-            raise InvalidRequest("The decision is 'edited', and there is no editedContent. Give what it is to be.")
+            raise InvalidRequest("The decision is 'edited', and there is no editedContent. Send the edited content.")
         most = self._context.settings.max_payload
         if edited_content is not None and size_of(edited_content) > most:
             raise InvalidRequest(f"editedContent has more than {most} bytes.")

@@ -1,4 +1,4 @@
-"""Runs stopped, halted, and set going again from outside. Each change is guarded by the version of the run."""
+"""Control of runs: cancel, pause, resume, retry. Each change is guarded by the version of the run."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.completion import Ending, ended_changes
 
 _TRIES: Final = 20
-"""How often a change is tried on a run that others change at the same time."""
+"""Tries of a change to a run that others change concurrently."""
 _UNFINISHED: Final = [StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING]
 _BULK: Final = 1000
-"""How many runs one request changes; the next request does the others."""
+"""Limit of runs that one bulk request changes."""
 Changes = Callable[[Run, datetime], Sequence[Change]]
 
 
 @dataclass(frozen=True, slots=True)
 class Cancellation:
-    """The end of some runs, to be written beside what it makes room for."""
+    """The changes that cancel runs, to be written with the start that replaces them."""
 
     changes: Sequence[Change]
-    """Refused as RecordConflict if one of the runs has moved."""
+    """Refused with RecordConflict if one of the runs has changed."""
     tell: Callable[[], object]
-    """Tells of the changes once they are written."""
+    """Publishes the changes; to be called once they are written."""
 
 
 class Control:
-    """Stops runs and sets them going."""
+    """Cancels, pauses, resumes and retries runs."""
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
@@ -75,7 +75,7 @@ class Control:
         raise _never_still(run_id)
 
     async def cancellation(self, runs: Sequence[Run], reason: str | None = None) -> Cancellation:
-        """What ends runs, as they were read, and those that they have started."""
+        """Return the changes that cancel runs, as they were read, and their child runs."""
         now = self._context.now()
         families = [(run, await self._descendants(run)) for run in runs]
         below = {one.id for _, descendants in families for one in descendants}
@@ -96,7 +96,7 @@ class Control:
         return Cancellation(changes, tell)
 
     async def _descendants(self, run: Run) -> list[Run]:
-        """The runs that a run has started, and those that these have, as far as they have not ended."""
+        """Return the runs that a run has started, and those that these have, as far as they have not ended."""
         found: list[Run] = []
         parents = [run.id]
         while parents:
@@ -107,7 +107,7 @@ class Control:
         return found
 
     def _stop(self, runs: Sequence[Run]) -> None:
-        """Let nobody of this process go on with runs that were cancelled."""
+        """Stop the attempts of this process at cancelled runs."""
         for run in runs:
             attempt = self._context.attempt_at(run.id)
             if attempt is not None:
@@ -115,7 +115,7 @@ class Control:
         self._context.ring()
 
     async def pause(self, workspace_id: str, run_id: str) -> Run:
-        """Halt a run before its next step. One that is at work goes on until that is done. Raises InvalidTransition."""
+        """Pause a run; one that is being advanced finishes its current superstep. Raises InvalidTransition."""
 
         def wish(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is RunStatus.PAUSED and run.claim is None and run.due_at is None:
@@ -135,7 +135,7 @@ class Control:
         return run
 
     async def resume(self, workspace_id: str, run_id: str) -> Run:
-        """Let a paused run go on. Raises InvalidTransition for one that is not paused."""
+        """Resume a paused run. Raises InvalidTransition if it is not paused."""
 
         def go_on(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is not RunStatus.PAUSED:
@@ -196,7 +196,7 @@ class Control:
         return await self._all(workspace_id, wanted, GOING, self.cancel)
 
     async def retry_all(self, workspace_id: str, wanted: RunFilter) -> list[str]:
-        """Try the runs again that fit and have failed, 1000 at most; their ids."""
+        """Retry the matching runs that have failed, at most 1000; return their ids."""
         return await self._all(workspace_id, wanted, [RunStatus.FAILED], self.retry)
 
     async def _all(self, workspace_id: str, wanted: RunFilter, among: Sequence[RunStatus], act: Any) -> list[str]:
@@ -216,7 +216,7 @@ class Control:
     # -- one change
 
     async def _changed(self, workspace_id: str, run_id: str, changes_of: Changes) -> Run:
-        """The run after changes that are worked out of it as it is, tried again if others were quicker."""
+        """Return the run after changes that are worked out of it as it is, tried again if others were quicker."""
         context = self._context
         for _ in range(_TRIES):
             run = await context.records.run(workspace_id, run_id)
@@ -234,7 +234,7 @@ class Control:
 
 
 def _never_still(run_id: str) -> RequestConflict:
-    return RequestConflict(f"Run {run_id!r} changes all the time. Try again.")
+    return RequestConflict(f"Run {run_id!r} is changed concurrently. Try again.")
 
 
 def _unchanged(run: Run) -> list[Condition]:
@@ -262,14 +262,14 @@ def _halted(run: Run, now: datetime) -> Advance:
 
 
 def _in_its_way(run: Run) -> list[tuple[list[Condition], str]]:
-    """Which runs keep a failed one from going on on its thread, and what is told of them.
+    """Return conditions for the runs that prevent the retry of a failed one, each with its part of the error message.
 
     Runs begin on a thread one after the other, so those that began later have begun since. Ids do not tell: they are
     drawn before a run is written.
     """
     begun = where(workspace_id=run.workspace_id, thread_id=run.thread_id, begun=True)
     at_once = [*where(started_at=run.started_at), Condition("id", ">", run.id)]
-    gone_on = "has gone on with run {id}. Start a new run."
+    gone_on = "was advanced by run {id} since. Start a new run."
     return [
         ([*begun, Condition("started_at", ">", run.started_at)], gone_on),
         ([*begun, *at_once], gone_on),

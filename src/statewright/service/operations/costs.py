@@ -1,4 +1,4 @@
-"""What runs have cost: their calls of models, one by one and in sums."""
+"""Costs of runs: their model calls, and the sums by model."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _SUMS = ("cost", "input_tokens", "output_tokens")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What some calls of models have cost together."""
+    """The total cost of some model calls."""
 
     name: str
-    """What they have in common: a model, or `total`."""
+    """The model, or `total`."""
     calls: int
     cost: float
     """In US dollars."""
@@ -28,7 +28,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one run has cost."""
+    """The cost of one run."""
 
     total: Spent
     by_model: Sequence[Spent]
@@ -37,7 +37,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class CostSummary:
-    """What a workspace has spent in a time."""
+    """The cost of a workspace in a period."""
 
     start: datetime | None
     end: datetime | None
@@ -46,20 +46,20 @@ class CostSummary:
 
 
 class Costs:
-    """Adds up calls of models."""
+    """Sums up the costs of model calls."""
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
 
     async def of_run(self, workspace_id: str, run_id: str) -> Cost:
-        """What a run has cost. Raises NotFound."""
+        """Return the cost of a run. Raises NotFound."""
         run = await self._context.records.run(workspace_id, run_id)
         calls = await self._context.records.all_of_run(ModelCall, run)
         by_model = await self._by_model(where(run_id=run.id))
         return Cost(_total(by_model), by_model, calls)
 
     async def summary(self, workspace_id: str, start: datetime | None, end: datetime | None) -> CostSummary:
-        """What a workspace has spent from an instant on, and until before another one."""
+        """Return the cost of a workspace from one instant until before another."""
         conditions = where(workspace_id=workspace_id)
         if start is not None:
             conditions.append(Condition("created_at", ">=", start))

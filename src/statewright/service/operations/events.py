@@ -1,4 +1,4 @@
-"""Events sent to a workspace: they start the runs that triggers name, and wake the runs that wait for them."""
+"""Events sent to a workspace: they start runs by triggers, and wake the runs that wait for them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from statewright.service.operations.triggers import runs_of_event
 
 
 class Events:
-    """Takes events."""
+    """Receives events."""
 
     def __init__(self, context: ServiceContext, starter: Starter) -> None:
         self._context = context
@@ -40,7 +40,9 @@ class Events:
         """
         context = self._context
         if not 1 <= len(name) <= 255 or name.startswith("__"):
-            raise InvalidRequest(f"An event is named {name!r:.80}. Give 1 to 255 signs, and no two underscores first.")
+            raise InvalidRequest(
+                f"An event is named {name!r:.80}. Give 1 to 255 characters that do not begin with two underscores."
+            )
         check_payload(payload, context.settings.max_payload)
         known = await self._known(workspace_id, key)
         if known is not None:
@@ -68,7 +70,7 @@ class Events:
         return found[0] if found else None
 
     async def _starts(self, event: ReceivedEvent, now: datetime) -> list[Change]:
-        """What starts the runs that triggers name."""
+        """Return the changes that start the runs of matching triggers."""
         named = where(workspace_id=event.workspace_id, event=event.name, active=True)
         triggers = await aresolve(self._context.ledger.find(Trigger, named))
         changes: list[Change] = []
@@ -79,7 +81,7 @@ class Events:
         return changes
 
     async def _wakes(self, event: ReceivedEvent, now: datetime) -> list[Change]:
-        """What gives the event to the runs that wait for it."""
+        """Return the changes that deliver the event to the runs that wait for it."""
         ledger = self._context.ledger
         named = where(workspace_id=event.workspace_id, event=event.name)
         open_waits = await aresolve(ledger.find(Wait, named))

@@ -54,7 +54,7 @@ class Launcher:
         for _ in range(_MAX_TRIES):
             with suppress(RecordConflict):  # the thread has changed since it was read: try again
                 return await self._start(workspace_id, request)
-        raise RequestConflict(f"Thread {request.thread_id!r} is taken and left by other runs all the time. Try again.")
+        raise RequestConflict(f"Thread {request.thread_id!r} is used by other runs concurrently. Try again.")
 
     async def start_and_wait(self, workspace_id: str, request: StartRun, seconds: float) -> Started:
         """Start a run, and wait until it has ended, waits or is paused, for so many seconds at most."""

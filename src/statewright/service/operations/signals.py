@@ -1,4 +1,4 @@
-"""Signals and answers for runs. The inbox keeps what comes early; what a run waits for makes it due."""
+"""Signals and answers for runs. Early signals are stored in an inbox; awaited ones make the run due."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from statewright.service.engine.waits import approval_of, ended_by, matches, unf
 from statewright.service.operations.starting import size_of
 
 _ANSWER: Final = "answer:"
-"""What the ids of answers begin with."""
+"""The prefix of the ids of answers."""
 Decide = Callable[..., Awaitable[list[Change]]]
 """See `Approvals.changes_of`."""
 
 
 class Signals:
-    """Takes what comes for runs from outside."""
+    """Receives signals and answers for runs."""
 
     def __init__(self, context: ServiceContext, decide: Decide) -> None:
         self._context = context
@@ -138,7 +138,7 @@ class Signals:
     async def _decisions(
         self, answers: Mapping[str, Json], workspace_id: str, waits: Sequence[Wait], key: ApiKey | None
     ) -> tuple[dict[str, Json], list[Change]]:
-        """The answers by the ids of their waits but for those of approvals, and what decides these."""
+        """Return the answers by the ids of their waits but for those of approvals, and what decides these."""
         approvals = {wait.id for wait in waits if approval_of(wait) is not None}
         changes: list[Change] = []
         for identity in (name for name in answers if name in approvals):
@@ -182,9 +182,9 @@ class Signals:
 
     def _check(self, kind: str, payload: Json) -> None:
         if not 1 <= len(kind) <= 255:
-            raise InvalidRequest(f"The type of a signal has {len(kind)} signs. Give 1 to 255.")
+            raise InvalidRequest(f"The type of a signal has {len(kind)} characters. Give 1 to 255.")
         if kind.startswith("__"):
-            raise InvalidRequest(f"The type {kind!r} begins with two underscores: these are not for signals.")
+            raise InvalidRequest(f"The type {kind!r} begins with two underscores, which is reserved.")
         check_payload(payload, self._context.settings.max_payload)
 
     async def _wait_for(self, run: Run, kind: str) -> Wait:
@@ -212,27 +212,29 @@ def check_payload(payload: Json, largest: int) -> None:
         raise InvalidRequest(f"The payload is {payload!r:.80}. Give an object.")
     hidden = next((key for key in cast("Mapping[str, Any]", payload) if key.startswith("__")), None)
     if hidden is not None:
-        raise InvalidRequest(f"The payload has a key {hidden!r}. Keys with two underscores are the engine's own.")
+        raise InvalidRequest(f"The payload has a key {hidden!r}. Keys that begin with two underscores are reserved.")
     size = size_of(payload)
     if size > largest:
-        raise PayloadTooLarge(f"The payload has {size} bytes, and {largest} are taken at most.")
+        raise PayloadTooLarge(f"The payload has {size} bytes; at most {largest} are allowed.")
 
 
 def check_signal_id(signal_id: str | None) -> None:
     """Raise InvalidRequest for an id under which an answer is kept: the signal would stand in the way of the answer."""
     if signal_id is not None and signal_id.startswith(_ANSWER):
-        raise InvalidRequest(f"The id of the signal begins with {_ANSWER!r}, as those of answers do. Choose another.")
+        raise InvalidRequest(
+            f"The id of the signal begins with {_ANSWER!r}, which is reserved for answers. Choose another."
+        )
 
 
 def _note(decided_by: Any) -> str | None:
     """Return the note of who has decided. Raises InvalidRequest for what cannot be one."""
     if decided_by is None or (isinstance(decided_by, str) and len(decided_by) <= LONGEST_NAME):
         return decided_by
-    raise InvalidRequest(f"decidedBy is {decided_by!r:.80}. Give a text of at most {LONGEST_NAME} characters.")
+    raise InvalidRequest(f"decidedBy is {decided_by!r:.80}. Give a string of at most {LONGEST_NAME} characters.")
 
 
 def answer_to(wait: Wait, value: Json, now: datetime) -> Signal:
-    """The answer to a question, as the inbox keeps it; a second one to the same question is refused."""
+    """Return the answer to a question, as the inbox keeps it; a second one to the same question is refused."""
     return Signal(
         id=f"sig_{draw_checkpoint_id()}",
         run_id=wait.run_id,
@@ -278,6 +280,6 @@ def _still_going(run_id: str) -> list[Change]:
 
 
 def woken(run_id: str, now: datetime) -> list[Change]:
-    """The change that makes a run due if it waits."""
+    """Return the change that makes a run due if it waits."""
     waiting = [Condition("id", "=", run_id), Condition("status", "=", RunStatus.WAITING)]
     return [UpdateAll(Run, waiting, {"due_at": now})]

@@ -38,34 +38,34 @@ ON_BUSY: Final = ("reject", "enqueue", "interrupt", "rollback")
 _LONGEST_KEY: Final = 255
 _LONGEST_TAG: Final = 200
 _KNOWN_FOR: Final = 2.0
-"""Seconds for which the limits of a workspace are not read again."""
+"""Seconds for which the limits of a workspace are cached."""
 Cancelling = Callable[[Sequence[Run], str], Awaitable[Cancellation]]
-"""What cancels runs for a reason: see `Control.cancellation`."""
+"""Returns the cancellation of runs; see `Control.cancellation`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A run that was asked for."""
+    """The result of a request to start a run."""
 
     run: Run
     created: bool
-    """False if the same key was given before: then this is the run that it gave."""
+    """False if the run exists already, started with the same idempotency key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A place on a thread for a new run."""
+    """The slot of a new run on its thread."""
 
     run: Run
-    """The run as it takes the place."""
+    """The run, as it will be written."""
     changes: Sequence[Change] = ()
-    """What makes the room and sees that nobody else has taken it: to be written before the run, in its transaction."""
+    """Changes that free and guard the slot, to be written before the run in the same transaction."""
     tell: Callable[[], object] = lambda: None
-    """Tells of the changes once they are written."""
+    """Publishes the changes; to be called once they are written."""
 
 
 class Starter:
-    """Makes the records of new runs."""
+    """Creates the records of new runs."""
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
@@ -73,7 +73,7 @@ class Starter:
         """By workspace, when it was read, and whether it has a limit."""
 
     async def prepare(self, workspace_id: str, wanted: StartRun, now: datetime) -> tuple[Run, list[Change]]:
-        """A new run, and the changes that begin it.
+        """Return a new run, and the changes that begin it.
 
         Raises InvalidRequest, NotFound, PayloadTooLarge, and SpendingLimitReached if it were to begin today in a
         workspace that has used up its day.
@@ -88,7 +88,7 @@ class Starter:
     def made(
         self, workspace_id: str, wanted: StartRun, definition: StoredDefinition, now: datetime
     ) -> tuple[Run, list[Change]]:
-        """A new run of a version, and the changes that begin it. Raises InvalidRequest for input that cannot be its."""
+        """Return a new run of a version, and the changes that create it. Raises InvalidRequest for invalid input."""
         check_input(definition, wanted.input)
         identity = wanted.run_id or self.new_id()
         run = Run(
@@ -117,11 +117,11 @@ class Starter:
         return run, [Insert(run), *_labels(run)]
 
     def new_id(self) -> str:
-        """An id for a run: later ones sort behind it."""
+        """Return an id for a run: later ones sort behind it."""
         return f"run_{draw_checkpoint_id()}"
 
     async def is_limited(self, workspace_id: str) -> bool:
-        """Whether only so many runs of a workspace may be at work at once."""
+        """Return whether only so many runs of a workspace may be at work at once."""
         read, limited = self._limited.get(workspace_id, (None, False))
         now = self._context.clock.monotonic()
         if read is None or now - read > _KNOWN_FOR:
@@ -153,7 +153,7 @@ class Starter:
     # -- existing runs
 
     async def known(self, workspace_id: str, key: str) -> Run | None:
-        """The run that an idempotency key gave before."""
+        """Return the run that an idempotency key gave before."""
         found = await aresolve(self._context.ledger.find(Run, where(workspace_id=workspace_id, idempotency_key=key)))
         return found[0] if found else None
 
@@ -188,7 +188,7 @@ class Starter:
 
 
 def claimed(run: Run, worker_id: str) -> Run:
-    """The run, as a worker has it that begins with it at once."""
+    """Return the run, as a worker has it that begins with it at once."""
     return replace(run, claim=draw_run_id(), worker_id=worker_id, due_at=None)
 
 
@@ -202,7 +202,7 @@ def check_input(definition: StoredDefinition, value: Any) -> None:
 
 
 def _labels(run: Run) -> list[Insert]:
-    """The tags and metadata of a run, to be found by."""
+    """Return the tags and metadata of a run, to be found by."""
     pairs = [*(("", tag) for tag in run.tags), *entries_as_text(run.metadata).items()]
     return [
         Insert(RunLabel(id=f"{run.id}/{place}", run_id=run.id, name=name, value=value[:_LONGEST_TAG]))
@@ -211,11 +211,11 @@ def _labels(run: Run) -> list[Insert]:
 
 
 def size_of(value: Any) -> int:
-    """Bytes of a value as JSON. Raises InvalidRequest for what has no form there."""
+    """Return the size of a value as JSON, in bytes. Raises InvalidRequest if it cannot be represented."""
     try:
         return len(to_json(value))
     except ValueError as error:
-        raise InvalidRequest(f"What was given is not JSON: {error}.") from None
+        raise InvalidRequest(f"The value cannot be represented as JSON: {error}.") from None
 
 
 def check_start(wanted: StartRun, settings: ServiceSettings) -> None:
@@ -224,20 +224,20 @@ def check_start(wanted: StartRun, settings: ServiceSettings) -> None:
         raise InvalidRequest(f"onBusy is {wanted.on_busy!r}. " + suggestion(wanted.on_busy, ON_BUSY, noun="Choices"))
     for name, value in (("idempotencyKey", wanted.idempotency_key), ("threadId", wanted.thread_id)):
         if value is not None and not 1 <= len(value) <= _LONGEST_KEY:
-            raise InvalidRequest(f"{name} has {len(value)} signs. Give 1 to {_LONGEST_KEY}.")
+            raise InvalidRequest(f"{name} has {len(value)} characters. Give 1 to {_LONGEST_KEY}.")
     if len(wanted.tags) > MOST_LABELS:
         raise InvalidRequest(f"The run was given {len(wanted.tags)} tags. Give at most {MOST_LABELS}.")
     for tag in wanted.tags:
         if not 1 <= len(tag) <= _LONGEST_TAG:
-            raise InvalidRequest(f"A tag has {len(tag)} signs. Give 1 to {_LONGEST_TAG}.")
+            raise InvalidRequest(f"A tag has {len(tag)} characters. Give 1 to {_LONGEST_TAG}.")
     if wanted.after is not None and wanted.after.tzinfo is None:
-        raise InvalidRequest(f"after={wanted.after} has no time zone, so it is no instant. Give it one.")
+        raise InvalidRequest(f"after={wanted.after} has no time zone. Add one, such as +00:00.")
     if wanted.timeout is not None and not 0 < wanted.timeout <= 10 * 365 * 86400:
         raise InvalidRequest(f"The timeout is {wanted.timeout} seconds. Give more than 0, and at most ten years.")
     if wanted.concurrency_limit is not None and (wanted.concurrency_limit < 1 or wanted.concurrency_key is None):
         raise InvalidRequest("A concurrencyLimit is at least 1, and goes with a concurrencyKey.")
     size = size_of(wanted.input)
     if size > settings.max_input:
-        raise PayloadTooLarge(f"The input has {size} bytes, and a run takes {settings.max_input} at most.")
+        raise PayloadTooLarge(f"The input has {size} bytes; at most {settings.max_input} are allowed.")
     if size_of([wanted.metadata, wanted.settings]) > settings.max_payload:
         raise PayloadTooLarge(f"Metadata and settings have more than {settings.max_payload} bytes together.")

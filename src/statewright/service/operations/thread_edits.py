@@ -1,10 +1,9 @@
-"""A thread that is changed from outside, with the run that waits or is halted on it: both change in one transaction.
+"""Edits of a thread from outside, together with the run that waits, is paused or has failed on it, in one transaction.
 
-An update may do what a task waits for, and a fork may put a task back that was done. The records of the run follow
-what the commit says: waits of questions that are closed go, steps of tasks that are gone are cancelled, those that are
-due again are opened, and a run that can go on is due. An answer that was accepted is never thrown away: where it has
-not been acted upon yet, the change is refused.
-"""
+An update may do what a task waits for, and a fork may repeat a task that was completed. The records of the run follow
+the commit: waits of closed questions are deleted, steps of removed tasks are cancelled, steps of tasks that are due
+again are opened, and a run that can continue is made due. An accepted answer is never lost: while one has not been
+processed yet, the edit is refused."""
 
 from __future__ import annotations
 
@@ -45,14 +44,14 @@ from statewright.service.engine.step_records import StepRecords
 from statewright.service.engine.waits import arrived
 
 AT_WORK: Final = [RunStatus.PENDING, RunStatus.RUNNING]
-"""Where runs stand that advance their thread, or are about to."""
+"""The statuses of runs that advance their thread, or are about to."""
 _RESTING: Final = [RunStatus.WAITING, RunStatus.PAUSED]
 _OPEN_STEPS: Final = [StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING, StepStatus.FAILED]
 """Steps that have work left; a failed one is tried again if its run is retried."""
 _MAIN: Final = "main"
 """The branch that runs are on."""
 ChangesOf = Callable[[Commit, datetime], Sequence[Change]]
-"""What a commit means for the records of a run; see `RestingRun.changes`."""
+"""Returns the changes of records that follow from a commit; see `RestingRun.changes`."""
 
 
 class RestingRun:
@@ -119,7 +118,7 @@ class RestingRun:
     def _check_answers(self, closed: Sequence[Wait], now: datetime) -> None:
         if arrived(closed, self._inbox, now).signals:
             raise RequestConflict(
-                f"Run {self.run.id} has been answered, and is about to go on. Wait until it rests, and try again.",
+                f"Run {self.run.id} has been answered, and is about to be resumed. Wait until it rests, and try again.",
                 details={"runs": [self.run.id]},
             )
 
@@ -174,15 +173,15 @@ class RestingRun:
         gone = [step.id for step in self._steps if step.task_id not in due]
         due_steps = [step for step in self._steps if step.task_id in due]
         again = due - {step.task_id for step in due_steps} - pending.completed.keys()
-        moves = ChangeSet()
+        changeset = ChangeSet()
         records = StepRecords(self.run, self._graph, due_steps, self._waits)
-        records.start(moves, frontier, commit.checkpoint.step + 1, now, halts=True, done=pending.completed)
+        records.start(changeset, frontier, commit.checkpoint.step + 1, now, halts=True, done=pending.completed)
         former = [*where(run_id=self.run.id), Condition("task_id", "in", sorted(again))]
         ended = {"status": StepStatus.CANCELLED, "completed_at": now}
         return [
             *([UpdateAll(StepRun, [Condition("id", "in", gone)], ended)] if gone else []),
             *([Delete(StepRun, former)] if again else []),
-            *moves.changes,
+            *changeset.changes,
         ]
 
 
@@ -227,10 +226,10 @@ class EditRecorder:
         self._ledger = ledger
         self._changes_of = changes_of
         self.changes: Sequence[Change] = []
-        """What was changed with the commit."""
+        """The changes written with the commit."""
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else is what the saver does."""
+        """Delegate everything else to the saver."""
         return getattr(self._saver, name)
 
     def commit(self, commit: Commit, *, also: Sequence[Any] = ()) -> MaybeFuture[CheckpointId]:

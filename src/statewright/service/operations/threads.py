@@ -1,4 +1,4 @@
-"""Threads of runs looked at and changed: their state, their history as a tree, forks and repairs."""
+"""Threads of runs: their state, history, forks and edits."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from statewright.service.operations.thread_edits import AT_WORK, EditRecorder, R
 
 
 class Threads:
-    """Shows the threads of a workspace on which it has runs, and changes them."""
+    """Reads and edits the threads on which a workspace has runs."""
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
 
     async def state(self, workspace_id: str, thread_id: str, checkpoint_id: str | None = None) -> dict[str, Any]:
-        """Where a thread stands, or stood at a checkpoint. Raises NotFound."""
+        """Return the state of a thread, now or at a checkpoint. Raises NotFound."""
         app = await self._app(workspace_id, thread_id)
         return _shown(await self._snapshot(app, thread_id, checkpoint_id))
 
     async def history(
         self, workspace_id: str, thread_id: str, *, branch: str | None = None, limit: int = 100
     ) -> list[dict[str, Any]]:
-        """The checkpoints of a thread, the newest first, each with its parent: a tree of all branches, or one."""
+        """Return the checkpoints of a thread, the newest first, each with its parent; of all branches, or of one."""
         app = await self._app(workspace_id, thread_id)
         found = await aresolve(self._context.saver_of(workspace_id).history(thread_id, branch=branch, limit=limit))
         from statewright.runtime.snapshot import snapshot_of
@@ -49,7 +49,7 @@ class Threads:
         return [_shown(snapshot_of(app.program, one)) for one in found]
 
     async def diff(self, workspace_id: str, thread_id: str, before: str, after: str) -> dict[str, Any]:
-        """For each field that differs between two checkpoints, its value in both."""
+        """Return the fields that differ between two checkpoints, with both values."""
         app = await self._app(workspace_id, thread_id)
         first = (await self._snapshot(app, thread_id, before)).values
         second = (await self._snapshot(app, thread_id, after)).values
@@ -116,8 +116,8 @@ class Threads:
             # A failed run changes only if it is retried; the conflict is most likely with a new run.
             moved = [resting.run.id] if resting is not None and resting.run.status is not RunStatus.FAILED else []
             raise RequestConflict(
-                f"{f'Run {moved[0]}' if moved else 'Another run'} has moved on thread {thread_id!r} meanwhile. "
-                f"Look at the thread, and try again.",
+                f"{f'Run {moved[0]}' if moved else 'Another run'} has changed on thread {thread_id!r} meanwhile. "
+                f"Read the thread again, and retry.",
                 details={"runs": moved},
             ) from error
         context.publish(recorder.changes)
@@ -130,7 +130,7 @@ class Threads:
         await check_thread_change(key, self._context.ledger, workspace_id, thread_id, body_of)
 
     async def runs(self, workspace_id: str, thread_id: str) -> list[Run]:
-        """The runs on a thread, the newest first. Raises NotFound if the workspace has none."""
+        """Return the runs on a thread, the newest first. Raises NotFound if the workspace has none."""
         conditions = where(workspace_id=workspace_id, thread_id=thread_id)
         newest = Order("created_at", descending=True)
         found = await aresolve(self._context.ledger.find(Run, conditions, order=newest, limit=100))
@@ -139,7 +139,7 @@ class Threads:
         return list(found)
 
     async def _app(self, workspace_id: str, thread_id: str) -> CompiledGraph:
-        """The graph of the run that had the thread last, as one that reads the saver."""
+        """Return the graph of the run that had the thread last, as one that reads the saver."""
         newest = (await self.runs(workspace_id, thread_id))[0]
         if not newest.begun:  # what another one has saved is read by its graph
             mine = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
@@ -174,7 +174,7 @@ class Threads:
         except StatewrightError as error:
             raise InvalidRequest(str(error)) from error
         except Exception as error:  # of a reducer, which does not take what was given
-            raise InvalidRequest(f"The graph does not take this: {type(error).__name__}: {error}") from error
+            raise InvalidRequest(f"The graph rejects these values: {type(error).__name__}: {error}") from error
 
 
 def _fields(values: Any) -> Mapping[str, Any]:
@@ -182,7 +182,7 @@ def _fields(values: Any) -> Mapping[str, Any]:
 
 
 def _shown(snapshot: StateSnapshot) -> dict[str, Any]:
-    """A checkpoint as the API shows it."""
+    """Return a checkpoint as the API shows it."""
     named: Mapping[str, Any] = snapshot.config.get("configurable", {})
     parent: Mapping[str, Any] = (snapshot.parent_config or {}).get("configurable", {})
     return {

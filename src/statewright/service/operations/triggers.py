@@ -1,4 +1,4 @@
-"""Runs that events start: triggers, kept by workspace, and which of them an event sets off."""
+"""Triggers: rules of a workspace that start runs for events."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _ABSENT: Final = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTrigger:
-    """A trigger to be made. Either `graph` or `definition_id` is given."""
+    """A trigger to create, with either `graph` or `definition_id`."""
 
     event: str
-    """The name of the events that set it off."""
+    """The name of matching events."""
     graph: str | None = None
     definition_id: str | None = None
     match: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -33,16 +33,16 @@ class NewTrigger:
     active: bool = True
 
 
-# -- which are set off
+# -- matching
 
 
 def matching(triggers: Iterable[Trigger], name: str, payload: Json) -> list[Trigger]:
-    """Those of some triggers that an event sets off, in their order."""
+    """Return the triggers that match an event, in their order."""
     return [one for one in triggers if one.active and one.event == name and _fits(one.match, payload)]
 
 
 def runs_of_event(triggers: Iterable[Trigger], event_id: str, name: str, payload: Json) -> list[StartRun]:
-    """The runs that an event starts. Their keys say for which event and trigger they are: asked twice they are one."""
+    """Return requests for the runs that an event starts. Their idempotency keys name the event and the trigger."""
     return [
         StartRun(
             graph=one.graph if one.definition_id is None else None,
@@ -60,7 +60,7 @@ def _fits(match: Mapping[str, Any], payload: Json) -> bool:
 
 
 def _found(value: Any, path: str) -> Any:
-    """What stands at a dotted path: names in maps, numbers in lists."""
+    """Return the value at a dotted path: names in maps, indexes in lists."""
     for part in path.split("."):
         if isinstance(value, Mapping):
             value = cast("Mapping[str, Any]", value).get(part, _ABSENT)
@@ -73,7 +73,7 @@ def _found(value: Any, path: str) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values are the same in JSON, where true is not 1."""
+    """Return whether two values are the same in JSON, where true is not 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):
@@ -85,11 +85,11 @@ def _same(one: Any, other: Any) -> bool:
     return one == other
 
 
-# -- those of a workspace
+# -- stored triggers
 
 
 async def add_trigger(ledger: Ledger, workspace_id: str, new: NewTrigger, now: datetime) -> Trigger:
-    """A new trigger. Raises InvalidRequest, and NotFound for an unknown definition."""
+    """Return a new trigger. Raises InvalidRequest, and NotFound for an unknown definition."""
     values = await _values(ledger, workspace_id, new)
     trigger = Trigger(id=f"trg_{draw_checkpoint_id()}", workspace_id=workspace_id, created_at=now, **values)
     await aresolve(ledger.write([Insert(trigger)]))
@@ -99,18 +99,18 @@ async def add_trigger(ledger: Ledger, workspace_id: str, new: NewTrigger, now: d
 async def list_triggers(
     ledger: Ledger, workspace_id: str, *, event: str | None = None, limit: int | None = None, offset: int = 0
 ) -> list[Trigger]:
-    """The triggers of a workspace, or those for events of one name, the oldest first."""
+    """Return the triggers of a workspace, or those for events of one name, the oldest first."""
     conditions = where(workspace_id=workspace_id) if event is None else where(workspace_id=workspace_id, event=event)
     return list(await aresolve(ledger.find(Trigger, conditions, order=Order("created_at"), limit=limit, offset=offset)))
 
 
 async def count_triggers(ledger: Ledger, workspace_id: str) -> int:
-    """How many triggers a workspace has."""
+    """Return how many triggers a workspace has."""
     return await aresolve(ledger.count(Trigger, where(workspace_id=workspace_id)))
 
 
 async def get_trigger(ledger: Ledger, workspace_id: str, trigger_id: str) -> Trigger:
-    """One trigger. Raises NotFound."""
+    """Return one trigger. Raises NotFound."""
     found: Trigger | None = await aresolve(ledger.get(Trigger, trigger_id))
     if found is None or found.workspace_id != workspace_id:
         raise NotFound(f"There is no trigger {trigger_id!r} in this workspace. List them to see their ids.")
@@ -118,7 +118,7 @@ async def get_trigger(ledger: Ledger, workspace_id: str, trigger_id: str) -> Tri
 
 
 async def change_trigger(ledger: Ledger, workspace_id: str, trigger_id: str, changes: Mapping[str, Any]) -> Trigger:
-    """The trigger with some fields of `NewTrigger` changed. Raises like `add_trigger`."""
+    """Return the trigger with some fields of `NewTrigger` changed. Raises like `add_trigger`."""
     known_fields(changes, _FIELDS, "A trigger")
     trigger = await get_trigger(ledger, workspace_id, trigger_id)
     kept = {name: getattr(trigger, name) for name in _FIELDS}
@@ -132,13 +132,13 @@ async def change_trigger(ledger: Ledger, workspace_id: str, trigger_id: str, cha
 
 
 def _touched(changes: Mapping[str, Any]) -> list[str]:
-    """The columns that a change concerns: what somebody else changes beside it stays."""
+    """Return the columns that a change concerns: what somebody else changes beside it stays."""
     target = {"graph", "definition_id"}
     return [name for name in _FIELDS if name in changes or (name in target and target & changes.keys())]
 
 
 async def remove_trigger(ledger: Ledger, workspace_id: str, trigger_id: str) -> None:
-    """Forget a trigger; the runs that it has started go on. Raises NotFound."""
+    """Remove a trigger; runs that it has started continue. Raises NotFound."""
     await get_trigger(ledger, workspace_id, trigger_id)
     await aresolve(ledger.write([Delete(Trigger, where(id=trigger_id, workspace_id=workspace_id))]))
 

@@ -1,4 +1,4 @@
-"""Runs that the clock starts: schedules, when they are due, and what starts their runs."""
+"""Schedules: cron expressions, their records, and the scheduler that starts their runs."""
 
 from statewright.service.schedules.cron import next_time
 from statewright.service.schedules.registry import (

@@ -1,4 +1,6 @@
-"""What is asked for: a schedule, before it has an id and a next time."""
+"""Schedules of a workspace: validated, created, listed, changed, paused and removed.
+
+Schedules of other workspaces count as not existing."""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ CATCH_UPS: Final = ("none", "last", "all")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSchedule:
-    """A schedule to be made. Either `graph` or `definition_id` is given."""
+    """A schedule to create, with either `graph` or `definition_id`."""
 
     name: str
     cron: str
@@ -33,7 +35,7 @@ class NewSchedule:
     overlap: str = "skip"
     """If its last run has not ended: `skip` this one, `enqueue` it behind, `allow` both, `cancel` the other."""
     catch_up: str = "last"
-    """Of the times that went by while nobody served: `none`, the `last` one, or `all` (the 100 last)."""
+    """Times missed while no service was running: `none`, the `last` one, or `all` (at most 100) are caught up."""
     paused: bool = False
     tags: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -50,21 +52,21 @@ def check_schedule(new: NewSchedule) -> None:
     texts(new.tags, "The tags of a schedule")
     if "scheduledFor" in mapping(new.metadata, "The metadata of a schedule"):
         raise InvalidRequest(
-            "The metadata of a schedule cannot hold 'scheduledFor': its runs say there for which time they are. "
+            "The metadata of a schedule cannot hold 'scheduledFor': its runs store their scheduled time there. "
             "Choose another key."
         )
 
 
-# -- The schedules of a workspace: made, shown, changed and removed. Those of others do not exist here.
+# -- stored schedules
 
 MOST_PREVIEWED: Final = 100
 TRIES: Final = 10
-"""How often a change is made anew, where the schedule starts runs at the same moment."""
+"""Tries of a change that conflicts with starts of runs."""
 _FIELDS: Final = tuple(one.name for one in fields(NewSchedule))
 
 
 async def add_schedule(ledger: Ledger, workspace_id: str, new: NewSchedule, now: datetime) -> Schedule:
-    """A new schedule. Raises InvalidRequest, NotFound for an unknown definition, RequestConflict for a name in use."""
+    """Create a schedule. Raises InvalidRequest, NotFound for an unknown definition, RequestConflict for a used name."""
     values = await _values(ledger, workspace_id, new, now)
     schedule = Schedule(id=f"sch_{draw_checkpoint_id()}", workspace_id=workspace_id, created_at=now, **values)
     try:
@@ -77,18 +79,18 @@ async def add_schedule(ledger: Ledger, workspace_id: str, new: NewSchedule, now:
 async def list_schedules(
     ledger: Ledger, workspace_id: str, *, limit: int | None = None, offset: int = 0
 ) -> list[Schedule]:
-    """The schedules of a workspace by their names."""
+    """Return the schedules of a workspace by their names."""
     conditions = where(workspace_id=workspace_id)
     return list(await aresolve(ledger.find(Schedule, conditions, order=Order("name"), limit=limit, offset=offset)))
 
 
 async def count_schedules(ledger: Ledger, workspace_id: str) -> int:
-    """How many schedules a workspace has."""
+    """Return how many schedules a workspace has."""
     return await aresolve(ledger.count(Schedule, where(workspace_id=workspace_id)))
 
 
 async def get_schedule(ledger: Ledger, workspace_id: str, schedule_id: str) -> Schedule:
-    """One schedule. Raises NotFound."""
+    """Return one schedule. Raises NotFound."""
     found: Schedule | None = await aresolve(ledger.get(Schedule, schedule_id))
     if found is None or found.workspace_id != workspace_id:
         raise NotFound(f"There is no schedule {schedule_id!r} in this workspace. List them to see their ids.")
@@ -98,7 +100,7 @@ async def get_schedule(ledger: Ledger, workspace_id: str, schedule_id: str) -> S
 async def change_schedule(
     ledger: Ledger, workspace_id: str, schedule_id: str, changes: Mapping[str, Any], now: datetime
 ) -> Schedule:
-    """The schedule with some fields of `NewSchedule` changed. Raises like `add_schedule`, and NotFound.
+    """Return the schedule with some fields of `NewSchedule` changed. Raises like `add_schedule`, and NotFound.
 
     Its next time is found anew if its cron expression or time zone changes, and when it goes on after a pause: what
     went by meanwhile is not caught up.
@@ -119,27 +121,27 @@ async def change_schedule(
         except RecordConflict:
             continue
         return replace(schedule, **values, version=schedule.version + 1)
-    raise RequestConflict(f"The schedule {schedule_id!r} changes all the time. Try again.")
+    raise RequestConflict(f"The schedule {schedule_id!r} is changed concurrently. Try again.")
 
 
 async def pause_schedule(ledger: Ledger, workspace_id: str, schedule_id: str, now: datetime) -> Schedule:
-    """The schedule, which starts nothing until it is resumed."""
+    """Return the schedule, which starts nothing until it is resumed."""
     return await change_schedule(ledger, workspace_id, schedule_id, {"paused": True}, now)
 
 
 async def resume_schedule(ledger: Ledger, workspace_id: str, schedule_id: str, now: datetime) -> Schedule:
-    """The schedule, which goes on with the first time after now."""
+    """Return the schedule, which goes on with the first time after now."""
     return await change_schedule(ledger, workspace_id, schedule_id, {"paused": False}, now)
 
 
 async def remove_schedule(ledger: Ledger, workspace_id: str, schedule_id: str) -> None:
-    """Forget a schedule; the runs that it has started go on. Raises NotFound."""
+    """Remove a schedule; runs that it has started continue. Raises NotFound."""
     await get_schedule(ledger, workspace_id, schedule_id)
     await aresolve(ledger.write([Delete(Schedule, where(id=schedule_id, workspace_id=workspace_id))]))
 
 
 def preview(schedule: Schedule | NewSchedule, count: int, after: datetime) -> list[datetime]:
-    """The next times at which a schedule is due, whether it is paused or not, in UTC. Raises InvalidRequest."""
+    """Return the next times at which a schedule is due, whether it is paused or not, in UTC. Raises InvalidRequest."""
     if not 1 <= count <= MOST_PREVIEWED:
         raise InvalidRequest(f"A preview shows 1 to {MOST_PREVIEWED} times, not {count}.")
     due = times(schedule.cron, schedule.timezone, after)
@@ -162,13 +164,13 @@ def _unset_the_other(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _values(ledger: Ledger, workspace_id: str, new: NewSchedule, now: datetime) -> dict[str, Any]:
-    """The columns of a schedule that is asked for."""
+    """Return the columns of a schedule that is asked for."""
     check_schedule(new)
     target = await find_target(ledger, workspace_id, new.graph, new.definition_id)
     ahead = next_time(new.cron, new.timezone, now)
     if ahead is None:
         raise InvalidRequest(
-            f"The cron expression {new.cron!r} is never due in the next 50 years. Look at its days and months."
+            f"The cron expression {new.cron!r} is not due within the next 50 years. Check its days and months."
         )
     values = {name: getattr(new, name) for name in _FIELDS}
     values.update(graph=target.graph, definition_id=target.definition_id)

@@ -1,4 +1,8 @@
-"""Which runs of a schedule are due: a decision about what is known, without a ledger and without a clock."""
+"""The scheduler: starts each run of a schedule once, at its time.
+
+`turns_of` decides purely what is due; `Scheduler` writes it. The run and the next time of its schedule are written in
+one transaction, which is refused if the schedule has changed since it was read. So several processes may serve the same
+schedules, and any of them may be killed at any moment."""
 
 from __future__ import annotations
 
@@ -33,7 +37,7 @@ class Turn(NamedTuple):
 
 
 def turns_of(schedule: Schedule, now: datetime) -> list[Turn]:
-    """What is to be done one after the other, until the next time lies ahead; nothing if it does already.
+    """Return the due changes of a schedule in order, until its next time is in the future; none if it is already.
 
     Which of the times that went by are caught up is the schedule's `catch_up`.
     """
@@ -53,21 +57,18 @@ def _due_times(schedule: Schedule, first: datetime, now: datetime) -> list[datet
     return last_times(schedule.cron, schedule.timezone, since=first - _INSTANT, until=now, most=most)
 
 
-# -- Starts the runs of schedules when they are due, each of them once.
-#
-# The run and the next time of its schedule are written in one transaction, which is refused if the schedule has changed
-# since it was read. So several processes may look at the same schedules, and any of them may die at any moment.
+# -- starting runs
 
 Prepare = Callable[[str, StartRun, datetime], Awaitable[tuple[Run, Sequence[Change]]]]
 """For a workspace and a run to be started: the run, and the changes that start it; no changes if it runs already."""
 Cancelling = Callable[[Sequence[Run]], Awaitable[Cancellation]]
 """What cancels runs: see `Control.cancellation`."""
 AT_ONCE: Final = 100
-"""How many schedules are read at a time."""
+"""Schedules that one query reads."""
 TRIES: Final = 20
-"""How often one run is tried to be started, where what it depends on changes meanwhile."""
+"""Tries to start one run while its thread or workspace changes concurrently."""
 LATER: Final = timedelta(hours=1)
-"""When a schedule is looked at again that cannot be read any more."""
+"""Delay before a schedule that cannot be evaluated is checked again."""
 logger = logging.getLogger("statewright.service")
 
 
@@ -86,7 +87,7 @@ class Scheduler:
         self._prepare = prepare
         self._cancelling = cancelling
         self._on_started = on_started
-        """Told of each run once it is written, so that a worker looks at once."""
+        """Called with each run once it is written, to wake a worker."""
 
     async def sweep(self, now: datetime) -> datetime | None:
         """Start what is due; the time that is due next, None if there is none.
@@ -115,7 +116,7 @@ class Scheduler:
                 return
 
     async def _take(self, schedule: Schedule, turn: Turn, now: datetime) -> Schedule | None:
-        """The schedule after a turn; None if somebody else has changed it."""
+        """Return the schedule after a turn; None if somebody else has changed it."""
         for left in reversed(range(TRIES)):
             try:
                 return await self._start(schedule, turn, now)
@@ -154,7 +155,7 @@ class Scheduler:
         return after
 
     async def _in_its_way(self, schedule: Schedule) -> Run | None:
-        """The last run of a schedule, if it has not ended and the next one is not to run beside it."""
+        """Return the last run of a schedule, if it has not ended and the next one is not to run beside it."""
         if schedule.last_run_id is None or schedule.overlap in ("allow", "enqueue"):
             return None
         last: Run | None = await aresolve(self._ledger.get(Run, schedule.last_run_id))
@@ -182,7 +183,7 @@ def _turns(schedule: Schedule, now: datetime) -> list[Turn]:
 
 
 def _wanted(schedule: Schedule, at: datetime) -> StartRun:
-    """The run of a schedule for one time."""
+    """Return the run of a schedule for one time."""
     origin = f"schedule:{schedule.id}"
     return StartRun(
         graph=schedule.graph if schedule.definition_id is None else None,
@@ -197,7 +198,7 @@ def _wanted(schedule: Schedule, at: datetime) -> StartRun:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether another try may succeed: something on which the start depends was changed meanwhile."""
+    """Return whether another try may succeed: something on which the start depends was changed meanwhile."""
     return isinstance(error, RecordConflict) and not isinstance(error, DuplicateRecord)
 
 

@@ -1,4 +1,4 @@
-"""Webhooks: addresses outside that are told, in signed messages, of what happens to runs."""
+"""Webhooks: signed messages about runs to external URLs."""
 
 from statewright.service.webhooks.deliverer import Deliverer
 from statewright.service.webhooks.http_post import Answer, HttpPost, Post

@@ -1,9 +1,8 @@
-"""Sends what is due to webhooks, as one of several processes that may do so.
+"""Delivery of webhook messages, possibly by several processes.
 
-Each webhook has a lane: a task that takes some of its deliveries, sends them side by side, keeps how it went, and ends
-when nothing is due. So a receiver that is slow delays nobody but itself. A sweep starts the lanes that are missing, and
-does not wait long for those that take their time.
-"""
+Each webhook has a lane: a task that claims some of its deliveries, sends them concurrently, records the outcomes, and
+ends when nothing is due. So a slow receiver delays only its own messages. A sweep starts the missing lanes, and waits
+only briefly for slow ones."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ _BY_TIME: Final = Order("due_at")
 
 
 class Deliverer:
-    """Takes deliveries that are due, and sends them."""
+    """Claims due deliveries, and sends them."""
 
     def __init__(
         self,

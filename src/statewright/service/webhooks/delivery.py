@@ -1,8 +1,7 @@
-"""What a delivery sends, and what follows from the answer: changes of the ledger, as values.
+"""The content of a delivery, and the changes that follow from its outcome: pure values.
 
-A delivery that is taken has a `claim`, and its `due_at` says when whoever took it counts as gone. So a process that
-dies between sending and writing leaves it to others, who send it again.
-"""
+A claimed delivery has a `claim`, and its `due_at` is the time at which its process counts as lost. So a process that
+is killed between sending and writing leaves the delivery to others, which send it again."""
 
 from __future__ import annotations
 
@@ -30,19 +29,19 @@ _GONE: Final = 410
 
 
 def taking(delivery: Delivery, now: datetime, settings: WebhookSettings) -> Update:
-    """The change by which a delivery is taken. Refused if another process was quicker."""
+    """Return the change by which a delivery is taken. Refused if another process was quicker."""
     held_until = now + timedelta(seconds=settings.timeout + _GRACE)
     seen = where(status="pending", claim=delivery.claim, due_at=delivery.due_at)
     return Update(Delivery, delivery.id, {"claim": str(draw_run_id()), "due_at": held_until}, seen)
 
 
 def body_of(delivery: Delivery) -> bytes:
-    """The message, the same at each try."""
+    """Return the message, the same at each try."""
     return json.dumps(delivery.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def headers_of(delivery: Delivery, webhook: Webhook, body: bytes, now: datetime) -> dict[str, str]:
-    """What goes with the message; the signature is of this try."""
+    """Return the headers of the message; the signature is made anew for each try."""
     return {
         "content-type": "application/json",
         "user-agent": f"statewright/{__version__}",
@@ -54,18 +53,18 @@ def headers_of(delivery: Delivery, webhook: Webhook, body: bytes, now: datetime)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a delivery goes on after a try."""
+    """The outcome of one try of a delivery."""
 
     status: str
     """`delivered`, `failed`, or `pending` if there will be another try."""
     answer: Answer
     due_at: datetime | None = None
     gone: bool = False
-    """Whether the receiver wants no messages any more."""
+    """True if the receiver wants no more messages (410)."""
 
 
 def outcome_of(delivery: Delivery, answer: Answer, now: datetime, settings: WebhookSettings) -> Outcome:
-    """What follows from an answer."""
+    """Return how a delivery continues after an answer."""
     if answer.error is None:
         return Outcome(status="delivered", answer=answer)
     if answer.status == _GONE:
@@ -79,14 +78,14 @@ def outcome_of(delivery: Delivery, answer: Answer, now: datetime, settings: Webh
 
 
 def _part(delivery: Delivery) -> float:
-    """A number from 0 to 1 that is another one for each delivery and try, and the same whenever it is asked for."""
+    """Return a number from 0 to 1, derived from the delivery and the attempt, so that it is reproducible."""
     return int(digest("jitter", delivery.id, delivery.attempts)[:8], 16) / 0xFFFFFFFF
 
 
 def recording(
     delivery: Delivery, claim: str, outcome: Outcome, now: datetime, settings: WebhookSettings
 ) -> list[Change]:
-    """The changes that keep an outcome. Refused if another process has taken the delivery meanwhile."""
+    """Return the changes that keep an outcome. Refused if another process has taken the delivery meanwhile."""
     values = {
         "status": outcome.status,
         "attempts": delivery.attempts + 1,
@@ -100,7 +99,7 @@ def recording(
 
 
 def _on_webhook(delivery: Delivery, outcome: Outcome, settings: WebhookSettings) -> list[Change]:
-    """What a message that has arrived, or never will, means for its webhook."""
+    """Return the changes of the webhook after a message was delivered, or has failed for good."""
     this = where(id=delivery.webhook_id)
     if outcome.status == "delivered":
         return [UpdateAll(Webhook, [*this, Condition("failures", "!=", 0)], {"failures": 0})]
@@ -121,13 +120,13 @@ def _switched_off(which: Sequence[Condition], reason: str) -> Change:
 
 
 def dropping(delivery: Delivery, reason: str) -> Change:
-    """The change by which a delivery fails that is not even tried."""
+    """Return the change by which a delivery fails that is not even tried."""
     seen = where(status="pending", claim=delivery.claim, due_at=delivery.due_at)
     return Update(Delivery, delivery.id, {"status": "failed", "error": reason, "claim": None, "due_at": None}, seen)
 
 
 def telling(delivery: Delivery, outcome: Outcome, now: datetime) -> list[Change]:
-    """The event in the log of the run that the message was about, once it is decided how it went."""
+    """Return the event in the log of the run that the message was about, once it is decided how it went."""
     if delivery.run_id is None or outcome.status == "pending":
         return []
     payload: dict[str, Any] = {

@@ -1,8 +1,7 @@
-"""One message on its way to a webhook: a POST to an address that was checked, and the status that came back.
+"""Sending one message to a webhook: a POST to a checked address, and the status of the response.
 
-Redirects are not followed: they would lead past the check. What the receiver says beside its status is thrown away, and
-no more of it is read than a polite receiver needs to send it.
-"""
+Redirects are not followed, because they would bypass the check. The body of the response is discarded, and only as much
+of it is read as a well-behaved receiver needs to send it."""
 
 from __future__ import annotations
 
@@ -23,23 +22,23 @@ if TYPE_CHECKING:
     import httpx
 
 _READ: Final = 65536
-"""Bytes of an answer after which nobody listens any more."""
+"""Bytes of a response that are read at most."""
 _READ_SECONDS: Final = 1.0
 
 
 class Answer(NamedTuple):
-    """How one try has ended."""
+    """The response to one try."""
 
     status: int | None
     """None if there was no answer."""
     error: str | None = None
-    """What went wrong; None if the message has arrived."""
+    """The error; None if the message was delivered."""
     retry_after: float | None = None
-    """For how many seconds the receiver asked to be left alone, if it did."""
+    """The receiver's Retry-After in seconds, if it sent one."""
 
 
 Post = Callable[[str, bytes, Mapping[str, str]], Awaitable[Answer]]
-"""Sends a body with headers to a URL. It answers whatever happens."""
+"""Sends a body with headers to a URL. Returns an answer in any case, and never raises."""
 
 
 class HttpPost:
@@ -50,7 +49,7 @@ class HttpPost:
         self._opened: httpx.AsyncHTTPTransport | None = None
 
     async def __call__(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-        """How the receiver has answered. A host that may not be called gets nothing."""
+        """POST a message and return the response; disallowed hosts are not contacted."""
         try:
             async with asyncio.timeout(self._settings.timeout):
                 target = read_url(url, self._settings)

@@ -1,4 +1,7 @@
-"""The types of events of which webhooks can be told."""
+"""Webhooks of a workspace: their event types, and creating, listing, changing, removing and testing them.
+
+Webhooks of other workspaces count as not existing. A secret is returned once, when it is created; records that are
+returned hold none."""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ TEST_EVENT: Final = "webhook.test"
 
 
 def read_event_types(found: Sequence[str]) -> list[str]:
-    """The types that are meant, each once. Raises InvalidRequest for one that is not known."""
+    """Return the types that are meant, each once. Raises InvalidRequest for one that is not known."""
     if isinstance(found, str):
         raise InvalidRequest(f"The events of a webhook are a list of types, not the text {found!r}. Write [{found!r}].")
     for name in found:
@@ -39,10 +42,7 @@ def read_event_types(found: Sequence[str]) -> list[str]:
     return [name for name in EVENT_TYPES if name in found]
 
 
-# -- The webhooks of a workspace: made, listed, changed, removed, tried out.
-#
-#
-# and never again: records that are returned hold none.
+# -- stored webhooks
 
 _MAX_DESCRIPTION: Final = 1000
 _NEWEST_FIRST: Final = Order("created_at", descending=True)
@@ -65,7 +65,7 @@ async def add_webhook(
     now: datetime,
     settings: WebhookSettings = DEFAULT_SETTINGS,
 ) -> WithSecret:
-    """A new webhook, told of events of some types, or of all if none is given.
+    """Return a new webhook, told of events of some types, or of all if none is given.
 
     Raises InvalidRequest for a URL that may not be called or a type that is not known, RequestConflict if there are too
     many already.
@@ -92,14 +92,14 @@ async def add_webhook(
 async def list_webhooks(
     ledger: Ledger, workspace_id: str, *, limit: int | None = None, offset: int = 0
 ) -> tuple[list[Webhook], int]:
-    """Webhooks of a workspace, the newest first, and how many there are in all."""
+    """Return the webhooks of a workspace, the newest first, and their total number."""
     mine = where(workspace_id=workspace_id)
     found = await aresolve(ledger.find(Webhook, mine, order=_NEWEST_FIRST, limit=limit, offset=offset))
     return [without_secret(one) for one in found], await aresolve(ledger.count(Webhook, mine))
 
 
 async def get_webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> Webhook:
-    """One webhook. Raises NotFound."""
+    """Return one webhook. Raises NotFound."""
     return without_secret(await _webhook(ledger, workspace_id, webhook_id))
 
 
@@ -116,7 +116,7 @@ async def change_webhook(
     now: datetime,
     settings: WebhookSettings = DEFAULT_SETTINGS,
 ) -> WithSecret:
-    """The webhook with what was given changed. Activated again it has a clean record.
+    """Return the webhook with what was given changed. Activated again it has a clean record.
 
     With a new secret, messages are signed with the former one too for a while, so that receivers can change over.
     """
@@ -150,7 +150,7 @@ async def remove_webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> 
 async def deliveries_of(
     ledger: Ledger, workspace_id: str, webhook_id: str, *, limit: int | None = None, offset: int = 0
 ) -> tuple[list[Delivery], int]:
-    """What was sent to a webhook, or is to be, the newest first, and how much that is in all. Raises NotFound."""
+    """Return the deliveries of a webhook, the newest first, and their total number. Raises NotFound."""
     webhook = await _webhook(ledger, workspace_id, webhook_id)
     its = where(webhook_id=webhook.id)
     found = await aresolve(ledger.find(Delivery, its, order=_NEWEST_FIRST, limit=limit, offset=offset))
@@ -158,7 +158,7 @@ async def deliveries_of(
 
 
 async def send_test(ledger: Ledger, workspace_id: str, webhook_id: str, *, now: datetime) -> Delivery:
-    """A message that says nothing, on its way to a webhook; it is sent once. Raises RequestConflict if that is off."""
+    """Queue a test message, which is sent once. Raises RequestConflict for an inactive webhook."""
     webhook = await _webhook(ledger, workspace_id, webhook_id)
     if not webhook.active:
         raise RequestConflict(f"Webhook {webhook.id!r} is not active, so nothing is sent to it. Activate it first.")
@@ -199,6 +199,6 @@ def _not_found(webhook_id: str) -> NotFound:
 def _check_description(description: str) -> None:
     if len(description) > _MAX_DESCRIPTION:
         raise InvalidRequest(
-            f"The description of the webhook has {len(description)} signs; {_MAX_DESCRIPTION} are allowed.",
+            f"The description has {len(description)} characters; at most {_MAX_DESCRIPTION} are allowed.",
             details={"field": "description"},
         )

@@ -1,4 +1,4 @@
-"""How webhooks are called, and which addresses they may have."""
+"""Settings of webhooks: delivery, and allowed addresses."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 async def resolve_by_system(host: str, port: int) -> list[str]:
-    """The addresses that the system finds for a name, each once, the one to try first in front."""
+    """Return the addresses that the system finds for a name, each once, the one to try first in front."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     return list(dict.fromkeys(str(one[4][0]) for one in found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
-    """What holds for all webhooks of a service."""
+    """Settings of all webhooks of a service."""
 
     allow_hosts: Sequence[str] = ()
     """Hosts that may be called whatever their addresses are, over plain HTTP too: `localhost`, `hooks.intranet:8080`.

@@ -64,7 +64,7 @@ def test_tries_are_bounded() -> None:
 
 
 def test_what_does_something_is_not_tried_again() -> None:
-    with pytest.raises(ServiceError, match="Whether it was done is not known"):
+    with pytest.raises(ServiceError, match="not known whether the request was carried out"):
         drive(ask(DO, SETTINGS), [Lost("reset")])
     with pytest.raises(TooManyRequests):
         drive(ask(DO, SETTINGS), [refusal(429)])
@@ -92,7 +92,7 @@ def test_an_error_may_be_an_answer() -> None:
 
 @pytest.mark.parametrize("content", [b"<html>", b"{}", b"[]", b"\xff"])
 def test_an_answer_of_somebody_else_is_told_apart(content: bytes) -> None:
-    with pytest.raises(ServiceError, match="Check that base_url is that of a Statewright service"):
+    with pytest.raises(ServiceError, match="Check that base_url belongs to a Statewright service"):
         drive(ask(LOOK, SETTINGS), [Reply(status=200, headers={}, content=content)])
 
 

@@ -70,9 +70,9 @@ PATH = "/var/lib/statewright/runs.db"
         (StorageFull(f"no room for {PATH}"), "no room left"),
         (StorageLocked(f"{PATH} is locked"), "is busy"),
         (StorageUnavailable(f"{PATH} was removed"), "cannot be used"),
-        (NewerFormat(PATH, 9, 1), "not yours"),
-        (DamagedDatabase("torn", where=PATH), "not yours"),
-        (RuntimeError(PATH), "not yours"),
+        (NewerFormat(PATH, 9, 1), "internal error"),
+        (DamagedDatabase("torn", where=PATH), "internal error"),
+        (RuntimeError(PATH), "internal error"),
     ],
     ids=lambda one: type(one).__name__,
 )

@@ -62,7 +62,7 @@ def test_no_two_keys_are_the_same(ledger: Ledger, now: datetime) -> None:
 )
 def test_what_is_no_key_opens_nothing(ledger: Ledger, now: datetime, spoil: Callable[[str], str]) -> None:
     _, key = create(ledger, now)
-    with pytest.raises(Unauthorized, match="not known"):
+    with pytest.raises(Unauthorized, match="unknown"):
         find(ledger, spoil(key), now)
 
 
@@ -123,7 +123,7 @@ def test_what_no_key_can_be(ledger: Ledger, now: datetime, values: dict[str, Any
 
 
 def test_a_key_that_has_expired_already_is_not_made(ledger: Ledger, now: datetime) -> None:
-    with pytest.raises(InvalidRequest, match="is past"):
+    with pytest.raises(InvalidRequest, match="is in the past"):
         create(ledger, now, expires_at=now)
 
 

@@ -53,9 +53,9 @@ def test_scopes_are_taken_once_each() -> None:
         ([], "allows nothing"),
         (["run:read"], "Did you mean 'runs:read'"),
         (["RUNS:READ"], "no scope 'RUNS:READ'"),
-        ("admin", "list of texts"),
-        (None, "list of texts"),
-        ([None], "must be a text"),
+        ("admin", "list of strings"),
+        (None, "list of strings"),
+        ([None], "must be a string"),
     ],
 )
 def test_other_scopes_are_refused(given: Any, told: str) -> None:

@@ -87,4 +87,4 @@ async def test_a_part_that_fails_is_tried_again_and_hinders_no_other(caplog: pyt
         await turns()
         await background.stop()
     assert (len(broken.at), len(part.at)) == (2, 2)
-    assert "Broken has failed, and is tried again." in caplog.text
+    assert "Broken has failed, and will be tried again." in caplog.text

@@ -44,7 +44,7 @@ def test_everything_has_a_version_that_its_content_makes() -> None:
 def test_a_name_is_taken_once_and_near_misses_are_known() -> None:
     catalog = Catalog()
     catalog.serve("report", graph("a"))
-    with pytest.raises(InvalidConfig, match="Two graphs are to be served as 'report'"):
+    with pytest.raises(InvalidConfig, match="Two graphs are served as 'report'"):
         catalog.serve("report", graph("b"))
     with pytest.raises(NotFound, match="Did you mean 'report'"):
         catalog.named("reprot")

@@ -50,7 +50,7 @@ async def test_pages_are_cut_from_the_newest_on(ledger: Ledger, new_run: Any, no
 
 @pytest.mark.parametrize(("page", "size"), [(0, 1), (-1, 1), (1, 0), (1, LARGEST_PAGE + 1)])
 async def test_pages_that_cannot_be_are_refused(ledger: Ledger, page: int, size: int) -> None:
-    with pytest.raises(InvalidRequest, match="give a page from 1"):
+    with pytest.raises(InvalidRequest, match="use pages from 1"):
         await Records(ledger).page(Run, [], page=page, page_size=size)
 
 

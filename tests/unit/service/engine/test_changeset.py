@@ -19,10 +19,10 @@ def redact(told: Any) -> Any:
 
 
 def test_what_is_told_of_a_step_names_it() -> None:
-    moves = ChangeSet()
-    moves.tell("WORKFLOW_STARTED", {"graph": "g"})
-    moves.tell("STEP_FAILED", {"attempt": 1}, STEP)
-    assert moves.events == [
+    changeset = ChangeSet()
+    changeset.add_event("WORKFLOW_STARTED", {"graph": "g"})
+    changeset.add_event("STEP_FAILED", {"attempt": 1}, STEP)
+    assert changeset.events == [
         NewEvent("WORKFLOW_STARTED", {"graph": "g"}, None),
         NewEvent("STEP_FAILED", {"stepName": "pay", "attempt": 1}, "s"),
     ]

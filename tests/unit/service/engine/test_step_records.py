@@ -34,25 +34,25 @@ def steps(run: Run, now: datetime) -> StepRecords:
 
 
 def done(steps: StepRecords, task: Task, now: datetime) -> ChangeSet:
-    moves = ChangeSet()
-    steps.complete(moves, task, now)
-    return moves
+    changeset = ChangeSet()
+    steps.complete(changeset, task, now)
+    return changeset
 
 
 def asked(steps: StepRecords, task: Task, now: datetime, *questions: Interrupt) -> ChangeSet:
-    moves = ChangeSet()
-    steps.ask(moves, task.id, questions, now)
-    return moves
+    changeset = ChangeSet()
+    steps.ask(changeset, task.id, questions, now)
+    return changeset
 
 
 def tried_again(steps: StepRecords, task: Task, due: datetime, now: datetime) -> ChangeSet:
-    moves = ChangeSet()
-    steps.retry(moves, task.id, 1, due, now)
-    return moves
+    changeset = ChangeSet()
+    steps.retry(changeset, task.id, 1, due, now)
+    return changeset
 
 
-def told(moves: ChangeSet) -> list[str]:
-    return [event.type for event in moves.events]
+def told(changeset: ChangeSet) -> list[str]:
+    return [event.type for event in changeset.events]
 
 
 def more(name: str) -> Insert:
@@ -60,11 +60,11 @@ def more(name: str) -> Insert:
 
 
 def test_steps_begin_once_or_later_if_the_run_halts(run: Run, now: datetime) -> None:
-    steps, moves = StepRecords(run, NO_GRAPH, [], []), ChangeSet()
-    steps.start(moves, [FIRST], 1, now, halts=True)
-    assert (told(moves), moves.values) == ([], {"current_step": "first"})
-    steps.start(moves, [FIRST], 1, now, halts=False)
-    [inserted] = moves.changes
+    steps, changeset = StepRecords(run, NO_GRAPH, [], []), ChangeSet()
+    steps.start(changeset, [FIRST], 1, now, halts=True)
+    assert (told(changeset), changeset.values) == ([], {"current_step": "first"})
+    steps.start(changeset, [FIRST], 1, now, halts=False)
+    [inserted] = changeset.changes
     assert isinstance(inserted, Insert)
     assert isinstance(inserted.record, StepRun)
     assert (inserted.record.status, inserted.record.started_at) == (StepStatus.PENDING, None)
@@ -101,9 +101,9 @@ def test_what_a_task_adds_that_comes_to_wait_goes_with_its_question(steps: StepR
 def test_what_a_task_adds_that_fails_is_not_made(steps: StepRecords, now: datetime) -> None:
     steps.add([FIRST.id], [more("kid")])
     assert tried_again(steps, FIRST, now, now).ends == []
-    moves = ChangeSet()
-    steps.fail(moves, FIRST.id, "ValueError: no luck", now)
-    assert (told(moves), moves.ends) == (["STEP_FAILED"], [])
+    changeset = ChangeSet()
+    steps.fail(changeset, FIRST.id, "ValueError: no luck", now)
+    assert (told(changeset), changeset.ends) == (["STEP_FAILED"], [])
 
 
 def test_a_run_backs_off_while_all_that_it_does_is_to_be_tried_again(steps: StepRecords, now: datetime) -> None:
@@ -118,11 +118,11 @@ def test_a_run_backs_off_while_all_that_it_does_is_to_be_tried_again(steps: Step
 def test_a_step_waits_for_the_first_of_its_questions_and_each_is_asked_once(steps: StepRecords, now: datetime) -> None:
     one = Interrupt(id="i", value="one", due_at=now + 2 * SECOND)
     two = Interrupt(id="j", value="two", kind="event", event="paid", due_at=now + SECOND)
-    moves = asked(steps, FIRST, now, one, two)
-    assert told(moves) == ["STEP_WAITING", "TIMER_SCHEDULED"] * 2
-    assert moves.changes[-1] == Update(
+    changeset = asked(steps, FIRST, now, one, two)
+    assert told(changeset) == ["STEP_WAITING", "TIMER_SCHEDULED"] * 2
+    assert changeset.changes[-1] == Update(
         StepRun,
-        moves.events[0].step_id or "",
+        changeset.events[0].step_id or "",
         {"status": StepStatus.WAITING, "wait_until": now + SECOND, "signal_type": "paid"},
     )
     assert asked(steps, FIRST, now, one, two).changes == []
@@ -133,19 +133,19 @@ def test_a_step_goes_on_when_nothing_of_it_is_open(steps: StepRecords, now: date
     asked(steps, FIRST, now, Interrupt(id="i", value=1), Interrupt(id="j", value=2))
     for name, woken in (("i", 0), ("j", 1)):
         steps.waits.pop(name)
-        moves = ChangeSet()
-        steps.wake(moves)
-        assert len(moves.changes) == woken
+        changeset = ChangeSet()
+        steps.wake(changeset)
+        assert len(changeset.changes) == woken
 
 
 def test_an_approval_that_is_asked_for_once_more_is_open_again(steps: StepRecords, now: datetime) -> None:
     question = {"type": "approval", "contentKey": "letter", "content": "dear", "prompt": "send it?"}
-    moves = asked(steps, FIRST, now, Interrupt(id="i", value=question))
-    assert told(moves) == ["STEP_WAITING", "APPROVAL_REQUESTED"]
-    [wait] = [one.record for one in moves.changes if isinstance(one, Insert) and isinstance(one.record, Wait)]
-    [new] = [one for one in moves.changes if isinstance(one, Insert) and isinstance(one.record, Approval)]
+    changeset = asked(steps, FIRST, now, Interrupt(id="i", value=question))
+    assert told(changeset) == ["STEP_WAITING", "APPROVAL_REQUESTED"]
+    [wait] = [one.record for one in changeset.changes if isinstance(one, Insert) and isinstance(one.record, Wait)]
+    [new] = [one for one in changeset.changes if isinstance(one, Insert) and isinstance(one.record, Approval)]
     before = Delete(Approval, where(id=wait.id))
-    assert (new.record.id, moves.changes.index(before) < moves.changes.index(new)) == (wait.id, True)
+    assert (new.record.id, changeset.changes.index(before) < changeset.changes.index(new)) == (wait.id, True)
 
 
 def test_an_approval_that_was_decided_before_its_run_failed_is_not_asked_for_again(
@@ -153,10 +153,10 @@ def test_an_approval_that_was_decided_before_its_run_failed_is_not_asked_for_aga
 ) -> None:
     question = {"type": "approval", "contentKey": "letter", "content": "dear", "prompt": "send it?"}
     steps.answered = {"i"}
-    moves = asked(steps, FIRST, now, Interrupt(id="i", value=question))
-    assert told(moves) == ["STEP_WAITING"]
-    assert not [one for one in moves.changes if isinstance(one, Delete)]
-    assert [type(one.record) for one in moves.changes if isinstance(one, Insert)] == [Wait]
+    changeset = asked(steps, FIRST, now, Interrupt(id="i", value=question))
+    assert told(changeset) == ["STEP_WAITING"]
+    assert not [one for one in changeset.changes if isinstance(one, Delete)]
+    assert [type(one.record) for one in changeset.changes if isinstance(one, Insert)] == [Wait]
 
 
 def test_lines_that_a_step_has_written_are_kept_by_attempt(steps: StepRecords, now: datetime) -> None:

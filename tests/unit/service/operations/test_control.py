@@ -169,7 +169,7 @@ async def test_a_run_whose_thread_went_on_is_not_tried_again(
         thread = {"thread_id": failed, "begun": True}
         await added(context, new_run(id=f"{failed}_f", status=RunStatus.FAILED, started_at=now, **thread))
         await added(context, new_run(id=f"{later}_l", status=RunStatus.CANCELLED, started_at=began, **thread))
-        with pytest.raises(RequestConflict, match=f"has gone on with run {later}_l"):
+        with pytest.raises(RequestConflict, match=f"was advanced by run {later}_l"):
             await Control(context).retry("default", f"{failed}_f")
 
 
@@ -230,7 +230,7 @@ async def test_what_others_do_at_the_same_time_is_seen(context: ServiceContext, 
     assert (after.status, after.version) == (RunStatus.CANCELLED, 5)
     busy = await added(context, new_run())
     context.ledger = Raced(context.ledger, busy.id, 10_000)  # type: ignore[assignment]
-    with pytest.raises(RequestConflict, match="changes all the time"):
+    with pytest.raises(RequestConflict, match="changed concurrently"):
         await Control(context).cancel("default", busy.id)
 
 

@@ -44,7 +44,7 @@ async def starter(ledger: Ledger) -> Starter:
     ("wrong", "told"),
     [
         ({"on_busy": "interupt"}, "Did you mean 'interrupt'"),
-        ({"idempotency_key": ""}, "idempotencyKey has 0 signs"),
+        ({"idempotency_key": ""}, "idempotencyKey has 0 characters"),
         ({"idempotency_key": "k" * 256}, "256"),
         ({"thread_id": "t" * 256}, "threadId has 256"),
         ({"tags": ["fine", ""]}, "tag has 0"),
@@ -56,7 +56,7 @@ async def starter(ledger: Ledger) -> Starter:
         ({"timeout": float("inf")}, "ten years"),
         ({"concurrency_limit": 1}, "goes with a concurrencyKey"),
         ({"concurrency_limit": 0, "concurrency_key": "k"}, "at least 1"),
-        ({"input": {"a": object()}}, "not JSON"),
+        ({"input": {"a": object()}}, "represented as JSON"),
         ({"after": datetime(2030, 1, 1)}, "has no time zone"),
     ],
 )

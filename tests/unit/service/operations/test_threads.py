@@ -235,7 +235,7 @@ async def test_a_run_that_comes_to_an_idle_thread_meanwhile_is_a_conflict_and_no
 
         monkeypatch.setattr(RestingRun, "find", overtaken)
         before = await service.threads.state("default", "t")
-        with pytest.raises(RequestConflict, match="Another run has moved"):
+        with pytest.raises(RequestConflict, match="Another run has changed"):
             await service.threads.update("default", "t", {"n": 7}, as_node="two")
         monkeypatch.undo()
         after = await aresolve(storage[1].load("t"))

@@ -158,8 +158,8 @@ def test_a_graph_takes_the_place_of_a_definition_and_the_reverse(
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"event": ""}, "1 to 200 signs"),
-        ({"match": []}, "must be a map"),
+        ({"event": ""}, "1 to 200 characters"),
+        ({"match": []}, "must be an object"),
         ({"match": {"a..b": 1}}, "'a..b'"),
         ({"match": {f"p{number}": 1 for number in range(51)}}, "has 51 paths"),
         ({"active": "yes"}, "true or false"),

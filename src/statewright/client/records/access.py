@@ -1,89 +1,12 @@
-"""What stands in a workspace: webhooks, schedules, triggers, keys; and the workspace itself."""
+"""Workspaces, keys, spending, and the health of the service."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from statewright.client.records.record import Shown
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Webhook(Shown):
-    """An address outside that is told of events."""
-
-    id: str
-    url: str
-    events: tuple[str, ...]
-    description: str
-    active: bool
-    failures: int
-    disabled_reason: str | None
-    created_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookWithSecret(Webhook):
-    """A webhook with its secret, which is shown once."""
-
-    secret: str | None = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery(Shown):
-    """One message to one webhook."""
-
-    id: str
-    webhook_id: str
-    workflow_run_id: str | None
-    event_type: str
-    body: Any
-    status: str
-    """`pending`, `delivered` or `failed`."""
-    attempts: int
-    response_status: int | None
-    error: str | None
-    due_at: datetime | None
-    created_at: datetime
-    delivered_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule(Shown):
-    """Runs that the clock starts."""
-
-    id: str
-    name: str
-    graph: str
-    definition_id: str | None
-    cron: str
-    timezone: str
-    input: Any
-    overlap: str
-    catch_up: str
-    paused: bool
-    next_at: datetime | None
-    last_at: datetime | None
-    last_run_id: str | None
-    tags: tuple[str, ...]
-    metadata: Mapping[str, Any]
-    created_at: datetime
-    version: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trigger(Shown):
-    """Runs that events start."""
-
-    id: str
-    event: str
-    graph: str
-    definition_id: str | None
-    match: Mapping[str, Any]
-    active: bool
-    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,5 +89,5 @@ class Health(Shown):
 
     @property
     def is_well(self) -> bool:
-        """Whether everything works."""
+        """True if everything works."""
         return self.status == "ok"
