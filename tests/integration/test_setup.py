@@ -1,4 +1,4 @@
-"""`scripts/setup` on machines that have no Python to offer."""
+"""`scripts/setup` on machines that have no Python to context."""
 
 from __future__ import annotations
 

@@ -61,34 +61,34 @@ class AwaitingDriver:
         self._http = http
         self._settings = settings
 
-    async def run(self, talk: Flow[Any]) -> Any:
-        line = _Line(self._http, self._settings)
+    async def run(self, flow: Flow[Any]) -> Any:
+        connection = _Connection(self._http, self._settings)
         try:
-            effect = next(talk)
+            effect = next(flow)
             while True:
-                effect = advance(talk, await line.do(effect))
+                effect = advance(flow, await connection.do(effect))
         except StopIteration as end:
             return end.value
         finally:
-            await line.close()
+            await connection.close()
 
-    async def iterate(self, talk: Flow[Any]) -> AsyncGenerator[Any]:
-        line = _Line(self._http, self._settings)
+    async def iterate(self, flow: Flow[Any]) -> AsyncGenerator[Any]:
+        connection = _Connection(self._http, self._settings)
         try:
-            effect = next(talk)
+            effect = next(flow)
             while True:
                 if isinstance(effect, Yield):
                     yield effect.item
-                    effect = talk.send(None)
+                    effect = flow.send(None)
                 else:
-                    effect = advance(talk, await line.do(effect))
+                    effect = advance(flow, await connection.do(effect))
         except StopIteration:
             return
         finally:
-            await line.close()
+            await connection.close()
 
 
-class _Line:
+class _Connection:
     """The I/O of one flow: its requests, and its open stream."""
 
     def __init__(self, http: Any, settings: ClientSettings) -> None:

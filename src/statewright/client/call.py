@@ -28,7 +28,7 @@ class Reply:
     content: bytes = b""
 
 
-def as_told(answer: Any) -> Any:
+def read_data(answer: Any) -> Any:
     """Return the data of an answer, without its envelope."""
     return answer["data"]
 
@@ -79,8 +79,8 @@ def nothing(answer: Any) -> None:
     """Ignore an answer without content."""
 
 
-def place(*parts: str) -> str:
-    """Return a path of the API. Raises InvalidRequest for an empty part, which would lead to another place."""
+def path_of(*parts: str) -> str:
+    """Return a path of the API. Raises InvalidRequest for parts that would lead to another path."""
     for part in parts:
         if not part or part in (".", ".."):
             raise InvalidRequest(
@@ -105,7 +105,7 @@ def _texts(value: Any) -> Sequence[str]:
 
 
 def encoded(body: Mapping[str, Any]) -> bytes:
-    """Return a body as JSON. Raises InvalidRequest, with its place, for what has no form in JSON."""
+    """Encode a body as JSON. Raises InvalidRequest for values without a JSON form."""
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, default=_plain).encode()
     except (TypeError, ValueError, RecursionError) as error:

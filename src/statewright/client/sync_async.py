@@ -30,11 +30,11 @@ class Async:
 class Driver(Protocol):
     """Performs the effects of flows."""
 
-    def run(self, talk: Flow[Any]) -> Any:
+    def run(self, flow: Flow[Any]) -> Any:
         """Return the result of a flow, or an awaitable of it."""
         ...
 
-    def iterate(self, talk: Flow[Any]) -> Any:
+    def iterate(self, flow: Flow[Any]) -> Any:
         """Return an iterator, or an asynchronous one, over the items of a flow."""
         ...
 
@@ -50,12 +50,12 @@ class Namespace(Generic[F]):
         return ask(call, self._settings)
 
 
-class Conversation(Generic[P, T]):
+class FlowMethod(Generic[P, T]):
     """A method that returns the result of a flow, or a coroutine of it."""
 
-    def __init__(self, talk: Callable[Concatenate[Any, P], Flow[T]]) -> None:
-        self._talk = talk
-        functools.update_wrapper(self, talk)  # pyright: ignore[reportArgumentType]
+    def __init__(self, flow: Callable[Concatenate[Any, P], Flow[T]]) -> None:
+        self._flow = flow
+        functools.update_wrapper(self, flow)  # pyright: ignore[reportArgumentType]
 
     @overload
     def __get__(self, at: None, owner: Any) -> Self: ...
@@ -64,15 +64,15 @@ class Conversation(Generic[P, T]):
     @overload
     def __get__(self, at: Namespace[Async], owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, at: Any, owner: Any) -> Any:
-        return self if at is None else _bound(at, self._talk, at._driver.run)
+        return self if at is None else _bound(at, self._flow, at._driver.run)
 
 
-class Iteration(Generic[P, T]):
+class IteratingMethod(Generic[P, T]):
     """A method that returns an iterator over the items of a flow."""
 
-    def __init__(self, talk: Callable[Concatenate[Any, P], Flow[Any]], item: type[T] | None = None) -> None:
-        self._talk = talk
-        functools.update_wrapper(self, talk)  # pyright: ignore[reportArgumentType]
+    def __init__(self, flow: Callable[Concatenate[Any, P], Flow[Any]], item: type[T] | None = None) -> None:
+        self._flow = flow
+        functools.update_wrapper(self, flow)  # pyright: ignore[reportArgumentType]
 
     @overload
     def __get__(self, at: None, owner: Any) -> Self: ...
@@ -81,32 +81,32 @@ class Iteration(Generic[P, T]):
     @overload
     def __get__(self, at: Namespace[Async], owner: Any) -> Callable[P, AsyncGenerator[T]]: ...
     def __get__(self, at: Any, owner: Any) -> Any:
-        return self if at is None else _bound(at, self._talk, at._driver.iterate)
+        return self if at is None else _bound(at, self._flow, at._driver.iterate)
 
 
-def _bound(at: Namespace[Any], talk: Callable[..., Flow[Any]], drive: Callable[[Flow[Any]], Any]) -> Any:
-    @functools.wraps(talk)
+def _bound(at: Namespace[Any], flow: Callable[..., Flow[Any]], drive: Callable[[Flow[Any]], Any]) -> Any:
+    @functools.wraps(flow)
     def method(*args: Any, **kwargs: Any) -> Any:
-        return drive(talk(at, *args, **kwargs))
+        return drive(flow(at, *args, **kwargs))
 
     return method
 
 
-def conversation(talk: Callable[Concatenate[Any, P], Flow[T]]) -> Conversation[P, T]:
+def flow_method(flow: Callable[Concatenate[Any, P], Flow[T]]) -> FlowMethod[P, T]:
     """Create a method from a generator function."""
-    return Conversation(talk)
+    return FlowMethod(flow)
 
 
-def request(call: Callable[Concatenate[Any, P], Call[T]]) -> Conversation[P, T]:
+def request(call: Callable[Concatenate[Any, P], Call[T]]) -> FlowMethod[P, T]:
     """Create a method from a function that returns a `Call`."""
 
     @functools.wraps(call)
-    def talk(at: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Flow[T]:
+    def flow(at: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Flow[T]:
         return ask(call(at, *args, **kwargs), at._settings)  # pyright: ignore[reportPrivateUsage]
 
-    return Conversation(talk)
+    return FlowMethod(flow)
 
 
-def items(of: type[T]) -> Callable[[Callable[Concatenate[Any, P], Flow[Any]]], Iteration[P, T]]:
+def items(of: type[T]) -> Callable[[Callable[Concatenate[Any, P], Flow[Any]]], IteratingMethod[P, T]]:
     """Create an iterating method from a generator function that yields items of a type."""
-    return lambda talk: Iteration(talk, of)
+    return lambda flow: IteratingMethod(flow, of)

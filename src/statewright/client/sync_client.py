@@ -61,34 +61,34 @@ class BlockingDriver:
         self._http = http
         self._settings = settings
 
-    def run(self, talk: Flow[Any]) -> Any:
-        line = _Line(self._http, self._settings)
+    def run(self, flow: Flow[Any]) -> Any:
+        connection = _Connection(self._http, self._settings)
         try:
-            effect = next(talk)
+            effect = next(flow)
             while True:
-                effect = advance(talk, line.do(effect))
+                effect = advance(flow, connection.do(effect))
         except StopIteration as end:
             return end.value
         finally:
-            line.close()
+            connection.close()
 
-    def iterate(self, talk: Flow[Any]) -> Generator[Any]:
-        line = _Line(self._http, self._settings)
+    def iterate(self, flow: Flow[Any]) -> Generator[Any]:
+        connection = _Connection(self._http, self._settings)
         try:
-            effect = next(talk)
+            effect = next(flow)
             while True:
                 if isinstance(effect, Yield):
                     yield effect.item
-                    effect = talk.send(None)
+                    effect = flow.send(None)
                 else:
-                    effect = advance(talk, line.do(effect))
+                    effect = advance(flow, connection.do(effect))
         except StopIteration:
             return
         finally:
-            line.close()
+            connection.close()
 
 
-class _Line:
+class _Connection:
     """The I/O of one flow: its requests, and its open stream."""
 
     def __init__(self, http: Any, settings: ClientSettings) -> None:

@@ -51,7 +51,7 @@ class RunEvent(NamedTuple):
 
     run_id: str
     seq: int
-    """Its place in the log of the run, from 1, without gaps."""
+    """Its number in the log of the run, from 1, without gaps."""
     type: str
     payload: Mapping[str, Json]
     step_id: str | None
@@ -78,7 +78,7 @@ class Spend:
     """Add to what a workspace has spent on a day; the record of the day is made where there is none."""
 
     spent: DailySpending
-    """What is added: see `DailySpending.of`."""
+    """The amounts to add; see `DailySpending.of`."""
     after: DailySpending | None = None
     """The record of the day with it, once the change is written."""
 
@@ -104,7 +104,7 @@ class UpdateAll:
 
 @dataclass(slots=True)
 class Delete:
-    """Forget the records that fit."""
+    """Delete the matching records."""
 
     kind: type[Record]
     where: Where
@@ -141,12 +141,12 @@ class Announce:
     at: datetime
     run_id: str | None = None
     made: int = 0
-    """How many deliveries there are by it, once it is written."""
+    """The number of deliveries inserted, once it is written."""
 
 
 @dataclass(slots=True)
 class Forget:
-    """Remove a run with everything that belongs to it; the thread is the saver's."""
+    """Delete a run with everything that belongs to it, except its thread, which the saver owns."""
 
     run_id: str
 

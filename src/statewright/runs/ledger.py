@@ -27,16 +27,15 @@ class Group(NamedTuple):
 
     key: tuple[Any, ...]
     size: int
-    """How many they are."""
+    """The number of records."""
     sums: tuple[float, ...]
 
 
 @runtime_checkable
 class Ledger(Protocol):
-    """Keeps the records of runs, and all that concerns them.
+    """Stores the records of runs, and everything about them.
 
-    A method returns its answer or a promise of it, as with a checkpointer. Records that are returned belong to the
-    caller.
+    A method returns its result or a future of it, like a checkpointer. Returned records belong to the caller.
     """
 
     def write(self, changes: Sequence[Change]) -> MaybeFuture[None]:
@@ -60,17 +59,17 @@ class Ledger(Protocol):
         limit: int | None = None,
         offset: int = 0,
     ) -> MaybeFuture[Sequence[R]]:
-        """Return the records that fit, by their ids if no order is given."""
+        """Return the matching records, sorted by id by default."""
         ...
 
     def count(self, kind: type[R], where: Where = ()) -> MaybeFuture[int]:
-        """Return how many records fit."""
+        """Return the number of matching records."""
         ...
 
     def groups(
         self, kind: type[R], by: Sequence[str], *, where: Where = (), sums: Sequence[str] = ()
     ) -> MaybeFuture[Sequence[Group]]:
-        """Return the records that fit by the values that they have in common, sorted by these, with sums of columns."""
+        """Group the matching records by columns, sorted by these, with counts and sums of columns."""
         ...
 
     def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> MaybeFuture[Sequence[RunEvent]]:
@@ -78,13 +77,12 @@ class Ledger(Protocol):
         ...
 
     def claim(self, worker_id: str, now: datetime, limit: int) -> MaybeFuture[Sequence[Run]]:
-        """Take runs that are due for a worker, those first that have been due longest.
+        """Claim due runs for a worker, those first that have been due longest.
 
-        A run is left alone while another one that has not ended has its thread, or stands before it in the line for its
-        thread or its `queue`. First in a line is who is at work, then who has begun (is not pending any more), and the
-        others in the order in which they were written, whatever their ids. It is also left alone while as many runs
-        with its `concurrency_key` are at work as its `concurrency_limit` allows, and while as many runs of its
-        workspace are as its `max_running` allows. At work is what is claimed. What is taken has a new `claim`, no
-        `due_at`, and a version that has grown; its status stays.
+        A run is skipped while another one that has not ended precedes it in the queue of its thread or of its `queue`.
+        A queue has claimed runs first, then those that have begun (are not pending any more), then others in the order
+        in which they were written, whatever their ids. A run is also skipped while as many runs with its
+        `concurrency_key` are claimed as its `concurrency_limit` allows, or as many of its workspace as its
+        `max_running` allows. A claimed run has a new `claim`, no `due_at`, and a higher version; its status stays.
         """
         ...

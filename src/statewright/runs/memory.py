@@ -189,7 +189,7 @@ class _Draft:
     # -- reading
 
     def fitting(self, kind: type[R], conditions: Where) -> list[R]:
-        """Return the records of a table that fit."""
+        """Return the matching records of a table."""
         table = {**self._tables.get(kind, {}), **self._changed.get(kind, {})}
         meant = [self._resolved(one) for one in conditions]
         return [one for one in table.values() if one is not None and all(_fits(one, each) for each in meant)]

@@ -90,7 +90,7 @@ def create_app(
 ) -> FastAPI:
     """Create the ASGI application of a service. It starts the service at startup, and stops it at shutdown."""
     settings = settings or ServerSettings()
-    offer = ServerContext(service, settings, metrics, webhooks or service.webhooks)
+    context = ServerContext(service, settings, metrics, webhooks or service.webhooks)
     app = FastAPI(
         title=settings.title,
         version=version("statewright"),
@@ -100,7 +100,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    app.state.offer = offer
+    app.state.context = context
     for resource in _RESOURCES:
         app.router.routes += resource.router.routes  # not include_router: it rebuilds every route for each app
     app.include_router(health.router, prefix="/api/v1", include_in_schema=False)
@@ -136,12 +136,12 @@ def _middleware(settings: ServerSettings, metrics: Metrics | None) -> list[Middl
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
-    offer: ServerContext = app.state.offer
-    service = offer.service
+    context: ServerContext = app.state.context
+    service = context.service
     await ensure_default_workspace(service.context.ledger, service.clock.now())
     async with service if service.worker is None else nullcontext():
-        with metrics_served(offer.metrics, offer.settings):
+        with metrics_served(context.metrics, context.settings):
             try:
                 yield
             finally:
-                offer.closing.begin()
+                context.closing.begin()

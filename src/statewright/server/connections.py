@@ -20,7 +20,7 @@ _TOO_MANY: Final = (503, "Service Unavailable", "UNAVAILABLE", "Too many connect
 
 
 def protocol_for(settings: ServerSettings) -> type[HttpToolsProtocol]:
-    """Return the protocol that keeps the limits of these settings, for `uvicorn.Config(http=...)`."""
+    """Return a protocol class with the limits of these settings, for `uvicorn.Config(http=...)`."""
 
     class Limited(LimitedProtocol):
         limits = settings

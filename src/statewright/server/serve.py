@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 class _Server(uvicorn.Server):
     """A server that ends streams and long waits before it waits for requests."""
 
-    def __init__(self, config: uvicorn.Config, offer: ServerContext) -> None:
+    def __init__(self, config: uvicorn.Config, context: ServerContext) -> None:
         super().__init__(config)
-        self._offer = offer
+        self._context = context
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._offer.closing.begin()
+        self._context.closing.begin()
         await super().shutdown(sockets)
 
 
 def server_of(app: FastAPI, settings: ServerSettings | None = None) -> uvicorn.Server:
     """Return a server for the application, not yet running: `await server.serve()` on a loop of one's own."""
-    offer: ServerContext = app.state.offer
-    chosen = settings or offer.settings
+    context: ServerContext = app.state.context
+    chosen = settings or context.settings
     config = uvicorn.Config(
         app,
         host=chosen.host,
@@ -51,13 +51,13 @@ def server_of(app: FastAPI, settings: ServerSettings | None = None) -> uvicorn.S
         timeout_keep_alive=chosen.keep_alive,  # pyright: ignore[reportArgumentType]  # it is given to call_later
         timeout_graceful_shutdown=max(1, round(chosen.drain_timeout)),
     )
-    return _Server(config, offer)
+    return _Server(config, context)
 
 
 def serve(app: FastAPI, *, settings: ServerSettings | None = None) -> None:
-    """Serve until SIGTERM or SIGINT; then whoever called goes on, and may close what the service worked with.
+    """Serve until SIGTERM or SIGINT, then return, so that the caller can close the resources of the service.
 
-    Raises SystemExit if the port cannot be had.
+    Raises SystemExit if the port is not available.
     """
     with _surviving_signals():
         server_of(app, settings).run()

@@ -38,11 +38,11 @@ class ServerSettings:
     """Seconds that requests have to end when the server stops."""
     metrics: MetricsAccess | None = None
     """Who may read `/metrics`, which names the graphs of all workspaces: everybody (`open`), keys with the scope
-    `metrics:read` and the operator (`keys`), or nobody (`off`). None is `open` on loopback, and `keys` elsewhere."""
+    `metrics:read` and the operator (`keys`), or no one (`off`). None is `open` on loopback, and `keys` elsewhere."""
     metrics_port: int | None = None
     """A separate port for `/metrics` that requires no key; None for no such port."""
     metrics_host: str = "127.0.0.1"
-    """Where that port listens."""
+    """The address of that port."""
     keep_alive: float = 75.0
     """Seconds that an idle connection is kept open for the next request. Clients that keep connections for longer than
     the server see some of their requests fail: httpx keeps them for 5 seconds, most proxies for 60."""

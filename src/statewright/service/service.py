@@ -50,7 +50,7 @@ from statewright.service.context.settings import ServiceSettings
 from statewright.service.engine.attempt import RunAttempt, RunHooks
 from statewright.service.engine.children import ChildStarter
 from statewright.service.engine.worker import RunWorker
-from statewright.service.following.hub import Hub, Told
+from statewright.service.following.hub import FollowedEvent, Hub
 from statewright.service.operations.approvals import Approvals
 from statewright.service.operations.control import Control
 from statewright.service.operations.costs import Cost, Costs, CostSummary
@@ -263,7 +263,7 @@ class Service:
         self, workspace_id: str, run_id: str, *, after: int = 0, live: Literal[False] = False
     ) -> AsyncIterator[RunEvent]: ...
     @overload
-    def follow(self, workspace_id: str, run_id: str, *, after: int = 0, live: bool) -> AsyncIterator[Told]: ...
+    def follow(self, workspace_id: str, run_id: str, *, after: int = 0, live: bool) -> AsyncIterator[FollowedEvent]: ...
     def follow(self, workspace_id: str, run_id: str, *, after: int = 0, live: bool = False) -> AsyncIterator[Any]:
         """Yield the events of a run after a sequence number, and new ones as they are written, until it has ended.
 

@@ -11,14 +11,14 @@ import pytest
 
 from statewright.client import AsyncClient
 from statewright.client.async_client import AwaitingDriver
-from statewright.client.call import Reply, as_told, get
+from statewright.client.call import Reply, get, read_data
 from statewright.client.flow.effects import Flow, Lost, Open, Read, Send, Sleep, Yield
 from statewright.client.settings import ClientSettings
 from statewright.clock import Alarm
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
-CALL = get("/x", as_told)
+CALL = get("/x", read_data)
 PAGE = {"success": True, "data": [], "meta": {"page": 1, "pageSize": 20, "total": 0, "totalPages": 0}}
 
 
@@ -70,11 +70,11 @@ def driver(*answers: httpx.Response | Exception, clock: Any = None) -> AwaitingD
 
 
 async def test_a_conversation_ends_with_its_result() -> None:
-    def talk() -> Flow[Any]:
+    def flow() -> Flow[Any]:
         reply: Reply = yield Send(CALL)
         return reply.status, reply.content
 
-    assert await driver(httpx.Response(201, content=b"made")).run(talk()) == (201, b"made")
+    assert await driver(httpx.Response(201, content=b"made")).run(flow()) == (201, b"made")
 
 
 def reads(*, until: int = 100) -> Flow[Any]:
@@ -128,7 +128,7 @@ async def test_who_is_cancelled_while_a_stream_is_silent_closes_it() -> None:
 async def test_a_stream_that_is_opened_anew_closes_the_one_before() -> None:
     first, second = Pieces(b"a"), Pieces(b"b")
 
-    def talk() -> Flow[Any]:
+    def flow() -> Flow[Any]:
         yield Open(CALL)
         yield Open(CALL, "1")
         closed = first.closed, second.closed
@@ -136,7 +136,7 @@ async def test_a_stream_that_is_opened_anew_closes_the_one_before() -> None:
         return closed, piece
 
     answers = (httpx.Response(200, stream=first), httpx.Response(200, stream=second))
-    assert await driver(*answers).run(talk()) == ((True, False), b"b")
+    assert await driver(*answers).run(flow()) == ((True, False), b"b")
     assert second.closed
 
 
@@ -150,23 +150,23 @@ async def test_a_broken_connection_is_told_with_its_cause() -> None:
     items = [item async for item in driver(httpx.Response(200, stream=pieces)).iterate(reads())]
     assert (items, pieces.closed) == ([200, b"a", "ReadError: cut, ReadError"], True)
 
-    def talk() -> Flow[Any]:
+    def flow() -> Flow[Any]:
         try:
             yield Send(CALL)
         except Lost as lost:
             return str(lost)
 
-    assert await driver(httpx.ConnectError("refused")).run(talk()) == "ConnectError: refused"
+    assert await driver(httpx.ConnectError("refused")).run(flow()) == "ConnectError: refused"
 
 
 async def test_a_pause_is_as_long_as_the_clock_says() -> None:
     clock = FakeClock()
 
-    def talk() -> Flow[Any]:
+    def flow() -> Flow[Any]:
         yield Sleep(5)
         return "over"
 
-    pausing = asyncio.create_task(driver(clock=clock).run(talk()))
+    pausing = asyncio.create_task(driver(clock=clock).run(flow()))
     await asyncio.sleep(0.01)
     clock.advance(4.9)
     await asyncio.sleep(0.01)
@@ -190,10 +190,10 @@ class Noting(FakeClock):
 async def test_who_is_cancelled_in_a_pause_is_not_called_any_more() -> None:
     clock = Noting()
 
-    def talk() -> Flow[Any]:
+    def flow() -> Flow[Any]:
         yield Sleep(5)
 
-    pausing = asyncio.create_task(driver(clock=clock).run(talk()))
+    pausing = asyncio.create_task(driver(clock=clock).run(flow()))
     await asyncio.sleep(0.01)
     pausing.cancel()
     with pytest.raises(asyncio.CancelledError):

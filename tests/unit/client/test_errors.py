@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from statewright import errors
-from statewright.client.call import Reply, as_told, get
+from statewright.client.call import Reply, get, read_data
 from statewright.client.errors import error_of, retry_after, unreachable
 from statewright.errors import InvalidTransition, ServiceError, ServiceUnreachable, TooManyRequests
 from statewright.server.http.errors import answer_to
 
-CALL = get("/api/v1/x", as_told)
+CALL = get("/api/v1/x", read_data)
 ENDS_AT = datetime(2026, 2, 1, tzinfo=UTC)
 USED_UP = errors.SpendingLimitReached(
     "w", "cost_per_day", used=5.25, most=5.0, ends_at=ENDS_AT, now=ENDS_AT - timedelta(hours=1)

@@ -14,7 +14,7 @@ import pytest
 
 from statewright.client import AsyncClient, Client
 from statewright.client.resources.runs import Runs
-from statewright.client.sync_async import Conversation, Iteration
+from statewright.client.sync_async import FlowMethod, IteratingMethod
 from statewright.errors import InvalidRequest
 from statewright.testing import FakeClock
 
@@ -104,12 +104,12 @@ def test_the_token_of_the_operator_goes_only_where_it_is_needed() -> None:
 
 
 def test_methods_are_documented_where_they_are_looked_up() -> None:
-    methods = [one for one in vars(Runs).values() if isinstance(one, Conversation | Iteration)]
+    methods = [one for one in vars(Runs).values() if isinstance(one, FlowMethod | IteratingMethod)]
     assert len(methods) > 20
     assert all(one.__doc__ for one in methods)
     client = Client(transport=Answering())
     assert "reason" in inspect.signature(client.runs.cancel).parameters
-    assert isinstance(Runs.get, Conversation)
+    assert isinstance(Runs.get, FlowMethod)
 
 
 def test_nothing_of_http_is_loaded_before_a_client_is_made() -> None:

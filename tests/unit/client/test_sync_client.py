@@ -11,14 +11,14 @@ import httpx
 import pytest
 
 from statewright.client import Client
-from statewright.client.call import Reply, as_told, get
+from statewright.client.call import Reply, get, read_data
 from statewright.client.flow.effects import Flow, Lost, Open, Read, Send, Sleep, Yield
 from statewright.client.settings import ClientSettings
 from statewright.client.sync_client import BlockingDriver
 from statewright.errors import InvalidConfig
 from statewright.testing import FakeClock
 
-CALL = get("/x", as_told)
+CALL = get("/x", read_data)
 PAGE = {"success": True, "data": [], "meta": {"page": 1, "pageSize": 20, "total": 0, "totalPages": 0}}
 
 
@@ -62,11 +62,11 @@ def driver(*answers: httpx.Response | Exception, clock: Any = None) -> BlockingD
 
 
 def test_a_conversation_ends_with_its_result() -> None:
-    def talk() -> Flow[Any]:
+    def flow() -> Flow[Any]:
         reply: Reply = yield Send(CALL)
         return reply.status, reply.content
 
-    assert driver(httpx.Response(201, content=b"made")).run(talk()) == (201, b"made")
+    assert driver(httpx.Response(201, content=b"made")).run(flow()) == (201, b"made")
 
 
 def reads(*, until: int = 100) -> Flow[Any]:
@@ -104,7 +104,7 @@ def test_a_stream_that_nobody_reads_on_is_closed() -> None:
 def test_a_stream_that_is_opened_anew_closes_the_one_before() -> None:
     first, second = Pieces(b"a"), Pieces(b"b")
 
-    def talk() -> Flow[Any]:
+    def flow() -> Flow[Any]:
         yield Open(CALL)
         yield Open(CALL, "1")
         closed = first.closed, second.closed
@@ -112,7 +112,7 @@ def test_a_stream_that_is_opened_anew_closes_the_one_before() -> None:
         return closed, piece
 
     answers = (httpx.Response(200, stream=first), httpx.Response(200, stream=second))
-    assert driver(*answers).run(talk()) == ((True, False), b"b")
+    assert driver(*answers).run(flow()) == ((True, False), b"b")
     assert second.closed
 
 
@@ -127,31 +127,31 @@ def test_a_broken_connection_is_told_with_its_cause() -> None:
     assert list(driver(httpx.Response(200, stream=pieces)).iterate(reads())) == [200, b"a", told]
     assert pieces.closed
 
-    def talk() -> Flow[Any]:
+    def flow() -> Flow[Any]:
         try:
             yield Send(CALL)
         except Lost as lost:
             return str(lost)
 
-    assert driver(httpx.ConnectError("refused")).run(talk()) == "ConnectError: refused"
+    assert driver(httpx.ConnectError("refused")).run(flow()) == "ConnectError: refused"
 
 
 def test_what_is_no_fault_of_the_connection_is_raised() -> None:
-    def talk() -> Flow[Any]:
+    def flow() -> Flow[Any]:
         yield Send(CALL)
 
     with pytest.raises(ZeroDivisionError):
-        driver(ZeroDivisionError()).run(talk())
+        driver(ZeroDivisionError()).run(flow())
 
 
 def test_a_pause_is_as_long_as_the_clock_says() -> None:
     clock, over = FakeClock(), threading.Event()
 
-    def talk() -> Flow[Any]:
+    def flow() -> Flow[Any]:
         yield Sleep(5)
         over.set()
 
-    thread = threading.Thread(target=lambda: driver(clock=clock).run(talk()), daemon=True)
+    thread = threading.Thread(target=lambda: driver(clock=clock).run(flow()), daemon=True)
     thread.start()
     clock.advance(0)
     assert not over.wait(0.02)

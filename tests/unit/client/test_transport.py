@@ -7,11 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
-from statewright.client.call import Call, as_told, get, post
+from statewright.client.call import Call, get, post, read_data
 from statewright.client.settings import ClientSettings
 from statewright.client.transport import HEARTBEATS, build, build_stream, headers, library, reason, reply
 
-LOOK = get("/api/v1/x", as_told, {"status": ["a", "b c"], "n": 1})
+LOOK = get("/api/v1/x", read_data, {"status": ["a", "b c"], "n": 1})
 
 
 def made(call: Call[Any], **settings: Any) -> httpx.Request:
@@ -26,11 +26,11 @@ def test_a_path_follows_the_address(base: str) -> None:
 
 
 def test_an_id_that_is_quoted_stays_so() -> None:
-    assert made(get("/api/v1/x/a%2Fb", as_told)).url.raw_path == b"/api/v1/x/a%2Fb"
+    assert made(get("/api/v1/x/a%2Fb", read_data)).url.raw_path == b"/api/v1/x/a%2Fb"
 
 
 def test_a_body_goes_out_as_it_is() -> None:
-    request = made(post("/x", as_told, {"a": "ü"}))
+    request = made(post("/x", read_data, {"a": "ü"}))
     assert (request.content, request.headers["content-type"]) == ('{"a": "ü"}'.encode(), "application/json")
     assert "content-type" not in made(LOOK).headers
 
@@ -48,13 +48,13 @@ def test_a_body_goes_out_as_it_is() -> None:
 def test_who_asks_is_told_as_the_request_needs_it(
     as_operator: bool, given: dict[str, str], sent: dict[str, str]
 ) -> None:
-    call = Call(method="GET", path="/x", read=as_told, as_operator=as_operator)
+    call = Call(method="GET", path="/x", read=read_data, as_operator=as_operator)
     assert headers(ClientSettings(**given), call) == {"accept": "application/json", **sent}  # pyright: ignore
 
 
 def test_the_time_that_the_service_may_wait_comes_on_top() -> None:
     timeouts = [
-        made(Call(method="GET", path="/x", read=as_told, patience=patience), timeout=5).extensions["timeout"]
+        made(Call(method="GET", path="/x", read=read_data, patience=patience), timeout=5).extensions["timeout"]
         for patience in (0, 60)
     ]
     assert [one["read"] for one in timeouts] == [5, 65]

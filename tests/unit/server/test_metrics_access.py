@@ -50,7 +50,7 @@ def test_a_word_that_is_not_known_is_refused() -> None:
 def test_who_reads_them(settings: dict[str, Any], none: int, admin: int, reader: int, operator: int) -> None:
     async def run() -> None:
         async with serving(auth="keys", admin_token=ADMIN_TOKEN, metrics=Metrics()) as api:
-            object.__setattr__(api.app.state.offer, "settings", ServerSettings(admin_token=ADMIN_TOKEN, **settings))
+            object.__setattr__(api.app.state.context, "settings", ServerSettings(admin_token=ADMIN_TOKEN, **settings))
             ledger, now = api.service.context.ledger, api.service.clock.now()
             keys = [
                 (await create_key(ledger, DEFAULT_WORKSPACE, scope, [scope], now=now))[1]

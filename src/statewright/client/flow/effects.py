@@ -61,6 +61,6 @@ class Lost(Exception):
     """A connection could not be opened, or broke. Internal to the client."""
 
 
-def advance(talk: Flow[Any], outcome: Any) -> Effect:
+def advance(flow: Flow[Any], outcome: Any) -> Effect:
     """Send an outcome to a flow and return its next effect. Raises StopIteration at its end."""
-    return talk.throw(outcome) if isinstance(outcome, Lost) else talk.send(outcome)
+    return flow.throw(outcome) if isinstance(outcome, Lost) else flow.send(outcome)

@@ -1,11 +1,11 @@
-"""Following the events of a run. A broken stream is resumed after the last received event."""
+"""RunFollower the events of a run. A broken stream is resumed after the last received event."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, Final
 
-from statewright.client.call import Call, Reply, as_told, get, place
+from statewright.client.call import Call, Reply, get, path_of, read_data
 from statewright.client.errors import error_of, unreachable
 from statewright.client.flow.effects import Flow, Lost, Open, Read, Sleep, Yield
 from statewright.client.flow.pages import LARGEST
@@ -19,7 +19,7 @@ _LASTING: Final = 5.0
 """Seconds after which the end of a silent connection does not count as a failure."""
 
 
-class Following:
+class RunFollower:
     """Follows a run; every event is yielded once, in order."""
 
     def __init__(self, run_id: str, after: int, settings: ClientSettings, *, live: bool = False) -> None:
@@ -27,10 +27,10 @@ class Following:
         self._last = after
         self._settings = settings
         self._failures = 0
-        path = place("workflow-runs", run_id, "stream")
-        self._call: Call[Any] = get(path, as_told, {"live": True} if live else {})
+        path = path_of("workflow-runs", run_id, "stream")
+        self._call: Call[Any] = get(path, read_data, {"live": True} if live else {})
 
-    def talk(self) -> Flow[None]:
+    def flow(self) -> Flow[None]:
         """Give the events until the run has ended and all have come."""
         while True:
             begun = self._settings.clock.monotonic()
@@ -46,7 +46,7 @@ class Following:
                 yield Sleep(pause)
             elif (yield from self._is_over()):
                 return
-            else:  # the server stops, or somebody between has cut a stream that was open for long
+            else:  # the server stops, or a proxy has closed a long stream
                 self._count(begun)
                 yield Sleep(self._settings.pause(min(self._failures, 5)))
 
@@ -83,8 +83,8 @@ class Following:
         yield Yield(event)
 
     def _is_over(self) -> Flow[bool]:
-        """Return whether a stream that has ended has ended with its run; what came after is given."""
-        run: Any = yield from ask(get(place("workflow-runs", self._run_id), as_told), self._settings)
+        """Return whether the run has ended, after yielding its last events."""
+        run: Any = yield from ask(get(path_of("workflow-runs", self._run_id), read_data), self._settings)
         if run["status"] not in ENDED:
             return False
         while True:
@@ -95,5 +95,5 @@ class Following:
                 return True
 
     def _rest(self) -> Call[list[Event]]:
-        path = place("workflow-runs", self._run_id, "events")
+        path = path_of("workflow-runs", self._run_id, "events")
         return get(path, Event.read_all, {"after": self._last, "pageSize": LARGEST})

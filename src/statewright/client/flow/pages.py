@@ -13,7 +13,7 @@ from statewright.client.settings import ClientSettings
 
 T = TypeVar("T")
 LARGEST: Final = 100
-"""How many a page may have."""
+"""The largest page size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Page(Generic[T]):
     """Which part it is, from 1."""
     page_size: int
     total: int
-    """How many the whole list has."""
+    """The number of items of the whole list."""
     total_pages: int
 
 

@@ -45,7 +45,7 @@ class Workspace(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendingLimits(Shown):
-    """What all runs of a workspace may spend together on a day; None where nothing limits it."""
+    """Daily spending limits of a workspace; None for no limit."""
 
     tokens_per_day: int | None
     cost_per_day: float | None
@@ -55,13 +55,13 @@ class SpendingLimits(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending(Shown):
-    """What all runs of a workspace have spent today, and what they may."""
+    """Today's spending of a workspace, and its limits."""
 
     workspace_id: str
     day: str
     """A day in UTC: `2026-01-31`."""
     ends_at: datetime
-    """When the next day begins, with nothing spent."""
+    """The start of the next day."""
     requests: int
     """Calls of models."""
     input_tokens: int
@@ -82,7 +82,7 @@ class NewWorkspace(Workspace):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health(Shown):
-    """How the service is."""
+    """The health of the service."""
 
     status: str
     checks: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""What can be run, and the threads that runs advance."""
+"""Definitions, graphs and threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs wait for, and what comes for them."""
+"""Waits, approvals and received events."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Approval(Shown):
     content: Any
     prompt: str
     decision: str | None
-    """`approved`, `rejected`, `edited`, `expired` or `cancelled`; None as long as nobody has decided."""
+    """`approved`, `rejected`, `edited`, `expired` or `cancelled`; None while pending."""
     edited_content: Any
     decided_by: str | None
     """The note of the caller about who has decided."""
@@ -60,5 +60,5 @@ class ReceivedEvent(Shown):
     started: tuple[str, ...]
     """The runs that it has started."""
     woken: tuple[str, ...]
-    """The runs that were told."""
+    """The runs that it has woken."""
     created_at: datetime

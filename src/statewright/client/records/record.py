@@ -18,14 +18,14 @@ from statewright.client.call import camel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What all values of the client have in common."""
+    """The base class of all results."""
 
     raw: Mapping[str, Any] = field(repr=False, compare=False)
     """The JSON that it was read from."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return the value that JSON stands for. Raises KeyError if it lacks what the value cannot be without."""
+        """Create the value from JSON. Raises KeyError for a missing required field."""
         return cls(raw=data, **{name: read(data) for name, read in _readers(cls)})
 
     @classmethod

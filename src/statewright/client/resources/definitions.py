@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from statewright.client.call import Call, get, place, post
+from statewright.client.call import Call, get, path_of, post
 from statewright.client.flow.effects import Flow
 from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
 from statewright.client.records.definitions import Definition, DefinitionWithBody, Graph, GraphDescription
@@ -26,22 +26,22 @@ class Definitions(Namespace[F]):
         taken by another content.
         """
         # What is stored twice is stored once, so the request may be repeated.
-        return replace(post(place(_DEFINITIONS), DefinitionWithBody.read_answer, definition), repeatable=True)
+        return replace(post(path_of(_DEFINITIONS), DefinitionWithBody.read_answer, definition), repeatable=True)
 
     @request
     def get(self, definition_id: str) -> Call[DefinitionWithBody]:
         """Return a definition."""
-        return get(place(_DEFINITIONS, definition_id), DefinitionWithBody.read_answer)
+        return get(path_of(_DEFINITIONS, definition_id), DefinitionWithBody.read_answer)
 
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Definition]]:
         """Return a page of the definitions, the newest first."""
-        return page_of(place(_DEFINITIONS), Definition.from_json, page=page, page_size=page_size)
+        return page_of(path_of(_DEFINITIONS), Definition.from_json, page=page, page_size=page_size)
 
     @items(Definition)
     def iterate(self) -> Flow[None]:
         """Iterate over all definitions, the newest first."""
-        return all_of(page_of(place(_DEFINITIONS), Definition.from_json, page=1, page_size=LARGEST), self._settings)
+        return all_of(page_of(path_of(_DEFINITIONS), Definition.from_json, page=1, page_size=LARGEST), self._settings)
 
 
 class Graphs(Namespace[F]):
@@ -50,9 +50,9 @@ class Graphs(Namespace[F]):
     @request
     def list(self) -> Call[Sequence[Graph]]:
         """Return the served graphs."""
-        return get(place("graphs"), Graph.read_all)
+        return get(path_of("graphs"), Graph.read_all)
 
     @request
     def get(self, name: str) -> Call[GraphDescription]:
         """Return a graph with its drawing and its schemas."""
-        return get(place("graphs", name), GraphDescription.read_answer)
+        return get(path_of("graphs", name), GraphDescription.read_answer)

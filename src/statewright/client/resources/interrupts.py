@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from statewright.client.call import Call, get, place, post
+from statewright.client.call import Call, get, path_of, post
 from statewright.client.flow.effects import Flow
 from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
 from statewright.client.records.interrupts import Approval, ReceivedEvent, Wait
@@ -21,12 +21,12 @@ class Interrupts(Namespace[F]):
     @request
     def list(self, *, run_id: str | None = None, page: int = 1, page_size: int = 20) -> Call[Page[Wait]]:
         """Return a page of the open waits of all runs or of one. Questions are answered with `runs.answer`."""
-        return page_of(place("interrupts"), Wait.from_json, page=page, page_size=page_size, runId=run_id)
+        return page_of(path_of("interrupts"), Wait.from_json, page=page, page_size=page_size, runId=run_id)
 
     @items(Wait)
     def iterate(self, *, run_id: str | None = None) -> Flow[None]:
         """Iterate over the open waits of all runs or of one."""
-        first = page_of(place("interrupts"), Wait.from_json, page=1, page_size=LARGEST, runId=run_id)
+        first = page_of(path_of("interrupts"), Wait.from_json, page=1, page_size=LARGEST, runId=run_id)
         return all_of(first, self._settings)
 
 
@@ -39,19 +39,21 @@ class Approvals(Namespace[F]):
     ) -> Call[Page[Approval]]:
         """Return a page of the approvals, the newest first: pending ones, decided ones, or both."""
         return page_of(
-            place(_APPROVALS), Approval.from_json, page=page, page_size=page_size, pending=pending, runId=run_id
+            path_of(_APPROVALS), Approval.from_json, page=page, page_size=page_size, pending=pending, runId=run_id
         )
 
     @items(Approval)
     def iterate(self, *, pending: bool | None = None, run_id: str | None = None) -> Flow[None]:
         """Iterate over all approvals or those of one run, the newest first."""
-        first = page_of(place(_APPROVALS), Approval.from_json, page=1, page_size=LARGEST, pending=pending, runId=run_id)
+        first = page_of(
+            path_of(_APPROVALS), Approval.from_json, page=1, page_size=LARGEST, pending=pending, runId=run_id
+        )
         return all_of(first, self._settings)
 
     @request
     def get(self, approval_id: str) -> Call[Approval]:
         """Return an approval."""
-        return get(place(_APPROVALS, approval_id), Approval.read_answer)
+        return get(path_of(_APPROVALS, approval_id), Approval.read_answer)
 
     @request
     def approve(self, approval_id: str, *, by: str | None = None) -> Call[Approval]:
@@ -72,7 +74,7 @@ class Approvals(Namespace[F]):
 def _decided(approval_id: str, decision: dict[str, Any], by: str | None) -> Call[Approval]:
     if by is not None:
         decision["decidedBy"] = by
-    return post(place(_APPROVALS, approval_id, "decide"), Approval.read_answer, decision)
+    return post(path_of(_APPROVALS, approval_id, "decide"), Approval.read_answer, decision)
 
 
 class Events(Namespace[F]):
@@ -86,4 +88,4 @@ class Events(Namespace[F]):
         body: dict[str, Any] = {"name": name, "payload": payload or {}}
         if key is not None:
             body["key"] = key
-        return replace(post(place("events"), ReceivedEvent.read_answer, body), repeatable=key is not None)
+        return replace(post(path_of("events"), ReceivedEvent.read_answer, body), repeatable=key is not None)

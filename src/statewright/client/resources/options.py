@@ -12,7 +12,7 @@ CatchUp = Literal["none", "last", "all"]
 
 
 class StartOptions(TypedDict, total=False):
-    """How a run is started."""
+    """Options of a start."""
 
     definition_id: str | None
     thread_id: str | None
@@ -57,7 +57,7 @@ class RunFilter(TypedDict, total=False):
 
 
 class ScheduleOptions(TypedDict, total=False):
-    """How a schedule starts its runs."""
+    """Options of a schedule."""
 
     graph: str | None
     definition_id: str | None
@@ -71,7 +71,7 @@ class ScheduleOptions(TypedDict, total=False):
 
 
 class ScheduleChanges(TypedDict, total=False):
-    """What of a schedule is to change."""
+    """Changes of a schedule."""
 
     name: str
     cron: str
@@ -84,14 +84,14 @@ class ScheduleChanges(TypedDict, total=False):
 
 
 class TriggerChanges(TypedDict, total=False):
-    """What of a trigger is to change."""
+    """Changes of a trigger."""
 
     match: Mapping[str, Any]
     active: bool
 
 
 class WebhookChanges(TypedDict, total=False):
-    """What of a webhook is to change."""
+    """Changes of a webhook."""
 
     url: str
     events: Sequence[str]
@@ -102,7 +102,7 @@ class WebhookChanges(TypedDict, total=False):
 
 
 class WorkspaceLimits(TypedDict, total=False):
-    """What a workspace may do; None takes a limit away."""
+    """Name and limits of a workspace; None removes a limit."""
 
     name: str
     max_running: int | None

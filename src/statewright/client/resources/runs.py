@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Unpack
 
-from statewright.client.call import Call, as_told, get, in_camel, place, post
+from statewright.client.call import Call, get, in_camel, path_of, post, read_data
 from statewright.client.flow.effects import Flow
-from statewright.client.flow.follow import Following
+from statewright.client.flow.follow import RunFollower
 from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
 from statewright.client.records.runs import Cost, Event, Log, ModelCall, Run, RunWithSteps, StartedRun, Step, Told
 from statewright.client.resources.options import SETTINGS, RunFilter, StartOptions
-from statewright.client.sync_async import F, Namespace, conversation, items, request
+from statewright.client.sync_async import F, Namespace, flow_method, items, request
 from statewright.errors import InvalidRequest
 from statewright.ids import draw_run_id
 
@@ -41,7 +41,7 @@ class Runs(Namespace[F]):
         """
         return start(graph, input, wait, options)
 
-    @conversation
+    @flow_method
     def start_and_wait(
         self,
         graph: str | None = None,
@@ -55,7 +55,7 @@ class Runs(Namespace[F]):
         run = yield from self._ask(start(graph, input, min(seconds, LONGEST_WAIT), options))
         return run if run.is_at_rest and run.created else (yield from self._settled(run.id, until))
 
-    @conversation
+    @flow_method
     def wait(self, run_id: str, seconds: float = LONGEST_WAIT) -> Flow[Run]:
         """Return a run once it has ended, waits or is paused; in its current state after so many seconds."""
         return (yield from self._settled(run_id, self._settings.clock.monotonic() + seconds))
@@ -87,60 +87,60 @@ class Runs(Namespace[F]):
     @request
     def steps(self, run_id: str) -> Call[Sequence[Step]]:
         """Return the steps of a run."""
-        return get(place(_RUNS, run_id, "steps"), Step.read_all)
+        return get(path_of(_RUNS, run_id, "steps"), Step.read_all)
 
     @request
     def state(self, run_id: str) -> Call[Mapping[str, Any]]:
         """Return the current state of a run."""
-        return get(place(_RUNS, run_id, "state"), as_told)
+        return get(path_of(_RUNS, run_id, "state"), read_data)
 
     @request
     def model_calls(self, run_id: str) -> Call[Sequence[ModelCall]]:
         """Return the model calls of a run."""
-        return get(place(_RUNS, run_id, "llm-calls"), ModelCall.read_all)
+        return get(path_of(_RUNS, run_id, "llm-calls"), ModelCall.read_all)
 
     @request
     def logs(self, run_id: str, *, step: str | None = None) -> Call[Sequence[Log]]:
         """Return the captured logs of the steps of a run, or of one step."""
-        return get(place(_RUNS, run_id, "logs"), Log.read_all, {"step": step})
+        return get(path_of(_RUNS, run_id, "logs"), Log.read_all, {"step": step})
 
     @request
     def cost(self, run_id: str) -> Call[Cost]:
-        """What a run has cost."""
-        return get(place(_RUNS, run_id, "cost"), Cost.read_answer)
+        """The cost of a run."""
+        return get(path_of(_RUNS, run_id, "cost"), Cost.read_answer)
 
     @request
     def events(self, run_id: str, *, after: int = 0, page: int = 1, page_size: int = 20) -> Call[Page[Event]]:
         """Return a page of the events of a run after a sequence number, the oldest first."""
-        path = place(_RUNS, run_id, "events")
+        path = path_of(_RUNS, run_id, "events")
         return page_of(path, Event.from_json, page=page, page_size=page_size, after=after)
 
     @items(Event)
     def follow(self, run_id: str, *, after: int = 0) -> Flow[None]:
         """Iterate over the events of a run after a sequence number, live, until the run has ended.
 
-        Every event comes once, in order. A connection that breaks is made again, and goes on after the last event.
+        Every event is yielded once, in order. A broken stream is resumed after the last received event.
         """
-        return Following(run_id, after, self._settings).talk()
+        return RunFollower(run_id, after, self._settings).flow()
 
     @items(Told)
     def watch(self, run_id: str, *, after: int = 0) -> Flow[None]:
         """Iterate like `follow`, including each `LiveEvent`, which is not stored, such as pieces of messages.
 
-        What was told while a connection was broken is lost of these.
+        Live events that occur while the connection is broken are lost.
         """
-        return Following(run_id, after, self._settings, live=True).talk()
+        return RunFollower(run_id, after, self._settings, live=True).flow()
 
     @request
     def cancel(self, run_id: str, reason: str | None = None) -> Call[Run]:
         """Cancel a run."""
         body = None if reason is None else {"reason": reason}
-        return post(place(_RUNS, run_id, "cancel"), Run.read_answer, body)
+        return post(path_of(_RUNS, run_id, "cancel"), Run.read_answer, body)
 
     @request
     def pause(self, run_id: str) -> Call[Run]:
         """Pause a run after its current superstep."""
-        return post(place(_RUNS, run_id, "pause"), Run.read_answer)
+        return post(path_of(_RUNS, run_id, "pause"), Run.read_answer)
 
     @request
     def resume(
@@ -156,7 +156,7 @@ class Runs(Namespace[F]):
         Raises SignalMismatch if it waits for another one. See `signal` for signals that may come early.
         """
         if signal_type is None:
-            return post(place(_RUNS, run_id, "resume"), Run.read_answer)
+            return post(path_of(_RUNS, run_id, "resume"), Run.read_answer)
         return _signal(run_id, "resume", signal_type, payload, signal_id)
 
     @request
@@ -177,22 +177,22 @@ class Runs(Namespace[F]):
     @request
     def answer(self, run_id: str, answers: Mapping[str, Any]) -> Call[Run]:
         """Answer questions of a run, by the ids that `interrupts.list` returns."""
-        return post(place(_RUNS, run_id, "resume"), Run.read_answer, {"answers": answers})
+        return post(path_of(_RUNS, run_id, "resume"), Run.read_answer, {"answers": answers})
 
     @request
     def retry(self, run_id: str) -> Call[Run]:
         """Retry a failed run from the step that failed."""
-        return post(place(_RUNS, run_id, "retry"), Run.read_answer)
+        return post(path_of(_RUNS, run_id, "retry"), Run.read_answer)
 
     @request
     def cancel_all(self, **filters: Unpack[RunFilter]) -> Call[Sequence[str]]:
         """Cancel all matching runs; return their ids."""
-        return post(place(_RUNS, "cancel"), _run_ids, _given(filters))
+        return post(path_of(_RUNS, "cancel"), _run_ids, _given(filters))
 
     @request
     def retry_all(self, **filters: Unpack[RunFilter]) -> Call[Sequence[str]]:
         """Retry all matching failed runs; return their ids."""
-        return post(place(_RUNS, "retry"), _run_ids, _given(filters))
+        return post(path_of(_RUNS, "retry"), _run_ids, _given(filters))
 
 
 def start(graph: str | None, given: Any, wait: float | None, options: StartOptions) -> Call[StartedRun]:
@@ -206,7 +206,7 @@ def start(graph: str | None, given: Any, wait: float | None, options: StartOptio
     settings = {name: value for name, value in values.items() if name in SETTINGS}
     if settings:
         body["settings"] = in_camel(settings)
-    call = post(place(_RUNS), StartedRun.read_answer, {**body, "input": given})
+    call = post(path_of(_RUNS), StartedRun.read_answer, {**body, "input": given})
     params = () if wait is None else (("wait", f"{wait:g}"),)
     return replace(call, params=params, patience=wait or 0.0, repeatable=True)
 
@@ -217,7 +217,7 @@ def _some(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _one(run_id: str, wait: float = 0.0) -> Call[RunWithSteps]:
     """Return the request for a run, which the service answers once it rests, or after so many seconds."""
-    call = get(place(_RUNS, run_id), RunWithSteps.read_answer)
+    call = get(path_of(_RUNS, run_id), RunWithSteps.read_answer)
     return replace(call, params=(("wait", f"{wait:g}"),), patience=wait) if wait else call
 
 
@@ -227,14 +227,14 @@ def _page(page: int, page_size: int, sort: str, filters: RunFilter) -> Call[Page
     params = in_camel({**given, "tag": given.pop("tags", ())})
     params.pop("tags", None)
     params.update({f"metadata[{name}]": value for name, value in metadata.items()})
-    return page_of(place(_RUNS), Run.from_json, page=page, page_size=page_size, sort=sort, **params)
+    return page_of(path_of(_RUNS), Run.from_json, page=page, page_size=page_size, sort=sort, **params)
 
 
 def _signal(
     run_id: str, where: str, signal_type: str, payload: Mapping[str, Any] | None, signal_id: str | None
 ) -> Call[Run]:
     body = _some({"signal_type": signal_type, "payload": payload or {}, "signal_id": signal_id})
-    call = post(place(_RUNS, run_id, where), Run.read_answer, in_camel(body))
+    call = post(path_of(_RUNS, run_id, where), Run.read_answer, in_camel(body))
     return replace(call, repeatable=signal_id is not None)
 
 

@@ -30,7 +30,7 @@ RECORDS: tuple[type[Record], ...] = (
 )
 """Every class of records."""
 OF_RUNS: tuple[type[Record], ...] = (RunLabel, StepRun, ModelCall, StepLog, Wait, Signal, Approval)
-"""What belongs to a run, by its `run_id`, and goes with it."""
+"""Records that belong to a run by their `run_id`, and are deleted with it."""
 
 __all__ = [
     "DEFAULT_WORKSPACE",

@@ -24,7 +24,7 @@ class Record:
     """A row of the ledger. Its id is unique among the records of its class."""
 
     TABLE: ClassVar[str]
-    """What its records are called together."""
+    """The name of the table."""
     UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = ()
     """Groups of columns of which no two records have the same values; a None in one of them makes it differ."""
 

@@ -21,10 +21,10 @@ class Webhook(Record):
     """The types that it wants; all if there are none."""
     description: Sealed = ""
     secret: Json = None
-    """What its messages are signed with; shown once."""
+    """The signing secret, shown once."""
     active: bool = True
     failures: int = 0
-    """How many deliveries have failed for good, one after the other."""
+    """Deliveries in a row that have failed for good."""
     disabled_reason: Sealed | None = None
     created_at: datetime
 

@@ -1,4 +1,4 @@
-"""Who may use the service: workspaces, which never see each other, and the keys to them."""
+"""Workspaces, their API keys, definitions and spending."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from starlette.requests import Request
 
 from statewright.errors import Forbidden, TooManyRequests, Unauthorized
 from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger
-from statewright.server.context.server_context import ServerContext, offer_of
+from statewright.server.context.server_context import ServerContext, server_context_of
 from statewright.service.access import METRICS, check_scope
 
 if TYPE_CHECKING:
@@ -27,52 +27,52 @@ if TYPE_CHECKING:
 class Caller:
     """An authenticated caller."""
 
-    offer: ServerContext
+    context: ServerContext
     workspace_id: str
     key: ApiKey | None = None
     """None if no keys are required, and for the operator."""
 
     @property
     def service(self) -> Service:
-        return self.offer.service
+        return self.context.service
 
     @property
     def ledger(self) -> Ledger:
-        return self.offer.service.context.ledger
+        return self.context.service.context.ledger
 
     @property
     def now(self) -> datetime:
-        return self.offer.service.clock.now()
+        return self.context.service.clock.now()
 
 
 async def admit(request: Request, scope: str) -> Caller:
     """Authenticate a request. Raises Unauthorized, Forbidden without the scope, and TooManyRequests."""
-    offer = offer_of(request)
+    context = server_context_of(request)
     if scope == ADMIN:
-        _check_admin(request, offer)
-        return Caller(offer, DEFAULT_WORKSPACE)
-    if scope == METRICS and _may_read_metrics_without_key(request, offer):
-        return Caller(offer, DEFAULT_WORKSPACE)
-    if offer.settings.auth == "none":
-        return Caller(offer, DEFAULT_WORKSPACE)
-    key = await offer.keys.find(_given_key(request), offer.service.clock.now())
+        _check_admin(request, context)
+        return Caller(context, DEFAULT_WORKSPACE)
+    if scope == METRICS and _may_read_metrics_without_key(request, context):
+        return Caller(context, DEFAULT_WORKSPACE)
+    if context.settings.auth == "none":
+        return Caller(context, DEFAULT_WORKSPACE)
+    key = await context.keys.find(_given_key(request), context.service.clock.now())
     check_scope(key, scope)
-    _count(request, offer, key)
-    return Caller(offer, key.workspace_id, key)
+    _count(request, context, key)
+    return Caller(context, key.workspace_id, key)
 
 
 ADMIN = "admin-token"
 """The scope of routes that need the token of the operator."""
 
 
-def _may_read_metrics_without_key(request: Request, offer: ServerContext) -> bool:
-    """Return True where no key is needed for them, and for the operator. Raises HTTPException where there are none."""
-    access = offer.settings.metrics_access
+def _may_read_metrics_without_key(request: Request, context: ServerContext) -> bool:
+    """Return True if metrics need no key, and for the operator. Raises HTTPException if they are disabled."""
+    access = context.settings.metrics_access
     if access == "off":
         raise HTTPException(404)
     if access == "open":
         return True
-    expected = offer.settings.admin_token
+    expected = context.settings.admin_token
     given = request.headers.get("x-admin-token")
     return expected is not None and given is not None and compare_digest(given.encode(), expected.encode())
 
@@ -91,10 +91,10 @@ def _given_key(request: Request) -> str:
     return key.strip()
 
 
-def _check_admin(request: Request, offer: ServerContext) -> None:
-    expected = offer.settings.admin_token
+def _check_admin(request: Request, context: ServerContext) -> None:
+    expected = context.settings.admin_token
     if expected is None:
-        if offer.settings.auth == "none":
+        if context.settings.auth == "none":
             return
         raise Forbidden("Workspaces cannot be managed over HTTP: the server was started without an admin token.")
     given = request.headers.get("x-admin-token", "")
@@ -102,17 +102,17 @@ def _check_admin(request: Request, offer: ServerContext) -> None:
         raise Unauthorized("The admin token is missing or wrong. Send it as x-admin-token.")
 
 
-def _count(request: Request, offer: ServerContext, key: ApiKey) -> None:
+def _count(request: Request, context: ServerContext, key: ApiKey) -> None:
     """Count a request against the rate limit of its key, and set the rate-limit headers of the response."""
     most = key.requests_per_minute
     if most is None:
         return
     try:
-        offer.rates.check(f"key:{key.id}", most, offer.service.clock.now())
+        context.rates.check(f"key:{key.id}", most, context.service.clock.now())
     except TooManyRequests:
         request.scope["rate_headers"] = _rate_headers(most, 0)
         raise
-    left = offer.rates.remaining(f"key:{key.id}", most, offer.service.clock.now())
+    left = context.rates.remaining(f"key:{key.id}", most, context.service.clock.now())
     request.scope["rate_headers"] = _rate_headers(most, left)
 
 

@@ -85,6 +85,6 @@ class ServerContext:
         self.writes = WriteProbe(ledger, self.service.clock.now)
 
 
-def offer_of(request: Request) -> ServerContext:
+def server_context_of(request: Request) -> ServerContext:
     """Return the server context of a request."""
-    return request.app.state.offer
+    return request.app.state.context

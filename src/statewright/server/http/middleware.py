@@ -44,7 +44,7 @@ class Frame:
             with bound(request_id=request_id):
                 await self._app(scope, receive, answered.send)
         except Exception as error:
-            if answered.status:  # it has begun: the connection is cut, so that nobody takes half for all
+            if answered.status:  # it has begun: close the connection, so that it is not taken for complete
                 raise
             await answer_to(error, request_id)(scope, receive, answered.send)
         finally:

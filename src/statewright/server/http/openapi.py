@@ -48,7 +48,7 @@ def _made(app: FastAPI) -> dict[str, Any]:
     schemas = told.setdefault("components", {}).setdefault("schemas", {})
     schemas.update(_definition_schemas())
     told["components"]["securitySchemes"] = _SCHEMES
-    asked = _asked_for(app.state.offer.settings)
+    asked = _asked_for(app.state.context.settings)
     for operation in _operations(told):
         _add_security(operation, asked)
         _tidy_body(operation)
@@ -86,7 +86,7 @@ def _tidy_body(operation: dict[str, Any]) -> None:
 
 
 def _definition_schemas() -> dict[str, Any]:
-    """Return the form of a definition, with its parts beside it."""
+    """Return the JSON Schema of a definition, with its nested schemas."""
     schema = Definition.model_json_schema(by_alias=True, ref_template="#/components/schemas/{model}")
     parts = schema.pop("$defs", {})
     return {**parts, "Definition": schema}

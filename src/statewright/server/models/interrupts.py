@@ -83,7 +83,7 @@ class SendEventBody(Body):
     name: Name
     payload: JsonMap = Field(default_factory=dict)
     key: Annotated[str, Field(min_length=1, max_length=255)] | None = None
-    """The sender's id for it: sent twice it counts once."""
+    """The sender's id, which makes sending it idempotent."""
 
 
 class ReceivedEventShown(Shown):
@@ -96,5 +96,5 @@ class ReceivedEventShown(Shown):
     started: list[str]
     """The runs that it has started."""
     woken: list[str]
-    """The runs that were told."""
+    """The runs that it has woken."""
     created_at: datetime

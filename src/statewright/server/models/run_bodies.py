@@ -49,7 +49,7 @@ class StartRunBody(Body):
     metadata: JsonMap = Field(default_factory=dict, max_length=50)
     concurrency_key: Name | None = None
     concurrency_limit: int | None = Field(default=None, ge=1, le=100_000)
-    """How many runs with the same key may be at work at once."""
+    """Limit of concurrent runs with the same key."""
     settings: RunSettings = RunSettings()
 
     @model_validator(mode="after")

@@ -38,7 +38,7 @@ class ScheduleBody(Body):
 
 
 class ScheduleChanges(Body):
-    """What of a schedule is to change."""
+    """Changes of a schedule."""
 
     name: Name | None = None
     cron: Cron | None = None
@@ -85,7 +85,7 @@ class TriggerBody(Body):
     graph: Name | None = None
     definition_id: Name | None = None
     match: JsonMap = Field(default_factory=dict, max_length=20)
-    """What the payload must hold, by dotted paths; everything matches if there is nothing."""
+    """Required values of the payload by dotted path; empty matches everything."""
 
     @model_validator(mode="after")
     def _one_subject(self) -> TriggerBody:
@@ -95,7 +95,7 @@ class TriggerBody(Body):
 
 
 class TriggerChanges(Body):
-    """What of a trigger is to change."""
+    """Changes of a trigger."""
 
     match: JsonMap | None = Field(default=None, max_length=20)
     active: bool | None = None

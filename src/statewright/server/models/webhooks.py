@@ -23,7 +23,7 @@ class WebhookBody(Body):
 
 
 class WebhookChanges(Body):
-    """What of a webhook is to change."""
+    """Changes of a webhook."""
 
     url: Address | None = None
     events: list[EventName] | None = Field(default=None, max_length=20)
@@ -43,7 +43,7 @@ class WebhookShown(Shown):
     description: str
     active: bool
     failures: int
-    """How many deliveries have failed for good, one after the other."""
+    """Deliveries in a row that have failed for good."""
     disabled_reason: str | None
     created_at: datetime
 

@@ -78,7 +78,7 @@ async def read_spending(caller: Signed) -> Response:
 async def change_workspace(caller: Signed, identity: Identity, body: WorkspaceChanges) -> Response:
     changes = body.model_dump(exclude_unset=True)
     changed = await workspaces.change_workspace(caller.ledger, identity, changes)
-    caller.offer.limits.forget(identity)
+    caller.context.limits.forget(identity)
     return answer(shown(WorkspaceShown, changed))
 
 
@@ -119,6 +119,6 @@ async def list_keys(caller: Signed, page: PageNumber = 1, page_size: PageSize = 
 )
 async def revoke_key(caller: Signed, identity: Identity) -> Response:
     """Streams that are read with it end. The last key with the scope `admin` cannot be revoked."""
-    revoked = await caller.offer.keys.revoke(caller.workspace_id, identity, caller.now)
-    caller.offer.streams.end_of_key(identity)
+    revoked = await caller.context.keys.revoke(caller.workspace_id, identity, caller.now)
+    caller.context.streams.end_of_key(identity)
     return answer(shown(KeyShown, revoked))

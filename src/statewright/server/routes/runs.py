@@ -51,7 +51,7 @@ async def start_run(
     """Starts a run of a stored definition or of a graph that is served. With `wait`, the answer comes when the run has
     ended, waits for something from outside, or is paused; and after so many seconds in any case."""
     wanted = replace(body.request(), idempotency_key=one_key(idempotency_key, body.idempotency_key, "idempotencyKey"))
-    await caller.offer.limits.check(caller.workspace_id, caller.now)
+    await caller.context.limits.check(caller.workspace_id, caller.now)
     if wait:
         started = await _start_and_wait(caller, wanted, wait)
     else:
@@ -64,7 +64,7 @@ async def _start_and_wait(caller: Caller, wanted: StartRun, seconds: float) -> S
     """Start a run and wait until it rests; if the server is about to stop, return it in its current state."""
     service, workspace = caller.service, caller.workspace_id
     wanted = replace(wanted, run_id=service.starter.new_id())
-    started = await caller.offer.closing.unless(service.start_and_wait(workspace, wanted, seconds))
+    started = await caller.context.closing.unless(service.start_and_wait(workspace, wanted, seconds))
     if started is not None:
         return started
     if wanted.idempotency_key is not None:
@@ -103,7 +103,7 @@ async def read_run(caller: Signed, identity: Identity, wait: Wait = None) -> Res
     """With `wait`, the answer comes when the run has ended, waits for something from outside, or is paused; and after
     so many seconds in any case."""
     service, workspace = caller.service, caller.workspace_id
-    run = await caller.offer.closing.unless(service.wait(workspace, identity, wait)) if wait else None
+    run = await caller.context.closing.unless(service.wait(workspace, identity, wait)) if wait else None
     run = run or await service.run(workspace, identity)
     steps = await caller.service.steps(caller.workspace_id, identity)
     return answer({**shown(RunShown, run), "stepRuns": all_shown(StepShown, steps)})

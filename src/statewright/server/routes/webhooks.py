@@ -26,7 +26,7 @@ _SCOPE = "webhooks:manage"
 
 
 def _place(caller: Caller) -> dict[str, Any]:
-    return {"now": caller.now, "settings": caller.offer.webhooks}
+    return {"now": caller.now, "settings": caller.context.webhooks}
 
 
 def _with_secret(found: WithSecret) -> dict[str, Any]:

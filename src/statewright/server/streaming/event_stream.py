@@ -35,15 +35,15 @@ class EventStream(Response):
         self, source: AsyncIterator[RunEvent | LiveEvent], caller: Caller, headers: Mapping[str, str] = {}
     ) -> None:
         """Raises TooManyRequests for a workspace that reads too many streams."""
-        caller.offer.streams.check_room(caller.workspace_id)
+        caller.context.streams.check_room(caller.workspace_id)
         super().__init__(None, 200, {**_HEADERS, **headers})
         del self.headers["content-length"]
         self._source = source
         self._caller = caller
-        self._offer = caller.offer
+        self._context = caller.context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        outlet = _Outlet(self._offer.settings.heartbeat)
+        outlet = _Outlet(self._context.settings.heartbeat)
         filling = asyncio.ensure_future(self._fill(outlet))
 
         def stop() -> None:
@@ -55,10 +55,10 @@ class EventStream(Response):
             stop()
 
         tasks = [filling, asyncio.ensure_future(_notice_leaving(receive, leave))]
-        forget = self._offer.closing.tell(stop)
-        metrics = self._offer.metrics
+        forget = self._context.closing.tell(stop)
+        metrics = self._context.metrics
         try:
-            reading = self._offer.streams.reading(self._caller.workspace_id, self._caller.key, stop)
+            reading = self._context.streams.reading(self._caller.workspace_id, self._caller.key, stop)
             with reading, metrics.sse_client() if metrics is not None else nullcontext():
                 await self._send(outlet, send)
         finally:
@@ -69,13 +69,13 @@ class EventStream(Response):
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         while piece := await outlet.take():
             await send({"type": "http.response.body", "body": piece, "more_body": True})
-        if outlet.failure is not None:  # broken off, so that nobody takes it for the end
+        if outlet.failure is not None:  # abort, so that it is not taken for the end
             raise outlet.failure
         if not outlet.left:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _fill(self, outlet: _Outlet) -> None:
-        bytes_of = self._offer.event_bytes.of
+        bytes_of = self._context.event_bytes.of
         try:
             async with aclosing(cast("AsyncGenerator[RunEvent | LiveEvent]", self._source)) as events:
                 async for event in events:

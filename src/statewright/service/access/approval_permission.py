@@ -35,7 +35,7 @@ async def check_thread_change(
     """Raise Forbidden for a key without the scope, if the runs of a thread have asked for approvals, or can ask.
 
     So do the runs that these have started and that go on: a change of the thread can be in place of their answer.
-    `body_of` is asked for the bodies of definitions by their ids.
+    `body_of` returns the body of a definition by its id.
     """
     if key is None:
         return

@@ -34,7 +34,7 @@ async def create_key(
     requests_per_minute: int | None = None,
     expires_at: datetime | None = None,
 ) -> tuple[ApiKey, str]:
-    """Return the record of a new key, and the key, which is shown this once. Raises InvalidRequest."""
+    """Create a key. Return its record and the key itself, which is not stored. Raises InvalidRequest."""
     from secrets import token_urlsafe
 
     if expires_at is not None and instant(expires_at, "The end of a key") <= now:
@@ -56,7 +56,7 @@ async def create_key(
 
 
 async def list_keys(ledger: Ledger, workspace_id: str, *, limit: int | None = None, offset: int = 0) -> list[ApiKey]:
-    """Return the keys of a workspace, revoked ones among them, the newest first."""
+    """Return the keys of a workspace, including revoked ones, the newest first."""
     newest = Order("created_at", descending=True)
     found = await aresolve(
         ledger.find(ApiKey, where(workspace_id=workspace_id), order=newest, limit=limit, offset=offset)
@@ -65,7 +65,7 @@ async def list_keys(ledger: Ledger, workspace_id: str, *, limit: int | None = No
 
 
 async def count_keys(ledger: Ledger, workspace_id: str) -> int:
-    """Return how many keys a workspace has, revoked ones among them."""
+    """Return the number of keys of a workspace, including revoked ones."""
     return await aresolve(ledger.count(ApiKey, where(workspace_id=workspace_id)))
 
 

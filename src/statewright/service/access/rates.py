@@ -25,7 +25,7 @@ class _Bucket:
 class RateLimiter:
     """Counts requests by name. Each name may take a minute's worth at once, and gets tokens back evenly.
 
-    Of more names than `most` those are forgotten that have asked for nothing longest: they begin with a full bucket.
+    Of more names than `most`, the least recently used are dropped; they start again with a full bucket.
     To be used by one event loop.
     """
 

@@ -37,7 +37,7 @@ class NewWorkspace:
 
 
 async def create_workspace(ledger: Ledger, new: NewWorkspace, now: datetime) -> Workspace:
-    """Return a new workspace. Raises InvalidRequest, and RequestConflict for a slug in use."""
+    """Create a workspace. Raises InvalidRequest, and RequestConflict for a slug in use."""
     slug = _checked_slug(new.slug)
     values = _checked({name: getattr(new, name) for name in _FIELDS})
     workspace = Workspace(id=f"ws_{draw_checkpoint_id()}", slug=slug, created_at=now, **values)
@@ -49,7 +49,7 @@ async def create_workspace(ledger: Ledger, new: NewWorkspace, now: datetime) -> 
 
 
 async def ensure_default_workspace(ledger: Ledger, now: datetime) -> Workspace:
-    """Return the workspace of those who need no key; it is made if it is not there yet."""
+    """Return the default workspace, and create it if it does not exist."""
     found: Workspace | None = await aresolve(ledger.get(Workspace, DEFAULT_WORKSPACE))
     if found is None:
         made = Workspace(id=DEFAULT_WORKSPACE, slug=DEFAULT_WORKSPACE, name="Default", created_at=now)
@@ -75,12 +75,12 @@ async def list_workspaces(ledger: Ledger, *, limit: int | None = None, offset: i
 
 
 async def count_workspaces(ledger: Ledger) -> int:
-    """Return how many workspaces there are."""
+    """Return the number of workspaces."""
     return await aresolve(ledger.count(Workspace))
 
 
 async def change_workspace(ledger: Ledger, workspace_id: str, changes: Mapping[str, Any]) -> Workspace:
-    """Return the workspace with another name or other limits. Raises InvalidRequest and NotFound."""
+    """Change the name or the limits of a workspace. Raises InvalidRequest and NotFound."""
     known_fields(changes, _FIELDS, "A workspace")
     values = _checked(changes)
     workspace = await get_workspace(ledger, workspace_id)

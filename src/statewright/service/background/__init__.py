@@ -1,1 +1,1 @@
-"""Work beside the runs: the background tasks, the loop thread that they run on, deadlines and retention."""
+"""Background work: the background tasks, the loop thread that they run on, deadlines and retention."""

@@ -1,4 +1,4 @@
-"""Background tasks beside the worker: webhook delivery, schedules, retention, deadlines; each sweeps when due."""
+"""Background tasks: webhook delivery, schedules, retention, deadlines; each sweeps when due."""
 
 from __future__ import annotations
 

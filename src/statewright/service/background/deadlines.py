@@ -46,6 +46,6 @@ class Deadlines:
         try:
             changes = progress.failed(TimeoutError(), now, guard=[Condition("version", "=", run.version)])
             await aresolve(self._ledger.write(changes))
-        except RecordConflict:  # it has moved: whoever moved it looks after it
+        except RecordConflict:  # it was changed concurrently
             return
         self._publish(changes)

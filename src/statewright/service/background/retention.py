@@ -123,8 +123,10 @@ class Retention:
         except StorageUnavailable:
             raise
         except Exception:
-            told = {"run_id": run.id, "workspace_id": run.workspace_id}
-            logger.exception("The run %s is old, and could not be deleted. It will be tried again.", run.id, extra=told)
+            fields = {"run_id": run.id, "workspace_id": run.workspace_id}
+            logger.exception(
+                "The run %s is old, and could not be deleted. It will be tried again.", run.id, extra=fields
+            )
         return False
 
     async def _delete_with_thread(self, run: Run) -> bool:

@@ -1,1 +1,1 @@
-"""What can be run: the graphs that a project serves, and stored versions of definitions."""
+"""The catalog of what can be run: served graphs, and stored versions of definitions."""

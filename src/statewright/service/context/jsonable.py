@@ -18,7 +18,7 @@ LONGEST_MESSAGE: Final = 4000
 
 
 def as_json(value: Any) -> Json:
-    """Return a value as JSON: what JSON has no form for becomes the dict that it says it is, or text."""
+    """Convert a value to JSON. Values without a JSON form become the result of their `to_dict`, or text."""
     return from_json(to_json(value, fallback=_written, inf_nan_mode="strings", bytes_mode="base64"))
 
 
@@ -44,7 +44,7 @@ def code_of(error: BaseException) -> str:
 
 
 def error_from_text(text: str) -> dict[str, Json]:
-    """Return the same of an error of which only `Class: message` is known."""
+    """Return an error as stored in records, from its text `Class: message`."""
     name, _, message = text.partition(": ")
     known = getattr(errors, name, None)
     if isinstance(known, type) and issubclass(known, StatewrightError):
@@ -53,12 +53,12 @@ def error_from_text(text: str) -> dict[str, Json]:
 
 
 def _sayable(text: str) -> str:
-    """Return a text as a record keeps it: half surrogates have no form in a file."""
+    """Return a text as stored in records: truncated, and without lone surrogates, which cannot be encoded."""
     return text[:LONGEST_MESSAGE].encode("utf-8", "replace").decode()
 
 
 def iso(instant: datetime) -> str:
-    """Return an instant as the API writes it."""
+    """Return an instant in the API's format."""
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 

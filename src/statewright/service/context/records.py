@@ -52,7 +52,7 @@ class Records:
         self._ledger = ledger
 
     async def own(self, kind: type[R], workspace_id: str, identity: str, noun: str) -> R:
-        """Return a record of a workspace. Raises NotFound if there is none, or it is somebody else's."""
+        """Return a record of a workspace. Raises NotFound if there is none, or it belongs to another workspace."""
         found: Any = await aresolve(self._ledger.get(kind, identity))
         if found is None or found.workspace_id != workspace_id:
             raise NotFound(f"There is no {noun} {identity!r}.")
@@ -64,7 +64,7 @@ class Records:
     async def page(
         self, kind: type[R], conditions: Where, *, page: int, page_size: int, order: Order | None = None
     ) -> Page[R]:
-        """Return a page of the records that fit, the newest first if no order is given. Raises InvalidRequest."""
+        """Return a page of the matching records, the newest first by default. Raises InvalidRequest."""
         if page < 1 or not 1 <= page_size <= LARGEST_PAGE:
             raise InvalidRequest(
                 f"page {page} of {page_size} is not valid: use pages from 1, with a size of 1 to {LARGEST_PAGE}."
@@ -81,13 +81,13 @@ class Records:
 
 
 def others_on_thread(run: Run) -> list[Condition]:
-    """Return the conditions of those besides a run that have its thread, or stand in the line for it."""
+    """Return conditions for the other runs that use the thread of a run, or are queued for it."""
     same_thread = where(workspace_id=run.workspace_id, thread_id=run.thread_id)
     return [*same_thread, Condition("id", "!=", run.id), Condition("status", "in", GOING)]
 
 
 def conditions_of(workspace_id: str, wanted: RunFilter) -> list[Condition]:
-    """Return the conditions that runs must meet. Raises InvalidRequest for too many of them."""
+    """Return the conditions of a filter of runs. Raises InvalidRequest for too many."""
     names = ("graph", "definition_id", "thread_id", "idempotency_key", "parent_id")
     given = {name: getattr(wanted, name) for name in names if getattr(wanted, name) is not None}
     conditions = where(workspace_id=workspace_id, **given)

@@ -9,11 +9,11 @@ from typing import Any, Final, cast
 from statewright.errors import InvalidRequest, suggestion
 
 LONGEST_NAME: Final = 200
-"""Signs."""
+"""Characters."""
 
 
 def text(value: Any, what: str, *, longest: int = LONGEST_NAME) -> str:
-    """Return a text with something in it, that every database can keep."""
+    """Validate a non-empty string that every database can store."""
     if not isinstance(value, str):
         raise InvalidRequest(f"{what} must be a string, not {type(value).__name__}.")
     if not value.strip() or len(value) > longest:
@@ -24,7 +24,7 @@ def text(value: Any, what: str, *, longest: int = LONGEST_NAME) -> str:
 
 
 def texts(values: Any, what: str) -> list[str]:
-    """Return a list of texts, each of them once."""
+    """Validate a list of strings, without duplicates."""
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise InvalidRequest(f"{what} must be a list of strings, not {type(values).__name__}.")
     given = cast("Sequence[Any]", values)
@@ -32,7 +32,7 @@ def texts(values: Any, what: str) -> list[str]:
 
 
 def mapping(value: Any, what: str) -> dict[str, Any]:
-    """Return a map whose keys are texts."""
+    """Validate a map with string keys."""
     if not isinstance(value, Mapping):
         raise InvalidRequest(f"{what} must be an object, not {type(value).__name__}.")
     given = cast("Mapping[Any, Any]", value)
@@ -40,7 +40,7 @@ def mapping(value: Any, what: str) -> dict[str, Any]:
 
 
 def choice(value: Any, what: str, known: Iterable[str]) -> str:
-    """Return one of some words."""
+    """Validate one of some words."""
     words = tuple(known)
     if value not in words:
         raise InvalidRequest(f"{what} cannot be {value!r}. {suggestion(str(value), words, noun='It may be')}")
@@ -55,7 +55,7 @@ def flag(value: Any, what: str) -> bool:
 
 
 def number(value: Any, what: str, *, most: int = 1_000_000) -> int | None:
-    """Return a whole number from 1, or None where nothing limits."""
+    """Validate a whole number from 1, or None for no limit."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
@@ -64,14 +64,14 @@ def number(value: Any, what: str, *, most: int = 1_000_000) -> int | None:
 
 
 def instant(value: Any, what: str) -> datetime:
-    """Return an instant that says its time zone."""
+    """Validate a datetime with a time zone."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise InvalidRequest(f"{what} must be a date and time with a time zone, not {value!r}.")
     return value
 
 
 def known_fields(changes: Mapping[str, Any], fields: Iterable[str], what: str) -> None:
-    """Refuse changes of fields that there are not."""
+    """Refuse changes of unknown fields."""
     names = tuple(fields)
     for name in changes:
         if name not in names:

@@ -258,7 +258,7 @@ class RunAttempt:
         """Release the run until an instant."""
         progress = Progress(replace(self._run, status=RunStatus.PENDING), NO_GRAPH)
         try:
-            await self._write(progress.put_off(until, self._context.now()))
+            await self._write(progress.postpone(until, self._context.now()))
         except RecordConflict:
             logger.info("Run %s was taken over or cancelled.", self.run_id)
         except StatewrightError:
@@ -276,7 +276,7 @@ class RunAttempt:
             return False
         progress = Progress(replace(run, status=RunStatus.PENDING), NO_GRAPH)
         pauses = run.status is RunStatus.RUNNING
-        await self._write(progress.put_off_to_next_day(limit, context.now(), pauses=pauses))
+        await self._write(progress.postpone_to_next_day(limit, context.now(), pauses=pauses))
         return True
 
     async def _postpone_missing_code(self, error: StatewrightError) -> None:

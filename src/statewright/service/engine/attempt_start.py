@@ -19,13 +19,21 @@ from statewright.runtime import CompiledGraph
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.progress import Progress
 from statewright.service.engine.thread_takeover import ThreadTakeover
-from statewright.service.engine.waits import Arrived, arrived, due_again, ignored_events, next_due, taken_changes, unfit
+from statewright.service.engine.waits import (
+    Arrived,
+    arrived,
+    due_again,
+    find_unfit,
+    ignored_events,
+    next_due,
+    taken_changes,
+)
 
 _OPEN: Final = (StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING)
 
 
 class AttemptStart(NamedTuple):
-    """How an attempt begins."""
+    """The start of an attempt."""
 
     input: Any
     """The first argument of the graph: the input of the run, a `Command` with answers, or None to continue."""
@@ -97,7 +105,7 @@ class AttemptPreparation:
         if not typed:
             return
         saved = await aresolve(self._saver.load(self._run.thread_id))
-        refused = unfit(saved, {wait.interrupt_id: answers.answers[wait.interrupt_id] for wait in typed})
+        refused = find_unfit(saved, {wait.interrupt_id: answers.answers[wait.interrupt_id] for wait in typed})
         for wait in typed:
             if wait.interrupt_id in refused:
                 answers.refuse(wait, refused[wait.interrupt_id])

@@ -38,7 +38,7 @@ class ChangeSet:
 
 
 def without_secrets(changes: Sequence[Change], redact: Redact) -> list[Change]:
-    """Return the changes without secrets in what is told: events, errors, messages to webhooks. Work itself is kept."""
+    """Return the changes with secrets removed from events, errors and webhook messages, but not from outputs."""
     for change in changes:
         match change:
             case Advance():
@@ -47,8 +47,8 @@ def without_secrets(changes: Sequence[Change], redact: Redact) -> list[Change]:
             case Update(values=values):
                 change.values = _values_without(values, redact)
             case Announce():
-                told = {name: change.data[name] for name in ("output",) if name in change.data}
-                change.data = {**redact(change.data), **told}
+                kept = {name: change.data[name] for name in ("output",) if name in change.data}
+                change.data = {**redact(change.data), **kept}
             case _:
                 pass
     return list(changes)

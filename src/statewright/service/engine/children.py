@@ -13,7 +13,7 @@ from statewright.service.catalog.versions import lookup
 from statewright.service.context.jsonable import as_json
 from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext
-from statewright.service.engine.completion import told_anew
+from statewright.service.engine.completion import report_again
 from statewright.service.engine.progress import Progress
 from statewright.service.operations.starting import Starter, check_start
 
@@ -54,7 +54,7 @@ class ChildStarter:
             return
         if self._read(run_id) is not None:  # it was started when the node was executed before
             if awaited:
-                self._progress.steps.add(work, self._told_anew(run_id))
+                self._progress.steps.add(work, self._report_again(run_id))
             return
         wanted = StartRun(
             graph=graph,
@@ -79,9 +79,9 @@ class ChildStarter:
     def _read(self, run_id: str) -> Run | None:
         return resolve(self._context.ledger.get(Run, run_id))
 
-    def _told_anew(self, run_id: str) -> list[Change]:
+    def _report_again(self, run_id: str) -> list[Change]:
         """Return the changes that report the current status of a child to the run, replacing earlier reports."""
         before = where(run_id=self._run.id, type=f"{RUN_ENDED}{run_id}", taken=False)
-        told = resolve(self._context.ledger.find(Signal, before))
-        child = self._read(run_id)  # after that: an end that comes in between is told twice, and not lost
-        return told_anew(child, self._run.id, told) if child is not None else []
+        reports = resolve(self._context.ledger.find(Signal, before))
+        child = self._read(run_id)  # read last: an end in between is reported twice, but never lost
+        return report_again(child, self._run.id, reports) if child is not None else []

@@ -55,43 +55,43 @@ class Ending:
 
     def values(self, now: datetime) -> dict[str, Any]:
         """Return the columns of the run that the end changes."""
-        known: dict[str, Any] = {"status": self.status, f"{self.status}_at": now, "error": self.error}
+        values: dict[str, Any] = {"status": self.status, f"{self.status}_at": now, "error": self.error}
         if self.status is RunStatus.COMPLETED:
-            known |= {"output": self.output, "current_step": None}
-        return {**known, "claim": None, "worker_id": None, "due_at": None, "deadline_at": None}
+            values |= {"output": self.output, "current_step": None}
+        return {**values, "claim": None, "worker_id": None, "due_at": None, "deadline_at": None}
 
     @staticmethod
-    def announced(run: Run, kind: str, more: Mapping[str, Json], now: datetime) -> Announce:
+    def announcement(run: Run, kind: str, more: Mapping[str, Json], now: datetime) -> Announce:
         """Return the announcement of an event of a run to webhooks."""
-        told = {"workflowRunId": run.id, "graph": run.graph, "definitionId": run.definition_id}
-        return Announce(run.workspace_id, kind, {**told, "metadata": run.metadata, **more}, now, run.id)
+        data = {"workflowRunId": run.id, "graph": run.graph, "definitionId": run.definition_id}
+        return Announce(run.workspace_id, kind, {**data, "metadata": run.metadata, **more}, now, run.id)
 
 
-def ended_changes(run: Run, ending: Ending, now: datetime) -> list[Change]:
+def completion_changes(run: Run, ending: Ending, now: datetime) -> list[Change]:
     """Return the changes for the transaction in which a run ends: webhook messages, a signal to its parent."""
     more = {"status": str(ending.status), "output": ending.output, "error": ending.error, "endedAt": iso(now)}
-    changes: list[Change] = [Ending.announced(run, f"workflow.{ending.status}", more, now)]
+    changes: list[Change] = [Ending.announcement(run, f"workflow.{ending.status}", more, now)]
     if run.parent_id is not None and run.parent_waits:
-        changes += told_to_parent(run, run.parent_id, ending, now)
+        changes += report_to_parent(run, run.parent_id, ending, now)
     return changes
 
 
-def told_anew(run: Run, parent_id: str, told: Sequence[Signal]) -> list[Change]:
+def report_again(run: Run, parent_id: str, reports: Sequence[Signal]) -> list[Change]:
     """Return the changes that report a run to a parent that starts to wait for it, replacing earlier reports."""
-    changes: list[Change] = [Update(Signal, one.id, {"taken": True}) for one in told]
+    changes: list[Change] = [Update(Signal, one.id, {"taken": True}) for one in reports]
     if run.status not in ENDED:
         return changes
-    again = told_to_parent(run, parent_id, Ending.of(run), getattr(run, f"{run.status}_at"))
+    again = report_to_parent(run, parent_id, Ending.of(run), getattr(run, f"{run.status}_at"))
     same = [Condition("id", "=", one.record.id) for one in again if isinstance(one, Insert)]
     return [*changes, Delete(Signal, same), *again]
 
 
-def told_to_parent(run: Run, parent_id: str, ending: Ending, now: datetime) -> list[Change]:
+def report_to_parent(run: Run, parent_id: str, ending: Ending, now: datetime) -> list[Change]:
     """Return a signal for the run that waits for this one."""
     kind = f"{RUN_ENDED}{run.id}"
     payload = {"runId": run.id, "status": str(ending.status), "output": ending.output, "error": ending.error}
-    # A run may fail, be tried again, and end once more: each end is told.
+    # A run may fail, be retried, and end again: each end is reported.
     identity = digest("signal", run.id, kind, now)
-    told = Signal(id=identity, run_id=parent_id, type=kind, payload=payload, key=identity, created_at=now)
+    signal = Signal(id=identity, run_id=parent_id, type=kind, payload=payload, key=identity, created_at=now)
     waiting = [Condition("id", "=", parent_id), Condition("status", "=", RunStatus.WAITING)]
-    return [Insert(told), UpdateAll(Run, waiting, {"due_at": now})]
+    return [Insert(signal), UpdateAll(Run, waiting, {"due_at": now})]

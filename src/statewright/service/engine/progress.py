@@ -40,7 +40,7 @@ from statewright.runs import (
 from statewright.service.access.spending import SpendingLimits
 from statewright.service.context.jsonable import as_json, error_json, iso
 from statewright.service.engine.changeset import ChangeSet, Redact, without_secrets
-from statewright.service.engine.completion import Ending, ended_changes
+from statewright.service.engine.completion import Ending, completion_changes
 from statewright.service.engine.step_records import StepRecords, StepsSnapshot
 from statewright.service.engine.waits import (
     Arrived,
@@ -143,7 +143,7 @@ class Progress:
 
     # -- what was written
 
-    def committed(self, commit: Commit) -> list[Change]:
+    def commit_changes(self, commit: Commit) -> list[Change]:
         """Return the changes that follow from a commit."""
         changeset, log, now = ChangeSet(), commit.log, commit.created_at
         self.steps.note(changeset, log.entries if log is not None else (), now)
@@ -159,7 +159,7 @@ class Progress:
                 self.steps.start(changeset, commit.checkpoint.frontier, commit.checkpoint.step + 1, now, halts=halts)
         return self._changes(changeset, now)
 
-    def landed(self, namespace: str, pending: Pending, log: Log | None, now: datetime) -> list[Change]:
+    def result_changes(self, namespace: str, pending: Pending, log: Log | None, now: datetime) -> list[Change]:
         """Return the changes that follow from results, interrupts and failures saved within a superstep."""
         changeset = ChangeSet()
         self.steps.note(changeset, log.entries if log is not None else (), now)
@@ -187,15 +187,15 @@ class Progress:
         self._end_as(changeset, Ending.failed(self._error(error)), now)
         return self._changes(changeset, now)
 
-    def put_off(self, until: datetime | None, now: datetime) -> list[Change]:
+    def postpone(self, until: datetime | None, now: datetime) -> list[Change]:
         """Return the changes that release the run until an instant."""
         changeset = ChangeSet(values={"claim": None, "worker_id": None, "due_at": until})
         return self._changes(changeset, now)
 
-    def put_off_to_next_day(self, limit: SpendingLimitReached, now: datetime, *, pauses: bool) -> list[Change]:
-        """Let a run go on, or begin, when its workspace may spend again. A run that was under way is paused till then.
+    def postpone_to_next_day(self, limit: SpendingLimitReached, now: datetime, *, pauses: bool) -> list[Change]:
+        """Return the changes that postpone a run until its workspace may spend again. A running one is paused.
 
-        It is told once, however often the run is looked at meanwhile.
+        The event is recorded once, however often the run is postponed.
         """
         changeset = ChangeSet()
         self._rest_till_next_day(changeset, limit)
@@ -206,7 +206,7 @@ class Progress:
         return self._changes(changeset, now)
 
     def _changes(self, changeset: ChangeSet, now: datetime) -> list[Change]:
-        """Return the changes that belong together; none if nothing happened that a record tells."""
+        """Return the changes of one write; none if nothing was recorded."""
         if not (changeset.values or changeset.events or changeset.changes or changeset.ends):
             return []
         self.run = replace(self.run, **{k: v for k, v in changeset.values.items() if not isinstance(v, Plus)})
@@ -221,7 +221,7 @@ class Progress:
         return without_secrets(changes, self.redact) if self.redact is not None else changes
 
     def _breaks(self, commit: Commit) -> bool:
-        """Return whether the run was told to stop before its next superstep."""
+        """Return whether the run is set to interrupt before its next superstep."""
         before: Sequence[str] = self.run.settings.get("interruptBefore") or ()
         after: Sequence[str] = self.run.settings.get("interruptAfter") or ()
         due = {task.node for task in commit.checkpoint.frontier}
@@ -229,7 +229,7 @@ class Progress:
         return bool(due.intersection(before) or done.intersection(after) or "*" in before or (done and "*" in after))
 
     def _uses_up_day(self, changeset: ChangeSet, now: datetime) -> bool:
-        """Return whether the workspace has no more to spend today, as far as is known before the write."""
+        """Return whether the workspace has reached its daily limit, as far as is known before the write."""
         if self.limits is None:
             return False
         today = DailySpending.of(self.run.workspace_id, now)
@@ -239,7 +239,7 @@ class Progress:
     # -- beginning
 
     def _open(self, changeset: ChangeSet, now: datetime, *, begins: bool = False) -> None:
-        """Return the first write of a worker: the run is at work, and has what it waited for."""
+        """Add to the first write of an attempt that the run is running, and has received its answers."""
         if self.is_open:
             return
         self.is_open, run = True, self.run
@@ -248,7 +248,7 @@ class Progress:
         if run.status is not RunStatus.RUNNING:
             changeset.values["status"] = RunStatus.RUNNING
             self.run = replace(run, status=RunStatus.RUNNING)
-        if run.status is RunStatus.PAUSED:  # nobody has resumed it: a new day has begun
+        if run.status is RunStatus.PAUSED:  # not by request: a new day has begun
             changeset.add_event("WORKFLOW_RESUMED", {"reason": SPENDING_LIMIT})
         if run.error is not None:  # why it was put off
             changeset.values["error"] = None
@@ -259,19 +259,19 @@ class Progress:
         if arrived is not None:
             self._take(changeset, arrived, now)
         if self.stopping is None:
-            self.steps.go_on(changeset, now)
+            self.steps.begin_due(changeset, now)
 
     def _take(self, changeset: ChangeSet, arrived: Arrived, now: datetime) -> None:
         """Record the answers that have arrived while the run waited."""
-        told: set[str] = set()
+        recorded: set[str] = set()
         for wait in arrived.ended:
             self.steps.waits.pop(wait.interrupt_id, None)
             signal = arrived.signals.get(wait.id)
             step = self.steps.step_of(wait)
             if signal is None:
                 self._lapse(changeset, wait, step, now)
-            elif signal.id not in told:
-                told.add(signal.id)
+            elif signal.id not in recorded:
+                recorded.add(signal.id)
                 changeset.add_event("SIGNAL_RECEIVED", {"signalType": signal.type, "signalId": signal.key}, step)
         changeset.events.extend(ignored_events(arrived))
         changeset.changes.extend(taken_changes(arrived))
@@ -367,7 +367,7 @@ class Progress:
             changeset.ends.append(Delete(Wait, where(run_id=self.run.id)))
             changeset.ends.append(UpdateAll(Approval, where(run_id=self.run.id, decision=None), gone))
         ended = replace(self.run, **ending.values(now))
-        changeset.ends.extend(ended_changes(ended, ending, now))
+        changeset.ends.extend(completion_changes(ended, ending, now))
         if self.on_end is not None:
             changeset.ends.extend(self.on_end(ended, ending, now))
 
@@ -379,8 +379,8 @@ class Progress:
 
 def _open_questions(log: Log | None) -> frozenset[str]:
     """Return the ids of the interrupts that the run waits for; a write may also hold ones that were answered."""
-    told = [entry[4] for entry in log.entries if entry[0] == "interrupted"] if log is not None else []
-    return frozenset(one["id"] for questions in told for one in questions)
+    groups = [entry[4] for entry in log.entries if entry[0] == "interrupted"] if log is not None else []
+    return frozenset(one["id"] for questions in groups for one in questions)
 
 
 def _code_of(error: Json) -> Any:

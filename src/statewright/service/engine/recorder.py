@@ -83,7 +83,7 @@ class RunRecorder(Instrument):
         Nested calls change no step, but their calls of models and tools are recorded, and the runs that they started.
         """
         is_recorded = not commit.line.namespace or _has_entries(commit.log) or self.progress.steps.has_added
-        return self.progress.committed(commit) if is_recorded else []
+        return self.progress.commit_changes(commit) if is_recorded else []
 
     def save_results(
         self,
@@ -97,7 +97,7 @@ class RunRecorder(Instrument):
     ) -> MaybeFuture[None]:
         now = log.at if log is not None else hold.now if hold is not None else self._clock.now()
         return self._write(
-            lambda: self.progress.landed(line.namespace, pending, log, now),
+            lambda: self.progress.result_changes(line.namespace, pending, log, now),
             lambda changes: self._saver.save_results(
                 line, checkpoint_id, pending, hold=hold, log=log, also=self._jobs(also, changes)
             ),

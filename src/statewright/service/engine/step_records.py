@@ -76,7 +76,7 @@ class StepRecords:
         self._steps = {step.task_id: step for step in steps}
         self._reported: dict[str, dict[str, Json]] = {}
         self._retries: dict[str, datetime] = {}
-        """When failed tasks are tried again."""
+        """The times at which failed tasks are retried."""
         self._calls = self._log_parts = 0
         self._added: list[_Added] = []
         self._adding = threading.Lock()
@@ -119,7 +119,7 @@ class StepRecords:
             self._added = [*snapshot.added, *since]
 
     def is_backing_off(self, now: datetime) -> bool:
-        """Return whether nothing is done but waiting until failed steps are tried again."""
+        """Return whether the run only waits until failed steps are retried."""
         at_work = [step for step in self._steps.values() if step.status is StepStatus.RUNNING]
         return bool(at_work) and all(self._retries.get(step.task_id, now) > now for step in at_work)
 
@@ -133,8 +133,8 @@ class StepRecords:
 
     # -- begun, and going on
 
-    def go_on(self, changeset: ChangeSet, now: datetime) -> None:
-        """Begin the steps that were due when the run was stopped."""
+    def begin_due(self, changeset: ChangeSet, now: datetime) -> None:
+        """Begin the steps that were pending when the run was stopped."""
         for step in self._steps.values():
             self._begin_if_due(changeset, step, now)
 
@@ -198,13 +198,13 @@ class StepRecords:
         self._begin_if_due(changeset, step, now)
         self._keep_logs(changeset, step, now)
         self.take_added(changeset, {task.id})
-        told = self._reported.pop(task.id, {})
-        step.status, step.completed_at, step.output = StepStatus.COMPLETED, now, told.get("output")
+        report = self._reported.pop(task.id, {})
+        step.status, step.completed_at, step.output = StepStatus.COMPLETED, now, report.get("output")
         values = {"status": step.status, "completed_at": now, "output": step.output, "error": None}
         changeset.changes.append(Update(StepRun, step.id, values))
         took = (now - step.started_at).total_seconds() * 1000 if step.started_at is not None else 0
         changeset.add_event("STEP_COMPLETED", {"durationMs": round(took)}, step)
-        for name in told.get("skipped", ()):
+        for name in report.get("skipped", ()):
             self._skip(changeset, str(name), step, now)
 
     def _skip(self, changeset: ChangeSet, name: str, by: StepRun, now: datetime) -> None:
@@ -230,7 +230,7 @@ class StepRecords:
         self._begin_if_due(changeset, step, now)
         self._keep_logs(changeset, step, now)
         self._retries[task_id] = due
-        error = self._told_of(task_id)
+        error = self._error_of_task(task_id)
         step.attempt, step.error = failed + 1, error
         changeset.changes.append(Update(StepRun, step.id, {"attempt": step.attempt, "error": error}))
         changeset.add_event("STEP_FAILED", {"attempt": failed, "error": error}, step)
@@ -242,7 +242,7 @@ class StepRecords:
             return
         self._begin_if_due(changeset, step, now)
         self._keep_logs(changeset, step, now)
-        error = self._told_of(task_id) or error_from_text(text)
+        error = self._error_of_task(task_id) or error_from_text(text)
         step.status, step.error, step.completed_at = StepStatus.FAILED, error, now
         changeset.changes.append(Update(StepRun, step.id, {"status": step.status, "error": error, "completed_at": now}))
         changeset.add_event("STEP_FAILED", {"attempt": step.attempt, "error": error}, step)
@@ -265,12 +265,12 @@ class StepRecords:
         )
         changeset.changes.append(Insert(kept))
 
-    def _told_of(self, task_id: str) -> dict[str, Json] | None:
+    def _error_of_task(self, task_id: str) -> dict[str, Json] | None:
         error = self.failures.get(task_id)
         return error_json(error) if error is not None else None
 
     def ask(self, changeset: ChangeSet, task_id: str, questions: Sequence[Interrupt], now: datetime) -> None:
-        """Return a task waits: what it waits for is in the ledger too, once."""
+        """Record the waits of a task, each once."""
         step = self._steps.get(task_id)
         asked = [one for one in questions if one.id not in self.waits]
         if step is None or not asked:
@@ -296,12 +296,12 @@ class StepRecords:
         if due is not None:
             changeset.add_event("TIMER_SCHEDULED", {"dueAt": due}, step)
         approval = approval_of(wait)
-        # A run that failed beside it, and is tried again, asks once more, unless it was decided by then: that is final.
+        # A retried run asks again, unless the approval was decided before: a decision is final.
         if approval is not None and wait.interrupt_id not in self.answered:
             changeset.changes += [Delete(Approval, where(id=approval.id)), Insert(approval)]
-            told = {"approvalId": approval.id, "prompt": approval.prompt, "contentKey": approval.content_key}
-            changeset.add_event("APPROVAL_REQUESTED", told, step)
-            changeset.changes.append(Ending.announced(self._run, "approval.requested", told, wait.created_at))
+            request = {"approvalId": approval.id, "prompt": approval.prompt, "contentKey": approval.content_key}
+            changeset.add_event("APPROVAL_REQUESTED", request, step)
+            changeset.changes.append(Ending.announcement(self._run, "approval.requested", request, wait.created_at))
 
     # -- what tasks have noted
 
@@ -318,17 +318,17 @@ class StepRecords:
 
     def _note_changed_question(self, changeset: ChangeSet, task_id: str | None, data: Mapping[str, Any]) -> None:
         step = self._steps.get(task_id) if task_id is not None else None
-        told = {"asked": as_json(data["before"]), "asksNow": as_json(data["now"])}
-        changeset.add_event("QUESTION_CHANGED", {"waitId": wait_id(self._run.id, data["id"]), **told}, step)
+        texts = {"asked": as_json(data["before"]), "asksNow": as_json(data["now"])}
+        changeset.add_event("QUESTION_CHANGED", {"waitId": wait_id(self._run.id, data["id"]), **texts}, step)
 
     def _note_report(self, changeset: ChangeSet, task_id: str, data: Mapping[str, Any]) -> None:
         event = data.get("event")
         if event is not None:
             step = self._steps.get(task_id)
             changeset.add_event(event["type"], as_json(event.get("payload") or {}), step)
-        told = {key: value for key, value in data.items() if key != "event"}
-        if told:
-            self._reported.setdefault(task_id, {}).update(as_json(told))
+        report = {key: value for key, value in data.items() if key != "event"}
+        if report:
+            self._reported.setdefault(task_id, {}).update(as_json(report))
 
     def _note_model_call(
         self, changeset: ChangeSet, node: str | None, task_id: str | None, data: Mapping[str, Any], now: datetime
@@ -351,14 +351,14 @@ class StepRecords:
         changeset.changes.append(Insert(call))
         changeset.spend(call)
         changeset.values["total_cost"] = Plus(changeset.values.get("total_cost", Plus(0.0)).amount + call.cost)
-        told = {
+        payload = {
             "stepName": node,
             "model": call.model,
             "inputTokens": call.input_tokens,
             "outputTokens": call.output_tokens,
             "costUsd": call.cost,
         }
-        changeset.events.append(NewEvent("LLM_CALL_COMPLETED", told, step_id))
+        changeset.events.append(NewEvent("LLM_CALL_COMPLETED", payload, step_id))
 
     def _step_id(self, task_id: str | None) -> str | None:
         step = self._steps.get(task_id) if task_id is not None else None

@@ -34,7 +34,7 @@ APPROVAL: Final = "approval"
 
 
 def wait_id(run_id: str, interrupt_id: str) -> str:
-    """Return the id of a wait: two runs may ask the same where one goes on from a fork of the other."""
+    """Return the id of a wait. It includes the run, because runs on forks may have equal interrupt ids."""
     return digest("wait", run_id, interrupt_id)
 
 
@@ -61,22 +61,22 @@ def approval_of(wait: Wait) -> Approval | None:
     asked: Any = wait.value
     if not isinstance(asked, Mapping) or cast("Mapping[str, Any]", asked).get("type") != APPROVAL:
         return None
-    told = cast("Mapping[str, Any]", asked)
+    fields = cast("Mapping[str, Any]", asked)
     return Approval(
         id=wait.id,
         run_id=wait.run_id,
         workspace_id=wait.workspace_id,
         step_id=wait.step_id,
         step_name=wait.step_name,
-        content_key=told.get("contentKey"),
-        content=told.get("content"),
-        prompt=told.get("prompt") or "",
+        content_key=fields.get("contentKey"),
+        content=fields.get("content"),
+        prompt=fields.get("prompt") or "",
         expires_at=wait.due_at,
         created_at=wait.created_at,
     )
 
 
-def ended_by(wait: Wait) -> str | None:
+def only_end_of(wait: Wait) -> str | None:
     """Return the only thing that ends a wait, for error messages; None for questions and events, which take answers."""
     if wait.kind == "timer":
         return "the time"
@@ -107,7 +107,7 @@ class Arrived:
         self.refused.append((self.signals.pop(wait.id), why))
 
 
-def unfit(saved: SavedCheckpoint | None, answers: Mapping[str, Json]) -> dict[str, str]:
+def find_unfit(saved: SavedCheckpoint | None, answers: Mapping[str, Json]) -> dict[str, str]:
     """Return the answers that do not have the type that their question asks for, by interrupt, and why."""
     open_questions = saved.pending.open if saved is not None else ()
     refused: dict[str, str] = {}
@@ -150,7 +150,7 @@ def matches(signal: Signal, wait: Wait) -> bool:
 
 
 def next_due(waits: Iterable[Wait], deadline: datetime | None) -> datetime | None:
-    """Return when a waiting run goes on by itself."""
+    """Return when a waiting run is due by itself: its first timeout, or its deadline."""
     instants = [wait.due_at for wait in waits if wait.due_at is not None]
     return min([*instants, *([deadline] if deadline is not None else [])], default=None)
 

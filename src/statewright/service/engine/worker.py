@@ -1,20 +1,20 @@
-"""Takes runs that are due, and advances them until they rest.
+"""The worker: claims runs that are due, and advances them.
 
-A worker works on one event loop. What it has at work is bounded; what it may write is guarded by the claim that it has
-on each run. A worker has a lease, which it renews with each heartbeat until it has drained. When the lease has expired,
-other workers delete its record and release its runs.
+A worker runs on one event loop, with a limit of concurrent runs; each of its writes is guarded by its claim on the run.
+It has a lease, which it renews with each heartbeat until it has drained. When the lease has expired, other workers
+delete its record and release its runs.
 
 Two rules keep a run from being executed by two workers that are both alive:
 
 - A run is released only if its worker's record is unchanged since its lease was seen to have expired. The release
   checks that in its own transaction, because the worker may have renewed its lease since.
 - A worker begins a run only after checking its own lease, once it has claimed the run; it renews the lease or registers
-  again otherwise. A process that was suspended may claim runs as its very next step, while others take it for dead;
+  again otherwise. A process that was suspended may claim runs as its very next step, while others consider it lost;
   a check before the claim, or in its transaction, would compare the lease with a clock that was read before.
 
 A claim may outlive its attempt: the database could not be written when the attempt ended, or a claim was saved and its
-answer was lost. Nobody else would touch such a run while the worker lives, so with each beat the worker releases what
-it holds and does not work on. Claims that are just being made look the same; they are told apart by `_Claiming`.
+answer was lost. No other worker touches such a run while this one lives, so with each heartbeat the worker releases the
+runs that it has claimed without an attempt. Claims in flight look the same; `_Claiming` distinguishes them.
 """
 
 from __future__ import annotations
@@ -73,24 +73,24 @@ class RunWorker:
         self._at_work: dict[asyncio.Task[None], RunAttempt] = {}
         self._by_run: dict[str, RunAttempt] = {}
         """The newest attempt at each run; one may begin before the previous has ended."""
-        self._given: list[Run] = []
-        self._promised = 0
+        self._started: list[Run] = []
+        self._reserved = 0
         """Capacity reserved for runs that are being claimed."""
-        self._promising = threading.Lock()
+        self._reserving = threading.Lock()
         self._claiming: set[_Claiming] = set()
         """Claims in flight: the ledger may have stored them before this worker knows of them."""
         self._unattended: dict[tuple[str, str | None], frozenset[_Claiming]] = {}
-        """Runs, by id and claim, that had no attempt at the last beat, each with the claims that were under way."""
-        self._takes_no_more = asyncio.Event()
+        """Runs, by id and claim, without an attempt at the last heartbeat, each with the claims in flight then."""
+        self._has_stopped_claiming = asyncio.Event()
         self._is_known = False
-        """True if the worker has registered and has not learned since that its record is gone."""
+        """True if the worker is registered, as far as it knows."""
         self._beating: asyncio.Task[None] | None = None
         self._has_drained = asyncio.Event()
         self._bell = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
-        self._some_wait = False
-        """Whether runs are due that must wait until others have ended."""
+        self._has_blocked_runs = False
+        """True if due runs are blocked until others have ended."""
 
     # -- from any thread
 
@@ -101,25 +101,25 @@ class RunWorker:
 
     @property
     def _room(self) -> int:
-        return self._settings.capacity - len(self._at_work) - len(self._given) - self._promised
+        return self._settings.capacity - len(self._at_work) - len(self._started) - self._reserved
 
     def promise(self) -> _Claiming | None:
         """Reserve capacity for a run that is about to be claimed for this worker; None if there is none."""
-        with self._promising:
+        with self._reserving:
             if not self.has_room:
                 return None
-            self._promised += 1
+            self._reserved += 1
             promise = _Claiming()
             self._claiming.add(promise)
             return promise
 
     def take(self, promise: _Claiming, run: Run | None) -> None:
         """Begin the run for which capacity was reserved; None returns the capacity."""
-        with self._promising:
-            self._promised -= 1
+        with self._reserving:
+            self._reserved -= 1
             self._claiming.discard(promise)
             if run is not None:
-                self._given.append(run)
+                self._started.append(run)
         self.ring()
 
     def ring(self) -> None:
@@ -127,7 +127,7 @@ class RunWorker:
         loop = self._loop
         if loop is None:
             return
-        with suppress(RuntimeError):  # it has stopped: others will look
+        with suppress(RuntimeError):  # the loop has stopped: other workers take over
             loop.call_soon_threadsafe(self._bell.set)
 
     def attempt_at(self, run_id: str) -> RunAttempt | None:
@@ -136,7 +136,7 @@ class RunWorker:
 
     @property
     def at_work(self) -> int:
-        """How many runs it has at work."""
+        """Number of runs that the worker is advancing."""
         return len(self._at_work)
 
     # -- working
@@ -145,13 +145,13 @@ class RunWorker:
         """Claim runs and advance them until `drain` is called."""
         self._loop = asyncio.get_running_loop()
         try:
-            await self._become_known()
+            await self._register_with_retries()
             self._beating = asyncio.create_task(self._beat())
             await self._take_runs()
-            self._takes_no_more.set()
+            self._has_stopped_claiming.set()
             await self._has_drained.wait()  # until then it has runs at work, and its lease must not expire
         finally:
-            self._takes_no_more.set()
+            self._has_stopped_claiming.set()
             await self._stop_beating()
 
     async def _stop_beating(self) -> None:
@@ -162,17 +162,17 @@ class RunWorker:
     async def _take_runs(self) -> None:
         while not self._draining:
             self._bell.clear()
-            await self._begin_given()
+            await self._begin_started()
             await self._take_due()
             await self._rest()
 
-    async def _begin_given(self) -> None:
-        batch = tuple(self._given)
+    async def _begin_started(self) -> None:
+        batch = tuple(self._started)
         if not batch:
             return
         has_lease = await self._ensure_lease()
-        with self._promising:  # others may have added runs meanwhile
-            del self._given[: len(batch)]
+        with self._reserving:  # others may have added runs meanwhile
+            del self._started[: len(batch)]
         if has_lease:
             for run in batch:
                 self._begin(run)
@@ -180,15 +180,15 @@ class RunWorker:
     async def _take_due(self) -> None:
         while self._is_known and self._room > 0 and not self._draining:
             claiming = _Claiming()
-            with self._promising:  # until they are at work
+            with self._reserving:  # until they are at work
                 wanted = min(self._room, max(1, self._room // 2), 50)  # runs that are started now find room too
-                self._promised += wanted
+                self._reserved += wanted
                 self._claiming.add(claiming)
             runs = await self._claimed(wanted) if wanted > 0 else ()
             for run in runs:
                 self._begin(run)
-            with self._promising:
-                self._promised -= wanted
+            with self._reserving:
+                self._reserved -= wanted
                 self._claiming.discard(claiming)
             if not runs:
                 return
@@ -211,7 +211,7 @@ class RunWorker:
             record = await aresolve(self._ledger.get(Worker, self.id))
             # The time is read last: the process may have been suspended at any step before.
             if record is None or record.until <= self._clock.now() + timedelta(seconds=self._beat_every):
-                await self._prolong()
+                await self._renew_lease()
         except Exception:
             logger.exception("The worker's lease could not be checked. The runs that it has claimed are released.")
             return False
@@ -229,13 +229,13 @@ class RunWorker:
             del self._by_run[attempt.run_id]
         if not task.cancelled() and task.exception() is not None:
             logger.error("Run %s could not be advanced.", attempt.run_id, exc_info=task.exception())
-        if self._some_wait or len(self._at_work) + 1 >= self._settings.capacity:
+        if self._has_blocked_runs or len(self._at_work) + 1 >= self._settings.capacity:
             self._bell.set()
 
     async def _rest(self) -> None:
         """Wait until the worker is woken, the next run is due, or it is time to poll."""
         seconds = min(await self._until_due(), self._settings.look_every)
-        if seconds <= 0 or self._given:
+        if seconds <= 0 or self._started:
             return
         timer = self._clock.call_later(seconds, self.ring)
         await self._bell.wait()
@@ -249,21 +249,21 @@ class RunWorker:
             return self._settings.look_every
         now = self._clock.now()
         due = found[0].due_at if found else None
-        self._some_wait = due is not None and due <= now
-        if due is None or self._some_wait:
+        self._has_blocked_runs = due is not None and due <= now
+        if due is None or self._has_blocked_runs:
             return self._settings.look_every
         return (due - now).total_seconds()
 
     # -- living
 
-    async def _become_known(self) -> None:
+    async def _register_with_retries(self) -> None:
         """Register, with retries: without its record no worker would take over the runs of this one."""
         while not self._draining:
             self._bell.clear()
             try:
                 now = self._clock.now()
                 await self._register(now)
-                await self._inherit(now)
+                await self._release_lost_workers(now)
             except Exception:
                 logger.exception("The worker could not be registered. It will try again.")
             else:
@@ -300,15 +300,15 @@ class RunWorker:
             await self._pause(seconds)
             seconds = self._beat_every
             try:
-                await self._prolong()
-                await self._inherit(self._clock.now())
-                await self._look_after_own()
+                await self._renew_lease()
+                await self._release_lost_workers(self._clock.now())
+                await self._check_claimed_runs()
                 await self._release_unattended()
             except Exception:
                 logger.exception("A heartbeat of the worker has failed. It is tried again.")
                 seconds = min(seconds, self._settings.look_every)
 
-    async def _prolong(self) -> None:
+    async def _renew_lease(self) -> None:
         """Renew the lease, or register again if another worker has deleted the record."""
         until = self._clock.now() + timedelta(seconds=self._settings.lease)
         try:
@@ -329,7 +329,7 @@ class RunWorker:
         finally:
             timer.cancel()
 
-    async def _inherit(self, now: datetime) -> None:
+    async def _release_lost_workers(self, now: datetime) -> None:
         """Release the runs of lost workers, for any worker with capacity."""
         claimed = [Condition("claim", "!=", None), Condition("worker_id", "!=", None)]
         holders = await aresolve(self._ledger.groups(Run, ["worker_id"], where=claimed))
@@ -339,13 +339,13 @@ class RunWorker:
             if worker.id != self.id and (
                 worker.until <= now or is_process_gone(worker.place, worker.pid, worker.process_started)
             ):
-                # Its record may also be gone by now. Then it has to register before it begins another run.
+                # Its record may also be deleted by now. Then it must register before it begins another run.
                 unchanged = Absent(Worker, [*where(id=worker.id), Condition("until", "!=", worker.until)])
                 await self._release_all(worker.id, now, unchanged)
                 await self._forget(worker)
-        known = {self.id, *(worker.id for worker in workers)}
+        registered = {self.id, *(worker.id for worker in workers)}
         for (worker_id,), _, _ in holders:
-            if worker_id not in known:  # its record is gone, and it had these yet
+            if worker_id not in registered:  # its record was deleted before these runs were released
                 await self._release_all(worker_id, now, Absent(Worker, where(id=worker_id)))
 
     async def _release_all(self, worker_id: str, now: datetime, unchanged: Absent) -> None:
@@ -371,7 +371,7 @@ class RunWorker:
         if not await aresolve(self._ledger.count(Run, _claimed_by(worker.id))):
             await aresolve(self._ledger.write([Delete(Worker, where(id=worker.id, until=worker.until))]))
 
-    async def _look_after_own(self) -> None:
+    async def _check_claimed_runs(self) -> None:
         """Stop attempts at runs that belong to others by now, and pause those that should pause."""
         attempts = list(self._at_work.values())
         for start in range(0, len(attempts), 200):
@@ -386,8 +386,8 @@ class RunWorker:
         A claim that was under way when such a run was seen may be the run's own: then it is looked at once more.
         """
         claimed = await aresolve(self._ledger.find(Run, _claimed_by(self.id)))
-        with self._promising:
-            attended = {run.claim for run in self._given}
+        with self._reserving:
+            attended = {run.claim for run in self._started}
             attended |= {attempt.claim for attempt in self._at_work.values()}
             claiming = frozenset(self._claiming)
         seen, self._unattended = self._unattended, {}
@@ -408,13 +408,13 @@ class RunWorker:
         """Stop claiming, let running steps end, and release the remaining runs."""
         self._draining = True
         self._bell.set()
-        await self._takes_no_more.wait()
+        await self._has_stopped_claiming.wait()
         await self._end_attempts(self._settings.drain if seconds is None else seconds)
         await self._stop_beating()  # a heartbeat would register the worker again after its record is deleted
         self._has_drained.set()
         try:
             await aresolve(self._ledger.write([Delete(Worker, where(id=self.id))]))
-        except StatewrightError:  # then it counts as gone when its lease is over, and everything else ends in order
+        except StatewrightError:  # then it counts as lost when its lease expires; the shutdown continues
             logger.exception("The worker could not delete its record.")
 
     async def _end_attempts(self, seconds: float) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from statewright.async_futures import aresolve
 from statewright.runs import ENDED, Run, RunEvent, RunStatus
 from statewright.service.context.service_context import ServiceContext
-from statewright.service.following.hub import Hub, Listener, LiveEvent, Told
+from statewright.service.following.hub import FollowedEvent, Hub, Listener, LiveEvent
 
 PART: Final = 500
 """Events that one query reads."""
@@ -18,20 +18,22 @@ _ENDS: Final = frozenset({"WORKFLOW_COMPLETED", "WORKFLOW_FAILED", "WORKFLOW_CAN
 _RESTS: Final = frozenset({*_ENDS, "WORKFLOW_PAUSED"})
 
 
-async def follow(context: ServiceContext, run_id: str, after: int, *, live: bool = False) -> AsyncIterator[Told]:
+async def follow(
+    context: ServiceContext, run_id: str, after: int, *, live: bool = False
+) -> AsyncIterator[FollowedEvent]:
     """Yield the events of a run after a sequence number, until it has ended. A failed run may be retried and continue.
 
     With `live` what happens meanwhile and is not kept comes between them.
     """
     last = after
     with context.hub.listening(run_id) as listener, context.watch.watching(run_id, listener):
-        events: Sequence[Told] = await _read(context, run_id, last)
+        events: Sequence[FollowedEvent] = await _read(context, run_id, last)
         while True:
             for event in events:
                 if isinstance(event, LiveEvent):
                     if live:
                         yield event
-                elif event.seq > last:  # what was read and what is told overlap
+                elif event.seq > last:  # read and published events overlap
                     last = event.seq
                     yield event
             if (not events or events[-1].type in _ENDS) and await _has_ended(context, run_id, last):
@@ -41,8 +43,8 @@ async def follow(context: ServiceContext, run_id: str, after: int, *, live: bool
             events = await more
 
 
-async def _next(context: ServiceContext, run_id: str, last: int, listener: Listener) -> Sequence[Told]:
-    """Return the next events: as they were told, or read where some were missed; none if the run may have ended."""
+async def _next(context: ServiceContext, run_id: str, last: int, listener: Listener) -> Sequence[FollowedEvent]:
+    """Return the next events, as published, or read if some were missed; none if the run may have ended."""
     while True:
         news = context.hub.news(listener)
         if news:
@@ -66,9 +68,9 @@ async def _has_ended(context: ServiceContext, run_id: str, last: int) -> bool:
 
 
 async def wait_until_settled(context: ServiceContext, workspace_id: str, run_id: str, seconds: float) -> Run:
-    """Return the run once it has ended, waits or is paused; after so many seconds as it is.
+    """Return a run once it has ended, waits or is paused; in its current state after so many seconds.
 
-    These are seconds of whoever waits, and not of the clock of the service, which may stand still in a test.
+    The seconds are real time, not that of the clock of the service, which may stand still in a test.
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds

@@ -28,7 +28,7 @@ class LiveEvent(NamedTuple):
     step: str | None
 
 
-Told = RunEvent | LiveEvent
+FollowedEvent = RunEvent | LiveEvent
 
 
 class Listener:
@@ -37,7 +37,7 @@ class Listener:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
-        self._events: list[Told] = []
+        self._events: list[FollowedEvent] = []
         self._rung = False
         self._noticed: list[int | None] = []
         """Sequence numbers seen by polls; None for a run that has ended or is gone."""
@@ -52,7 +52,7 @@ class Listener:
         noticed, self._noticed = self._noticed, []
         return noticed
 
-    def tell(self, events: Sequence[Told]) -> None:
+    def tell(self, events: Sequence[FollowedEvent]) -> None:
         """Add events. Called from any thread, with the lock of the hub. A slow listener misses live events."""
         if len(self._events) >= MOST_WAITING:
             self._events = [one for one in self._events[-MOST_WAITING // 2 :] if isinstance(one, RunEvent)]
@@ -62,10 +62,10 @@ class Listener:
         self._rung = True
         try:
             self._loop.call_soon_threadsafe(self._news.set)
-        except RuntimeError:  # the loop was closed: nobody listens any more
+        except RuntimeError:  # the loop was closed: there is no reader
             self._events.clear()
 
-    def take(self) -> list[Told]:
+    def take(self) -> list[FollowedEvent]:
         """Return the news so far. Called with the lock of the hub."""
         taken, self._events, self._rung = self._events, [], False
         self._news.clear()
@@ -88,10 +88,10 @@ class Hub:
         self._lock = threading.Lock()
 
     def is_heard(self, run_id: str) -> bool:
-        """Return whether somebody listens to a run."""
+        """Return whether a run has listeners."""
         return run_id in self._listeners
 
-    def publish(self, events: Sequence[Told]) -> None:
+    def publish(self, events: Sequence[FollowedEvent]) -> None:
         """Publish the next events of a run to its listeners."""
         if not events or events[0].run_id not in self._listeners:
             return
@@ -99,7 +99,7 @@ class Hub:
             for listener in self._listeners.get(events[0].run_id, ()):
                 listener.tell(events)
 
-    def news(self, listener: Listener) -> list[Told]:
+    def news(self, listener: Listener) -> list[FollowedEvent]:
         """Return and clear the events of a listener."""
         with self._lock:
             return listener.take()
@@ -120,5 +120,5 @@ class Hub:
 
     @property
     def listeners(self) -> int:
-        """How many listen now."""
+        """Number of current listeners."""
         return sum(map(len, self._listeners.values()))

@@ -60,10 +60,10 @@ class Approvals:
         decided_by: str | None = None,
         key: ApiKey | None = None,
     ) -> Approval:
-        """Decide, once and for all; the run goes on. `key` is that of the caller, if callers need one.
+        """Decide an approval, once and for all; its run is resumed. `key` is that of the caller, if callers need one.
 
-        Raises Forbidden for a key that may not decide; InvalidRequest for a decision there is not, and `edited` without
-        content; InvalidTransition if it was decided, or the run does not wait for it any more.
+        Raises Forbidden for a key that may not decide; InvalidRequest for an unknown decision, and for `edited`
+        without content; InvalidTransition if it was decided, or the run no longer waits for it.
         """
         changes = await self.changes_of(
             workspace_id, approval_id, decision, edited_content=edited_content, decided_by=decided_by, key=key
@@ -110,14 +110,14 @@ class Approvals:
             "decided_at": now,
             "edited_content": edited_content,
         }
-        told = {"approvalId": approval.id, "decision": decision, **who}
-        event = NewEvent("APPROVAL_DECIDED", {"stepName": approval.step_name, **told}, approval.step_id)
+        payload = {"approvalId": approval.id, "decision": decision, **who}
+        event = NewEvent("APPROVAL_DECIDED", {"stepName": approval.step_name, **payload}, approval.step_id)
         return [
             Update(Approval, approval.id, decided, where(decision=None)),
             Insert(answer_to(wait, answer, now)),
             Advance(run.id, now, {}, [event], [Condition("status", "in", _UNDECIDED)]),
             *woken(run.id, now),
-            Ending.announced(run, "approval.decided", told, now),
+            Ending.announcement(run, "approval.decided", payload, now),
         ]
 
     def _check(self, decision: str, edited_content: Json) -> None:

@@ -32,7 +32,7 @@ from statewright.runs import (
 from statewright.service.context.records import GOING, conditions_of, others_on_thread
 from statewright.service.context.requests import RunFilter
 from statewright.service.context.service_context import ServiceContext
-from statewright.service.engine.completion import Ending, ended_changes
+from statewright.service.engine.completion import Ending, completion_changes
 
 _TRIES: Final = 20
 """Tries of a change to a run that others change concurrently."""
@@ -59,20 +59,20 @@ class Control:
         self._context = context
 
     async def cancel(self, workspace_id: str, run_id: str, reason: str | None = None) -> Run:
-        """End a run, and those that it has started, all at once; nothing happens if it has ended."""
+        """Cancel a run and its child runs in one transaction. A run that has ended is returned unchanged."""
         context = self._context
         for _ in range(_TRIES):
             run = await context.records.run(workspace_id, run_id)
-            if run.status in ENDED:  # those that it has started were cancelled with it, or go on without it
+            if run.status in ENDED:  # its children were cancelled with it, or continue without it
                 return run
             cancellation = await self.cancellation([run], reason)
             try:
                 await aresolve(context.ledger.write(cancellation.changes))
-            except RecordConflict:  # one of them has moved, or started another one
+            except RecordConflict:  # one of them has changed, or started another one
                 continue
             cancellation.tell()
             return await context.records.run(workspace_id, run_id)
-        raise _never_still(run_id)
+        raise _changed_concurrently(run_id)
 
     async def cancellation(self, runs: Sequence[Run], reason: str | None = None) -> Cancellation:
         """Return the changes that cancel runs, as they were read, and their child runs."""
@@ -120,12 +120,12 @@ class Control:
         def wish(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is RunStatus.PAUSED and run.claim is None and run.due_at is None:
                 return ()
-            if run.status is not RunStatus.PAUSED:  # one that is goes on by itself when its workspace may spend again
+            if run.status is not RunStatus.PAUSED:  # a run paused by a spending limit resumes by itself
                 check_transition(f"Run {run.id}", run.status, RunStatus.PAUSED)
             if run.settings.get("pause"):
                 return ()
-            if run.claim is None:  # nobody has it in hand: it is halted at once
-                return [_halted(run, now)]
+            if run.claim is None:  # no worker has it: it is paused at once
+                return [_pause_change(run, now)]
             return [Advance(run.id, now, {"settings": {**run.settings, "pause": True}}, (), _unchanged(run))]
 
         run = await self._changed(workspace_id, run_id, wish)
@@ -140,17 +140,17 @@ class Control:
         def go_on(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is not RunStatus.PAUSED:
                 raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["paused"], is_asked_for=True)
-            return [_set_going(run, now, NewEvent("WORKFLOW_RESUMED", {"reason": "resumed"}))]
+            return [_resume_change(run, now, NewEvent("WORKFLOW_RESUMED", {"reason": "resumed"}))]
 
         run = await self._changed(workspace_id, run_id, go_on)
         self._context.ring()
         return run
 
     async def retry(self, workspace_id: str, run_id: str) -> Run:
-        """Let a failed run go on from the step that failed, from its first attempt; what was done is kept.
+        """Retry a failed run from the step that failed, with fresh attempts; completed steps are kept.
 
         Raises InvalidTransition for one that has not failed, RequestConflict if another run has its thread, or the
-        thread has gone on without it, SpendingLimitReached if its workspace has used up its day.
+        thread was advanced since, SpendingLimitReached if its workspace has reached its daily limit.
         """
 
         def again(run: Run, now: datetime) -> Sequence[Change]:
@@ -159,8 +159,8 @@ class Control:
             steps = [*where(run_id=run.id, status=StepStatus.FAILED)]
             values = {"status": StepStatus.RUNNING, "attempt": 1, "error": None, "completed_at": None}
             return [
-                *(Absent(Run, conditions) for conditions, _ in _in_its_way(run)),
-                _set_going(_retried(run), now, NewEvent("WORKFLOW_RETRIED", {}), **_AS_BEFORE),
+                *(Absent(Run, conditions) for conditions, _ in _find_blockers(run)),
+                _resume_change(_retried(run), now, NewEvent("WORKFLOW_RETRIED", {}), **_RETRIED),
                 UpdateAll(StepRun, steps, values),
             ]
 
@@ -179,13 +179,13 @@ class Control:
         """Raise RequestConflict if a failed run cannot have its thread back."""
         if run.status is not RunStatus.FAILED:
             return
-        for conditions, told in _in_its_way(run):
+        for conditions, message in _find_blockers(run):
             found: Sequence[Run] = await aresolve(self._context.ledger.find(Run, conditions, limit=1))
             if found:
                 other = found[0]
                 raise RequestConflict(
                     f"Run {run.id} cannot be tried again: its thread {run.thread_id!r} "
-                    + told.format(id=other.id, status=other.status),
+                    + message.format(id=other.id, status=other.status),
                     details={"runs": [other.id]},
                 )
 
@@ -208,7 +208,7 @@ class Control:
         for run in await aresolve(self._context.ledger.find(Run, conditions, order=Order("created_at"), limit=_BULK)):
             try:
                 await act(workspace_id, run.id)
-            except RequestConflict:  # it has gone another way meanwhile
+            except RequestConflict:  # it was changed meanwhile
                 continue
             done.append(run.id)
         return done
@@ -216,7 +216,7 @@ class Control:
     # -- one change
 
     async def _changed(self, workspace_id: str, run_id: str, changes_of: Changes) -> Run:
-        """Return the run after changes that are worked out of it as it is, tried again if others were quicker."""
+        """Apply changes that are computed from the current record of a run, with retries on conflicts."""
         context = self._context
         for _ in range(_TRIES):
             run = await context.records.run(workspace_id, run_id)
@@ -230,10 +230,10 @@ class Control:
             except RecordConflict:
                 continue
             return await context.records.run(workspace_id, run_id)
-        raise _never_still(run_id)
+        raise _changed_concurrently(run_id)
 
 
-def _never_still(run_id: str) -> RequestConflict:
+def _changed_concurrently(run_id: str) -> RequestConflict:
     return RequestConflict(f"Run {run_id!r} is changed concurrently. Try again.")
 
 
@@ -252,16 +252,16 @@ def _cancelled(run: Run, reason: str | None, now: datetime) -> Sequence[Change]:
         UpdateAll(StepRun, unfinished, {"status": StepStatus.CANCELLED, "completed_at": now}),
         UpdateAll(Approval, undecided, {"decision": "cancelled", "decided_at": now}),
         Delete(Wait, where(run_id=run.id)),
-        *ended_changes(replace(run, status=RunStatus.CANCELLED), ending, now),
+        *completion_changes(replace(run, status=RunStatus.CANCELLED), ending, now),
     ]
 
 
-def _halted(run: Run, now: datetime) -> Advance:
+def _pause_change(run: Run, now: datetime) -> Advance:
     values = {"status": RunStatus.PAUSED, "due_at": None}
     return Advance(run.id, now, values, [NewEvent("WORKFLOW_PAUSED", {"reason": "paused"})], _unchanged(run))
 
 
-def _in_its_way(run: Run) -> list[tuple[list[Condition], str]]:
+def _find_blockers(run: Run) -> list[tuple[list[Condition], str]]:
     """Return conditions for the runs that prevent the retry of a failed one, each with its part of the error message.
 
     Runs begin on a thread one after the other, so those that began later have begun since. Ids do not tell: they are
@@ -281,10 +281,10 @@ def _retried(run: Run) -> Run:
     return replace(run, settings={**run.settings, "retries": run.settings.get("retries", 0) + 1})
 
 
-_AS_BEFORE: Final = {"error": None, "failed_at": None, "deadline_at": None}
+_RETRIED: Final = {"error": None, "failed_at": None, "deadline_at": None}
 
 
-def _set_going(run: Run, now: datetime, event: NewEvent, **more: Any) -> Advance:
+def _resume_change(run: Run, now: datetime, event: NewEvent, **more: Any) -> Advance:
     settings = {name: value for name, value in run.settings.items() if name != "pause"}
     values = {"status": RunStatus.RUNNING, "due_at": now, "settings": settings, **more}
     return Advance(run.id, now, values, [event], _unchanged(run))

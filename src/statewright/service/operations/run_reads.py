@@ -12,7 +12,7 @@ from statewright.service.context.records import Page, conditions_of
 from statewright.service.context.requests import RunFilter
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.following.follow import follow, wait_until_settled
-from statewright.service.following.hub import Told
+from statewright.service.following.hub import FollowedEvent
 
 NEWEST: Final = Order("created_at", descending=True)
 
@@ -70,7 +70,7 @@ class RunReads:
         run = await self.get(workspace_id, run_id)
         return await aresolve(self._context.ledger.events(run.id, after=after, limit=limit))
 
-    async def follow(self, workspace_id: str, run_id: str, *, after: int, live: bool) -> AsyncIterator[Told]:
+    async def follow(self, workspace_id: str, run_id: str, *, after: int, live: bool) -> AsyncIterator[FollowedEvent]:
         """Yield the events of a run after a sequence number, and new ones as they are written, until it has ended."""
         run = await self.get(workspace_id, run_id)
         async for event in follow(self._context, run.id, after, live=live):

@@ -38,7 +38,7 @@ from statewright.runs import (
 from statewright.service.access.approval_permission import check_answers
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.context.validation import LONGEST_NAME
-from statewright.service.engine.waits import approval_of, ended_by, matches, unfit
+from statewright.service.engine.waits import approval_of, find_unfit, matches, only_end_of
 from statewright.service.operations.starting import size_of
 
 _ANSWER: Final = "answer:"
@@ -85,7 +85,9 @@ class Signals:
             id=f"sig_{draw_checkpoint_id()}", run_id=run.id, type=kind, payload=payload, key=key, created_at=now
         )
         try:
-            await context.write([*_still_going(run.id), *guard_unanswered(wait), Insert(signal), *woken(run.id, now)])
+            await context.write(
+                [*_guard_not_ended(run.id), *guard_unanswered(wait), Insert(signal), *woken(run.id, now)]
+            )
         except DuplicateRecord:  # the same one came at the same time
             return run
         except RecordConflict:  # the run or the wait has ended, or the wait has its answer: check again
@@ -142,12 +144,12 @@ class Signals:
         approvals = {wait.id for wait in waits if approval_of(wait) is not None}
         changes: list[Change] = []
         for identity in (name for name in answers if name in approvals):
-            told: Any = answers[identity]
-            if not isinstance(told, Mapping):
+            answer: Any = answers[identity]
+            if not isinstance(answer, Mapping):
                 raise InvalidRequest(
                     f"{identity} is an approval. Answer with an object: decision, and content if edited."
                 )
-            decision = cast("Mapping[str, Any]", told)
+            decision = cast("Mapping[str, Any]", answer)
             changes += await self._decide(
                 workspace_id,
                 identity,
@@ -160,7 +162,7 @@ class Signals:
 
     def _check_answer(self, wait: Wait, value: Json) -> None:
         """Raise InvalidRequest for what takes no answer, and for what no signal could bring to a wait for an event."""
-        alone = ended_by(wait)
+        alone = only_end_of(wait)
         if alone is not None:
             raise InvalidRequest(
                 f"Step {wait.step_name!r} of run {wait.run_id} waits for {alone}, and {wait.id} takes no answer. "
@@ -170,14 +172,14 @@ class Signals:
             check_payload(value, self._context.settings.max_payload)
 
     async def _check_answers(self, run: Run, answers: Mapping[str, Json], waits: Sequence[Wait]) -> None:
-        """Raise InvalidRequest for an answer of another type than was asked for."""
-        asked = [wait for wait in waits if wait.interrupt_id in answers]
-        if any(wait.schema is not None for wait in asked):
+        """Raise InvalidRequest for an answer that does not have the required type."""
+        answered = [wait for wait in waits if wait.interrupt_id in answers]
+        if any(wait.schema is not None for wait in answered):
             saved = await aresolve(self._context.saver_of(run.workspace_id).load(run.thread_id))
             open_ids = {question.id for question in saved.pending.open} if saved is not None else set[str]()
             if not open_ids.issuperset(answers):  # it was closed after the waits were read
                 raise InvalidTransition(f"A question of run {run.id}", "closed", "answered", [], is_asked_for=True)
-            for why in unfit(saved, answers).values():
+            for why in find_unfit(saved, answers).values():
                 raise InvalidRequest(why)
 
     def _check(self, kind: str, payload: Json) -> None:
@@ -234,7 +236,7 @@ def _note(decided_by: Any) -> str | None:
 
 
 def answer_to(wait: Wait, value: Json, now: datetime) -> Signal:
-    """Return the answer to a question, as the inbox keeps it; a second one to the same question is refused."""
+    """Return an answer as a signal for the inbox; its key makes a second answer to the same question fail."""
     return Signal(
         id=f"sig_{draw_checkpoint_id()}",
         run_id=wait.run_id,
@@ -274,8 +276,8 @@ def _already_answered(run: Run) -> InvalidTransition:
     return InvalidTransition(f"A question of run {run.id}", "answered", "answered again", [], is_asked_for=True)
 
 
-def _still_going(run_id: str) -> list[Change]:
-    """Return the guard that a run has not ended: nobody would take the signal out of its inbox."""
+def _guard_not_ended(run_id: str) -> list[Change]:
+    """Return the guard that a run has not ended, because nothing would read its inbox then."""
     return [Absent(Run, [Condition("id", "=", run_id), Condition("status", "in", sorted(ENDED))])]
 
 

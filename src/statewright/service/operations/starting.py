@@ -73,7 +73,7 @@ class Starter:
         """By workspace, when it was read, and whether it has a limit."""
 
     async def prepare(self, workspace_id: str, wanted: StartRun, now: datetime) -> tuple[Run, list[Change]]:
-        """Return a new run, and the changes that begin it.
+        """Validate a request, and return a new run with the changes that create it.
 
         Raises InvalidRequest, NotFound, PayloadTooLarge, and SpendingLimitReached if it were to begin today in a
         workspace that has used up its day.
@@ -121,7 +121,7 @@ class Starter:
         return f"run_{draw_checkpoint_id()}"
 
     async def is_limited(self, workspace_id: str) -> bool:
-        """Return whether only so many runs of a workspace may be at work at once."""
+        """Return whether a workspace has a limit of concurrent runs."""
         read, limited = self._limited.get(workspace_id, (None, False))
         now = self._context.clock.monotonic()
         if read is None or now - read > _KNOWN_FOR:
@@ -188,7 +188,7 @@ class Starter:
 
 
 def claimed(run: Run, worker_id: str) -> Run:
-    """Return the run, as a worker has it that begins with it at once."""
+    """Return the run as claimed by a worker."""
     return replace(run, claim=draw_run_id(), worker_id=worker_id, due_at=None)
 
 
@@ -202,7 +202,7 @@ def check_input(definition: StoredDefinition, value: Any) -> None:
 
 
 def _labels(run: Run) -> list[Insert]:
-    """Return the tags and metadata of a run, to be found by."""
+    """Return the labels of a run, by which it is found: its tags and metadata."""
     pairs = [*(("", tag) for tag in run.tags), *entries_as_text(run.metadata).items()]
     return [
         Insert(RunLabel(id=f"{run.id}/{place}", run_id=run.id, name=name, value=value[:_LONGEST_TAG]))

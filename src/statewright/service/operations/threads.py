@@ -67,11 +67,11 @@ class Threads:
         *,
         key: ApiKey | None = None,
     ) -> dict[str, Any]:
-        """Make a checkpoint the head of a new branch, or of its own again; where the thread stands then.
+        """Make a checkpoint the head of a new branch, or of its own branch again. Return the new state of the thread.
 
         `key` is that of the caller, if callers need one: see `check_thread_change`. A run that waits on the branch
-        waits for what is asked there, or goes on. Raises RequestConflict while a run is at work on the thread, or about
-        to go on with an answer.
+        waits for the questions of that checkpoint, or is resumed. Raises RequestConflict while a run is being advanced
+        on the thread, or is about to be resumed with an answer.
         """
         config = {"configurable": {"thread_id": thread_id, "checkpoint_id": checkpoint_id}}
         return await self._edited(workspace_id, thread_id, key, lambda app: app.fork(config, branch=branch))
@@ -86,11 +86,11 @@ class Threads:
         checkpoint_id: str | None = None,
         key: ApiKey | None = None,
     ) -> dict[str, Any]:
-        """Change the state as if a node had answered; where the thread stands then.
+        """Change the state as if a node had returned the values. Return the new state of the thread.
 
-        `key` is that of the caller, if callers need one: see `check_thread_change`. A run that waits for what is done
-        with that goes on. Raises RequestConflict while a run is at work on the thread, or about to go on with an
-        answer.
+        `key` is that of the caller, if callers need one: see `check_thread_change`. A run that waits for a task which
+        this completes is resumed. Raises RequestConflict while a run is being advanced on the thread, or is about to be
+        resumed with an answer.
         """
         named = {"thread_id": thread_id, "checkpoint_id": checkpoint_id}
         config = {"configurable": {name: value for name, value in named.items() if value is not None}}
@@ -99,11 +99,11 @@ class Threads:
     async def _edited(
         self, workspace_id: str, thread_id: str, key: ApiKey | None, edit: Callable[[CompiledGraph], dict[str, Any]]
     ) -> dict[str, Any]:
-        """Change a thread, and with it the run that rests there; where the thread stands then."""
+        """Edit a thread together with the run that rests on it. Return the new state of the thread."""
         app = await self._idle(workspace_id, thread_id)
         context = self._context
         resting = await RestingRun.find(context.ledger, workspace_id, thread_id, app.graph)
-        # What is allowed is asked after the run was read, and the change is refused if that moves: so it holds then.
+        # Checked after the run was read: the edit is refused if the run changes, so the permission still holds then.
         await self._check_change(workspace_id, thread_id, key)
         if resting is not None:
             changes_of = resting.changes

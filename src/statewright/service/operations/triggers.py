@@ -29,7 +29,7 @@ class NewTrigger:
     graph: str | None = None
     definition_id: str | None = None
     match: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What the payload must hold: `{"order.paid": True}`. Every event of the name will do if there is nothing."""
+    """Required values of the payload, such as `{"order.paid": True}`. Empty matches every event of the name."""
     active: bool = True
 
 
@@ -89,7 +89,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 async def add_trigger(ledger: Ledger, workspace_id: str, new: NewTrigger, now: datetime) -> Trigger:
-    """Return a new trigger. Raises InvalidRequest, and NotFound for an unknown definition."""
+    """Create a trigger. Raises InvalidRequest, and NotFound for an unknown definition."""
     values = await _values(ledger, workspace_id, new)
     trigger = Trigger(id=f"trg_{draw_checkpoint_id()}", workspace_id=workspace_id, created_at=now, **values)
     await aresolve(ledger.write([Insert(trigger)]))
@@ -99,18 +99,18 @@ async def add_trigger(ledger: Ledger, workspace_id: str, new: NewTrigger, now: d
 async def list_triggers(
     ledger: Ledger, workspace_id: str, *, event: str | None = None, limit: int | None = None, offset: int = 0
 ) -> list[Trigger]:
-    """Return the triggers of a workspace, or those for events of one name, the oldest first."""
+    """Return the triggers of a workspace, or those for one event name, the oldest first."""
     conditions = where(workspace_id=workspace_id) if event is None else where(workspace_id=workspace_id, event=event)
     return list(await aresolve(ledger.find(Trigger, conditions, order=Order("created_at"), limit=limit, offset=offset)))
 
 
 async def count_triggers(ledger: Ledger, workspace_id: str) -> int:
-    """Return how many triggers a workspace has."""
+    """Return the number of triggers of a workspace."""
     return await aresolve(ledger.count(Trigger, where(workspace_id=workspace_id)))
 
 
 async def get_trigger(ledger: Ledger, workspace_id: str, trigger_id: str) -> Trigger:
-    """Return one trigger. Raises NotFound."""
+    """Return a trigger. Raises NotFound."""
     found: Trigger | None = await aresolve(ledger.get(Trigger, trigger_id))
     if found is None or found.workspace_id != workspace_id:
         raise NotFound(f"There is no trigger {trigger_id!r} in this workspace. List them to see their ids.")
@@ -118,7 +118,7 @@ async def get_trigger(ledger: Ledger, workspace_id: str, trigger_id: str) -> Tri
 
 
 async def change_trigger(ledger: Ledger, workspace_id: str, trigger_id: str, changes: Mapping[str, Any]) -> Trigger:
-    """Return the trigger with some fields of `NewTrigger` changed. Raises like `add_trigger`."""
+    """Change some fields of a trigger. Raises like `add_trigger`."""
     known_fields(changes, _FIELDS, "A trigger")
     trigger = await get_trigger(ledger, workspace_id, trigger_id)
     kept = {name: getattr(trigger, name) for name in _FIELDS}
@@ -132,7 +132,7 @@ async def change_trigger(ledger: Ledger, workspace_id: str, trigger_id: str, cha
 
 
 def _touched(changes: Mapping[str, Any]) -> list[str]:
-    """Return the columns that a change concerns: what somebody else changes beside it stays."""
+    """Return the columns that a change affects, so that concurrent changes of others are kept."""
     target = {"graph", "definition_id"}
     return [name for name in _FIELDS if name in changes or (name in target and target & changes.keys())]
 

@@ -1,7 +1,7 @@
 """Times at which a cron expression is due.
 
 The library cronsim reads expressions and finds times, daylight saving as Debian's cron has it: a job at certain hours
-runs once on each day, and one whose minute or hour begins with a star follows the clock as it goes on.
+runs once a day, and one whose minute or hour begins with a star follows the elapsed time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cronsim import CronSim
 
 LONGEST_CRON: Final = 200
-"""Signs."""
+"""Characters."""
 FIELDS: Final = (
     ("minute", "minute", "0 to 59"),
     ("hour", "hour", "0 to 23"),
@@ -67,7 +67,7 @@ def _between(cron: str, timezone: str, start: datetime, end: datetime) -> list[d
 
 
 def read_cron(cron: Any) -> None:
-    """Refuse what is no cron expression. Raises InvalidRequest, which names the field."""
+    """Validate a cron expression. Raises InvalidRequest, which names the field."""
     text(cron, "A cron expression", longest=LONGEST_CRON)
     next(iter(_simulated(cron, datetime(2000, 1, 1, tzinfo=UTC))), None)
 

@@ -42,7 +42,7 @@ class NewSchedule:
 
 
 def check_schedule(new: NewSchedule) -> None:
-    """Refuse what no schedule can be, but for what it runs. Raises InvalidRequest."""
+    """Validate a schedule, except for its target. Raises InvalidRequest."""
     text(new.name, "The name of a schedule")
     read_cron(new.cron)
     zone_of(new.timezone)
@@ -79,18 +79,18 @@ async def add_schedule(ledger: Ledger, workspace_id: str, new: NewSchedule, now:
 async def list_schedules(
     ledger: Ledger, workspace_id: str, *, limit: int | None = None, offset: int = 0
 ) -> list[Schedule]:
-    """Return the schedules of a workspace by their names."""
+    """Return the schedules of a workspace, sorted by name."""
     conditions = where(workspace_id=workspace_id)
     return list(await aresolve(ledger.find(Schedule, conditions, order=Order("name"), limit=limit, offset=offset)))
 
 
 async def count_schedules(ledger: Ledger, workspace_id: str) -> int:
-    """Return how many schedules a workspace has."""
+    """Return the number of schedules of a workspace."""
     return await aresolve(ledger.count(Schedule, where(workspace_id=workspace_id)))
 
 
 async def get_schedule(ledger: Ledger, workspace_id: str, schedule_id: str) -> Schedule:
-    """Return one schedule. Raises NotFound."""
+    """Return a schedule. Raises NotFound."""
     found: Schedule | None = await aresolve(ledger.get(Schedule, schedule_id))
     if found is None or found.workspace_id != workspace_id:
         raise NotFound(f"There is no schedule {schedule_id!r} in this workspace. List them to see their ids.")
@@ -100,10 +100,10 @@ async def get_schedule(ledger: Ledger, workspace_id: str, schedule_id: str) -> S
 async def change_schedule(
     ledger: Ledger, workspace_id: str, schedule_id: str, changes: Mapping[str, Any], now: datetime
 ) -> Schedule:
-    """Return the schedule with some fields of `NewSchedule` changed. Raises like `add_schedule`, and NotFound.
+    """Change some fields of a schedule. Raises like `add_schedule`, and NotFound.
 
-    Its next time is found anew if its cron expression or time zone changes, and when it goes on after a pause: what
-    went by meanwhile is not caught up.
+    Its next time is computed anew if its cron expression or time zone changes, and when it is resumed: times that
+    passed meanwhile are not caught up.
     """
     known_fields(changes, _FIELDS, "A schedule")
     for _ in range(TRIES):
@@ -125,12 +125,12 @@ async def change_schedule(
 
 
 async def pause_schedule(ledger: Ledger, workspace_id: str, schedule_id: str, now: datetime) -> Schedule:
-    """Return the schedule, which starts nothing until it is resumed."""
+    """Pause a schedule: it starts no runs until it is resumed."""
     return await change_schedule(ledger, workspace_id, schedule_id, {"paused": True}, now)
 
 
 async def resume_schedule(ledger: Ledger, workspace_id: str, schedule_id: str, now: datetime) -> Schedule:
-    """Return the schedule, which goes on with the first time after now."""
+    """Resume a schedule with its first time after now."""
     return await change_schedule(ledger, workspace_id, schedule_id, {"paused": False}, now)
 
 
@@ -164,7 +164,7 @@ def _unset_the_other(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _values(ledger: Ledger, workspace_id: str, new: NewSchedule, now: datetime) -> dict[str, Any]:
-    """Return the columns of a schedule that is asked for."""
+    """Return the columns of a requested schedule."""
     check_schedule(new)
     target = await find_target(ledger, workspace_id, new.graph, new.definition_id)
     ahead = next_time(new.cron, new.timezone, now)

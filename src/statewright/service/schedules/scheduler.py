@@ -23,7 +23,7 @@ from statewright.service.schedules.cron import last_times, next_time
 GRACE: Final = timedelta(minutes=1)
 """A time that is not older was not missed: a service that looks a little late has served."""
 MOST_MISSED: Final = 100
-"""How many times are caught up."""
+"""Limit of missed times that are caught up."""
 _INSTANT: Final = timedelta(microseconds=1)
 
 
@@ -62,7 +62,7 @@ def _due_times(schedule: Schedule, first: datetime, now: datetime) -> list[datet
 Prepare = Callable[[str, StartRun, datetime], Awaitable[tuple[Run, Sequence[Change]]]]
 """For a workspace and a run to be started: the run, and the changes that start it; no changes if it runs already."""
 Cancelling = Callable[[Sequence[Run]], Awaitable[Cancellation]]
-"""What cancels runs: see `Control.cancellation`."""
+"""Returns the cancellation of runs; see `Control.cancellation`."""
 AT_ONCE: Final = 100
 """Schedules that one query reads."""
 TRIES: Final = 20
@@ -92,7 +92,7 @@ class Scheduler:
     async def sweep(self, now: datetime) -> datetime | None:
         """Start what is due; the time that is due next, None if there is none.
 
-        A run that cannot start is told to the log, and its schedule goes on with its next time.
+        A run that cannot start is logged, and its schedule continues with its next time.
         """
         due = [Condition("paused", "=", False), Condition("next_at", "<=", now)]
         found = await aresolve(self._ledger.find(Schedule, due, order=Order("next_at"), limit=AT_ONCE))
@@ -108,7 +108,7 @@ class Scheduler:
         return found[0].next_at if found else None
 
     async def _serve(self, schedule: Schedule, now: datetime) -> None:
-        """Do what is due of one schedule; somebody else who does the same meanwhile leaves less of it."""
+        """Start the due runs of one schedule. Another process may do the same concurrently."""
         current: Schedule | None = schedule
         for turn in _turns(schedule, now):
             current = await self._take(current, turn, now)
@@ -116,7 +116,7 @@ class Scheduler:
                 return
 
     async def _take(self, schedule: Schedule, turn: Turn, now: datetime) -> Schedule | None:
-        """Return the schedule after a turn; None if somebody else has changed it."""
+        """Return the schedule after a turn; None if it was changed concurrently."""
         for left in reversed(range(TRIES)):
             try:
                 return await self._start(schedule, turn, now)
@@ -155,7 +155,7 @@ class Scheduler:
         return after
 
     async def _in_its_way(self, schedule: Schedule) -> Run | None:
-        """Return the last run of a schedule, if it has not ended and the next one is not to run beside it."""
+        """Return the last run of a schedule if it blocks the next one."""
         if schedule.last_run_id is None or schedule.overlap in ("allow", "enqueue"):
             return None
         last: Run | None = await aresolve(self._ledger.get(Run, schedule.last_run_id))
@@ -168,7 +168,7 @@ class Scheduler:
         if run is not None:
             values.update(last_at=turn.at, last_run_id=run.id)
         guarded = Update(Schedule, schedule.id, {**values, "version": Plus(1)}, where(version=schedule.version))
-        # The guard comes first: whoever was too late is refused before anything is written.
+        # The guard comes first: a process that is too late is refused before anything is written.
         await aresolve(self._ledger.write([guarded, *changes]))
         return replace(schedule, **values, version=schedule.version + 1)
 

@@ -16,7 +16,7 @@ from statewright.service.webhooks.settings import DEFAULT_SETTINGS, WebhookSetti
 
 _MAX_LENGTH: Final = 2048
 _SIGNS: Final = re.compile(r"[!#$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]+", re.ASCII)
-"""What may stand in a URL; no backslash, no space, nothing beyond ASCII."""
+"""The allowed characters of a URL; no backslash, no space, ASCII only."""
 _FORM: Final = re.compile(r"(?P<scheme>[a-z]+)://(?P<authority>[^/?#]*)(?P<rest>[^#]*)", re.ASCII | re.IGNORECASE)
 _AUTHORITY: Final = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]*)(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
 _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
@@ -39,11 +39,11 @@ class Target(NamedTuple):
     @property
     def authority(self) -> str:
         """Host and port, as sent in the header `host`."""
-        return written(self.host) + ("" if self.port == _PORTS[self.scheme] else f":{self.port}")
+        return url_host(self.host) + ("" if self.port == _PORTS[self.scheme] else f":{self.port}")
 
 
-def written(host: str) -> str:
-    """Return a host as it stands in a URL."""
+def url_host(host: str) -> str:
+    """Return a host as written in a URL."""
     return f"[{host}]" if ":" in host else host
 
 
@@ -75,15 +75,15 @@ def read_url(url: str, settings: WebhookSettings = DEFAULT_SETTINGS) -> Target:
 
 def is_allowed(target: Target, settings: WebhookSettings) -> bool:
     """Return whether a host may be called whatever its address is."""
-    names = {target.host, written(target.host), f"{written(target.host)}:{target.port}"}
+    names = {target.host, url_host(target.host), f"{url_host(target.host)}:{target.port}"}
     return any(one.lower() in names for one in settings.allow_hosts)
 
 
 async def find_addresses(target: Target, settings: WebhookSettings = DEFAULT_SETTINGS) -> list[str]:
     """Return the addresses to connect to, in the order in which to try them.
 
-    Raises InvalidRequest if there is none, or one among them may not be called. Which one that is stays unsaid: whoever
-    asks shall not learn the addresses of a network through it.
+    Raises InvalidRequest if there is none, or one among them may not be called. The error does not name it,
+    so that callers cannot explore a network through it.
     """
     try:
         found = [ip_address(one) for one in await _look_up(target, settings)]

@@ -18,12 +18,12 @@ from statewright.runs import Change, Condition, Delivery, Ledger, Order, Run, We
 from statewright.service.webhooks.delivery import (
     Outcome,
     body_of,
-    dropping,
+    claim_change,
+    drop_change,
+    event_changes,
     headers_of,
+    outcome_changes,
     outcome_of,
-    recording,
-    taking,
-    telling,
 )
 from statewright.service.webhooks.http_post import HttpPost, Post
 from statewright.service.webhooks.settings import DEFAULT_SETTINGS, WebhookSettings
@@ -75,7 +75,7 @@ class Deliverer:
         return await self._next_due()
 
     async def close(self) -> None:
-        """Let what is on its way arrive, and take nothing more. What is cut off is sent again by others."""
+        """Let requests in progress finish, and start no more. Cancelled ones are sent again by others."""
         self._closing = True
         try:
             await self._settle(self._settings.timeout + self._patience)
@@ -120,10 +120,10 @@ class Deliverer:
     async def _deliver(self, delivery: Delivery, webhook: Webhook | None) -> None:
         if webhook is None or not webhook.active:
             reason = "The webhook was removed." if webhook is None else "The webhook is not active."
-            await self._refused([dropping(delivery, reason)])
+            await self._refused([drop_change(delivery, reason)])
             return
         async with self._places:
-            take = taking(delivery, self._clock.now(), self._settings)
+            take = claim_change(delivery, self._clock.now(), self._settings)
             if await self._refused([take]) is None:  # else another process has it
                 await self._send(delivery, webhook, take.values["claim"])
 
@@ -135,13 +135,13 @@ class Deliverer:
 
     async def _keep(self, delivery: Delivery, claim: str, outcome: Outcome) -> None:
         now = self._clock.now()
-        kept = recording(delivery, claim, outcome, now, self._settings)
+        kept = outcome_changes(delivery, claim, outcome, now, self._settings)
         # A run may be gone before its messages. A delivery that is refused belongs to another process, or was removed.
-        if await self._refused([*kept, *telling(delivery, outcome, now)]) == Run.TABLE:
+        if await self._refused([*kept, *event_changes(delivery, outcome, now)]) == Run.TABLE:
             await self._refused(kept)
 
     async def _refused(self, changes: Sequence[Change]) -> str | None:
-        """Make changes; the table that was not as they expect it, in which case none was made."""
+        """Write changes. Return the table of the conflicting record if they were refused."""
         try:
             await aresolve(self._ledger.write(changes))
         except RecordConflict as conflict:

@@ -24,11 +24,11 @@ DELIVERY_HEADER: Final = "statewright-delivery"
 _GRACE: Final = 10.0
 """Seconds between the end of the longest try and the moment when it counts as forgotten."""
 _JITTER: Final = 0.1
-"""How much longer than it says a pause may be: messages that failed together shall not come back together."""
+"""Jitter of a pause, as a fraction, so that messages that failed together are not retried together."""
 _GONE: Final = 410
 
 
-def taking(delivery: Delivery, now: datetime, settings: WebhookSettings) -> Update:
+def claim_change(delivery: Delivery, now: datetime, settings: WebhookSettings) -> Update:
     """Return the change by which a delivery is taken. Refused if another process was quicker."""
     held_until = now + timedelta(seconds=settings.timeout + _GRACE)
     seen = where(status="pending", claim=delivery.claim, due_at=delivery.due_at)
@@ -64,7 +64,7 @@ class Outcome:
 
 
 def outcome_of(delivery: Delivery, answer: Answer, now: datetime, settings: WebhookSettings) -> Outcome:
-    """Return how a delivery continues after an answer."""
+    """Return the outcome of a try."""
     if answer.error is None:
         return Outcome(status="delivered", answer=answer)
     if answer.status == _GONE:
@@ -82,7 +82,7 @@ def _part(delivery: Delivery) -> float:
     return int(digest("jitter", delivery.id, delivery.attempts)[:8], 16) / 0xFFFFFFFF
 
 
-def recording(
+def outcome_changes(
     delivery: Delivery, claim: str, outcome: Outcome, now: datetime, settings: WebhookSettings
 ) -> list[Change]:
     """Return the changes that keep an outcome. Refused if another process has taken the delivery meanwhile."""
@@ -119,14 +119,14 @@ def _switched_off(which: Sequence[Condition], reason: str) -> Change:
     return UpdateAll(Webhook, which, {"active": False, "disabled_reason": reason})
 
 
-def dropping(delivery: Delivery, reason: str) -> Change:
+def drop_change(delivery: Delivery, reason: str) -> Change:
     """Return the change by which a delivery fails that is not even tried."""
     seen = where(status="pending", claim=delivery.claim, due_at=delivery.due_at)
     return Update(Delivery, delivery.id, {"status": "failed", "error": reason, "claim": None, "due_at": None}, seen)
 
 
-def telling(delivery: Delivery, outcome: Outcome, now: datetime) -> list[Change]:
-    """Return the event in the log of the run that the message was about, once it is decided how it went."""
+def event_changes(delivery: Delivery, outcome: Outcome, now: datetime) -> list[Change]:
+    """Return the event for the log of the message's run, once the delivery has succeeded or failed for good."""
     if delivery.run_id is None or outcome.status == "pending":
         return []
     payload: dict[str, Any] = {

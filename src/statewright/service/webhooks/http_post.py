@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from statewright.errors import InvalidRequest
 from statewright.extras import optional
 from statewright.http.retry_after import retry_after
-from statewright.service.webhooks.address import Target, find_addresses, read_url, written
+from statewright.service.webhooks.address import Target, find_addresses, read_url, url_host
 from statewright.service.webhooks.settings import WebhookSettings
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class HttpPost:
         return _answer(response)
 
     async def close(self) -> None:
-        """Give back what was opened. It can be used again."""
+        """Close connections. The object can be used again."""
         opened, self._opened = self._opened, None
         if opened is not None:
             await opened.aclose()
@@ -101,7 +101,7 @@ def _request(
 ) -> httpx.Request:
     return _httpx().Request(
         "POST",
-        f"{target.scheme}://{written(address)}:{target.port}{target.rest}",
+        f"{target.scheme}://{url_host(address)}:{target.port}{target.rest}",
         headers={**headers, "host": target.authority, "connection": "close"},
         content=body,
         # Certificates are checked for the name, though the connection goes to an address.
@@ -116,7 +116,7 @@ def _httpx() -> Any:
 
 
 async def _read_some(response: httpx.Response) -> None:
-    """Let the receiver finish what it says, within bounds. The status is known: nothing that happens now matters."""
+    """Read some of the body, within bounds. The status is known, so errors are ignored."""
     size = 0
     with suppress(TimeoutError, OSError, _httpx().TransportError):
         try:

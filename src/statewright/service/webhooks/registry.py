@@ -24,13 +24,13 @@ EVENT_TYPES: Final = (
     "approval.requested",
     "approval.decided",
 )
-"""What a webhook can subscribe to."""
+"""The event types that a webhook can subscribe to."""
 TEST_EVENT: Final = "webhook.test"
 """The type of a message that tries a webhook out. It is sent to whichever webhook was named, and once only."""
 
 
 def read_event_types(found: Sequence[str]) -> list[str]:
-    """Return the types that are meant, each once. Raises InvalidRequest for one that is not known."""
+    """Validate event types, without duplicates. Raises InvalidRequest for unknown types."""
     if isinstance(found, str):
         raise InvalidRequest(f"The events of a webhook are a list of types, not the text {found!r}. Write [{found!r}].")
     for name in found:
@@ -65,7 +65,7 @@ async def add_webhook(
     now: datetime,
     settings: WebhookSettings = DEFAULT_SETTINGS,
 ) -> WithSecret:
-    """Return a new webhook, told of events of some types, or of all if none is given.
+    """Create a webhook for events of some types, or of all types by default.
 
     Raises InvalidRequest for a URL that may not be called or a type that is not known, RequestConflict if there are too
     many already.
@@ -99,7 +99,7 @@ async def list_webhooks(
 
 
 async def get_webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> Webhook:
-    """Return one webhook. Raises NotFound."""
+    """Return a webhook. Raises NotFound."""
     return without_secret(await _webhook(ledger, workspace_id, webhook_id))
 
 
@@ -116,7 +116,7 @@ async def change_webhook(
     now: datetime,
     settings: WebhookSettings = DEFAULT_SETTINGS,
 ) -> WithSecret:
-    """Return the webhook with what was given changed. Activated again it has a clean record.
+    """Change the given fields of a webhook. Reactivating it resets its failures.
 
     With a new secret, messages are signed with the former one too for a while, so that receivers can change over.
     """

@@ -27,7 +27,7 @@ _MAX_HEADER: Final = 4096
 
 
 def draw_secret() -> str:
-    """Return a new secret: 32 random bytes."""
+    """Generate a secret from 32 random bytes."""
     return SECRET_PREFIX + urlsafe_b64encode(token_bytes(32)).decode().rstrip("=")
 
 
@@ -52,7 +52,7 @@ def verify(
     tolerance a message can come twice; its `id` tells.
     """
     found = _read(header)
-    # Each signature is compared with each secret, so that the time tells nothing.
+    # Each signature is compared with each secret, so that the duration reveals nothing.
     good = [
         hmac.compare_digest(_signature(secret, found.time, body).encode(), one.encode())
         for secret in _several(secrets)
@@ -129,5 +129,5 @@ def rotated_secret(webhook: Webhook, now: datetime, settings: WebhookSettings) -
 
 
 def without_secret(webhook: Webhook) -> Webhook:
-    """Return the record as it may be shown."""
+    """Return the record without its secret."""
     return replace(webhook, secret=None)

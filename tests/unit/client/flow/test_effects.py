@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from statewright.client.call import as_told, get
+from statewright.client.call import get, read_data
 from statewright.client.flow.effects import Flow, Lost, Open, Read, Send, Sleep, Yield, advance
 
-CALL = get("/x", as_told)
+CALL = get("/x", read_data)
 
 
 def talks() -> Flow[str]:
@@ -21,19 +21,19 @@ def talks() -> Flow[str]:
 
 
 def test_a_conversation_is_sent_what_came_of_what_it_needed() -> None:
-    talk = talks()
-    assert next(talk) == Send(CALL)
+    flow = talks()
+    assert next(flow) == Send(CALL)
     with pytest.raises(StopIteration) as end:
-        advance(talk, "well")
+        advance(flow, "well")
     assert end.value.value == "came: well"
 
 
 def test_a_broken_connection_is_raised_where_it_was_needed() -> None:
-    talk = talks()
-    next(talk)
-    assert advance(talk, Lost("2.5")) == Sleep(2.5)
+    flow = talks()
+    next(flow)
+    assert advance(flow, Lost("2.5")) == Sleep(2.5)
     with pytest.raises(StopIteration) as end:
-        advance(talk, None)
+        advance(flow, None)
     assert end.value.value == "came: None"
 
 
@@ -41,10 +41,10 @@ def test_what_a_conversation_does_not_mend_goes_to_who_drives_it() -> None:
     def mends_nothing() -> Flow[None]:
         yield Send(CALL)
 
-    talk = mends_nothing()
-    next(talk)
+    flow = mends_nothing()
+    next(flow)
     with pytest.raises(Lost, match="reset"):
-        advance(talk, Lost("reset"))
+        advance(flow, Lost("reset"))
 
 
 def test_needs_are_values() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from statewright.client.call import Reply
 from statewright.client.flow.effects import Lost, Open, Read, Send, Sleep, Yield, advance
-from statewright.client.flow.follow import Following
+from statewright.client.flow.follow import RunFollower
 from statewright.client.settings import ClientSettings
 from statewright.errors import NotFound, ServiceError
 from statewright.testing import FakeClock
@@ -41,7 +41,7 @@ class Script:
     def __init__(self, *outcomes: Any, retries: int = 2, live: bool = False, after: int = 0) -> None:
         self.clock = FakeClock()
         settings = ClientSettings(retries=retries, clock=self.clock)
-        self.talk = Following("r", after, settings, live=live).talk()
+        self.flow = RunFollower("r", after, settings, live=live).flow()
         self.outcomes = list(outcomes)
         self.seen: list[Any] = []
         self.opened: list[str | None] = []
@@ -49,9 +49,9 @@ class Script:
 
     def play(self) -> list[int]:
         try:
-            effect = next(self.talk)
+            effect = next(self.flow)
             while True:
-                effect = advance(self.talk, self._outcome(effect))
+                effect = advance(self.flow, self._outcome(effect))
         except StopIteration:
             assert not self.outcomes
             return [getattr(one, "seq", 0) for one in self.seen]

@@ -28,17 +28,17 @@ def read(*replies: Reply) -> tuple[list[str], list[Any]]:
     given: list[str] = []
     asked: list[Any] = []
     outcomes = list(replies)
-    talk = all_of(CALL, ClientSettings())
-    effect = next(talk)
+    flow = all_of(CALL, ClientSettings())
+    effect = next(flow)
     try:
         while True:
             if isinstance(effect, Yield):
                 given.append(effect.item.id)
-                effect = talk.send(None)
+                effect = flow.send(None)
             else:
                 assert isinstance(effect, Send)
                 asked.append(dict(effect.call.params)["page"])
-                effect = talk.send(outcomes.pop(0))
+                effect = flow.send(outcomes.pop(0))
     except StopIteration:
         return given, asked
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from statewright.client.call import Call, Reply, as_told, get, post
+from statewright.client.call import Call, Reply, get, post, read_data
 from statewright.client.flow.effects import Flow, Lost, Send, Sleep, advance
 from statewright.client.flow.send import ask, pause_after
 from statewright.client.settings import ClientSettings
 from statewright.errors import NotFound, ServiceError, TooManyRequests
 
 SETTINGS = ClientSettings(retries=2, first_pause=1, longest_pause=10)
-LOOK = get("/api/v1/x", as_told)
-DO = post("/api/v1/x", as_told)
+LOOK = get("/api/v1/x", read_data)
+DO = post("/api/v1/x", read_data)
 
 
 def refusal(status: int, code: str = "", headers: dict[str, str] | None = None) -> Reply:
@@ -27,18 +27,18 @@ def well(data: Any) -> Reply:
     return Reply(status=200, headers={}, content=json.dumps({"success": True, "data": data}).encode())
 
 
-def drive(talk: Flow[Any], outcomes: list[Any]) -> tuple[Any, list[float]]:
+def drive(flow: Flow[Any], outcomes: list[Any]) -> tuple[Any, list[float]]:
     """What a conversation ends with, and the pauses that it has made."""
     pauses: list[float] = []
     try:
-        effect = next(talk)
+        effect = next(flow)
         while True:
             if isinstance(effect, Sleep):
                 pauses.append(effect.seconds)
-                effect = advance(talk, None)
+                effect = advance(flow, None)
             else:
                 assert isinstance(effect, Send)
-                effect = advance(talk, outcomes.pop(0))
+                effect = advance(flow, outcomes.pop(0))
     except StopIteration as end:
         assert not outcomes
         return end.value, pauses

@@ -16,7 +16,7 @@ from statewright import client as front
 from statewright.client import Client
 from statewright.client.call import camel
 from statewright.client.records.record import Shown
-from statewright.client.sync_async import Conversation, Iteration, Namespace
+from statewright.client.sync_async import FlowMethod, IteratingMethod, Namespace
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 FILTER: dict[str, Any] = {
@@ -202,7 +202,7 @@ def test_every_method_of_the_client_was_called() -> None:
     methods = {
         f"{space}.{name}".lstrip(".")
         for space, one in spaces.items()
-        for name, _ in inspect.getmembers(type(one), lambda found: isinstance(found, Conversation | Iteration))
+        for name, _ in inspect.getmembers(type(one), lambda found: isinstance(found, FlowMethod | IteratingMethod))
     }
     source = Path(__file__).read_text("utf-8")
     assert [name for name in sorted(methods) if f"c.{name}(" not in source] == []

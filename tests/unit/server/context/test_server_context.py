@@ -56,11 +56,11 @@ def test_a_long_wait_for_a_run_ends_with_the_server():
                 waiting = asyncio.ensure_future(api.call("POST", "/workflow-runs?wait=300", json=body | more))
                 await asyncio.sleep(0.05)
                 assert not waiting.done()
-                api.app.state.offer.closing.begin()
+                api.app.state.context.closing.begin()
                 async with asyncio.timeout(600):
                     answer = await waiting
                 assert answer.json()["data"]["status"] == "pending"
-                api.app.state.offer.closing.begun = False
+                api.app.state.context.closing.begun = False
             assert len(await api.get("/workflow-runs")) == 2
 
     asyncio.run(run())

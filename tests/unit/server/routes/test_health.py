@@ -54,7 +54,7 @@ def test_a_database_that_is_gone_is_told_and_answers_are_503():
 def test_who_is_about_to_stop_is_not_ready():
     async def run() -> None:
         async with serving() as api:
-            api.app.state.offer.closing.begin()
+            api.app.state.context.closing.begin()
             told = await api.call("GET", "/ready")
             assert (told.status_code, told.json()) == (503, {"status": "stopping"})
 

@@ -72,7 +72,7 @@ def test_a_stream_ends_in_the_instant_in_which_its_key_is_revoked_here() -> None
             started = await owner.start(PAYMENT)
             path = f"/workflow-runs/{started['id']}/stream"
             reading = asyncio.create_task(reader.call("GET", path))
-            streams = owner.app.state.offer.streams
+            streams = owner.app.state.context.streams
             async with asyncio.timeout(600):
                 while True:
                     try:
@@ -94,7 +94,7 @@ def test_more_streams_than_a_workspace_may_read_are_refused() -> None:
     async def run() -> None:
         async with serving(max_streams=1) as api:
             started = await api.start(PAYMENT)
-            with api.app.state.offer.streams.reading("default", None, print):
+            with api.app.state.context.streams.reading("default", None, print):
                 refused = await api.call("GET", f"/workflow-runs/{started['id']}/stream")
             assert (refused.status_code, "retry-after" in refused.headers) == (429, True)
 

@@ -24,7 +24,7 @@ from statewright.service.context.jsonable import (
 )
 
 
-class Told:
+class FollowedEvent:
     def to_dict(self) -> dict[str, int]:
         return {"a": 1}
 
@@ -45,7 +45,11 @@ class Coded(Exception):
 
 
 def test_a_value_is_the_dict_that_it_says_or_else_text() -> None:
-    assert as_json({"a": Told(), "b": Untold(), "c": Point(1)}) == {"a": {"a": 1}, "b": "untold", "c": {"x": 1}}
+    assert as_json({"a": FollowedEvent(), "b": Untold(), "c": Point(1)}) == {
+        "a": {"a": 1},
+        "b": "untold",
+        "c": {"x": 1},
+    }
 
 
 @given(

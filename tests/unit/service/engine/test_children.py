@@ -50,18 +50,18 @@ class Parent:
 
     def done(self) -> Sequence[Change]:
         """The changes of the write that keeps the task."""
-        return self.progress.landed(
+        return self.progress.result_changes(
             "", Pending(completed={TASK.id: TaskResult(TASK, {}, [])}), None, self.context.now()
         )
 
     def tried_again(self) -> Sequence[Change]:
         """The changes of the write that notes that the task has failed."""
         again = Pending(attempts={TASK.id: 1}, retries={TASK.id: self.context.now() + timedelta(seconds=1)})
-        return self.progress.landed("", again, None, self.context.now())
+        return self.progress.result_changes("", again, None, self.context.now())
 
     def failed(self) -> Sequence[Change]:
         """The changes of the write that notes that the task has failed for good."""
-        return self.progress.landed("", Pending(errors={TASK.id: "ValueError: no"}), None, self.context.now())
+        return self.progress.result_changes("", Pending(errors={TASK.id: "ValueError: no"}), None, self.context.now())
 
 
 def step_of(run: Run) -> StepRun:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from statewright.runs import Announce, Insert, Run, RunStatus, Signal, UpdateAll
-from statewright.service.engine.completion import Ending, ended_changes
+from statewright.service.engine.completion import Ending, completion_changes
 
 ERROR = {"message": "no luck", "code": "LUCK"}
 
@@ -37,7 +37,7 @@ def test_each_end_has_its_event() -> None:
 
 def test_webhooks_are_told(now: datetime, new_run: Callable[..., Run]) -> None:
     run = new_run(metadata={"customer": "ann"})
-    [told] = ended_changes(run, Ending.failed(ERROR), now)
+    [told] = completion_changes(run, Ending.failed(ERROR), now)
     assert isinstance(told, Announce)
     assert (told.workspace_id, told.event_type, told.run_id, told.at) == ("default", "workflow.failed", run.id, now)
     assert told.data == {
@@ -47,7 +47,7 @@ def test_webhooks_are_told(now: datetime, new_run: Callable[..., Run]) -> None:
 
 
 def told_of(run: Run, ending: Ending, now: datetime) -> list[Any]:
-    return [one for one in ended_changes(run, ending, now) if not isinstance(one, Announce)]
+    return [one for one in completion_changes(run, ending, now) if not isinstance(one, Announce)]
 
 
 def test_a_parent_that_waits_gets_a_signal_and_is_woken(now: datetime, new_run: Callable[..., Run]) -> None:

@@ -109,12 +109,12 @@ def of(changes: Sequence[Change], kind: Any, record: Any) -> list[Any]:
 def begun(progress: Progress, now: datetime) -> Task:
     """The first step of a run, which is at work."""
     first = task("first")
-    progress.committed(commit(now, then=[first], source="input"))
+    progress.commit_changes(commit(now, then=[first], source="input"))
     return first
 
 
 def test_the_first_write_begins_the_run_and_its_first_steps(progress: Progress, now: datetime) -> None:
-    changes = progress.committed(commit(now, done=[task(START, "c0")], then=[task("first")], source="input"))
+    changes = progress.commit_changes(commit(now, done=[task(START, "c0")], then=[task("first")], source="input"))
     assert told(changes) == ["WORKFLOW_STARTED", "STEP_STARTED"]
     assert advance(changes).expect == [Condition("claim", "=", "token")]
     assert advance(changes).values == {
@@ -127,7 +127,7 @@ def test_the_first_write_begins_the_run_and_its_first_steps(progress: Progress, 
 
 def test_each_superstep_completes_steps_and_begins_others(progress: Progress, now: datetime) -> None:
     first, later = begun(progress, now), now + SECOND
-    changes = progress.committed(commit(later, done=[first], then=[task("second", "c2")]))
+    changes = progress.commit_changes(commit(later, done=[first], then=[task("second", "c2")]))
     assert told(changes) == ["STEP_COMPLETED", "STEP_STARTED"]
     assert advance(changes).events[0].payload == {"stepName": "first", "durationMs": 1000}
     [update] = of(changes, Update, StepRun)
@@ -137,15 +137,15 @@ def test_each_superstep_completes_steps_and_begins_others(progress: Progress, no
 
 def test_a_result_that_landed_before_is_not_completed_twice(progress: Progress, now: datetime) -> None:
     first = begun(progress, now)
-    assert told(progress.landed("", Pending(completed={first.id: TaskResult(first, {}, [])}), None, now)) == [
+    assert told(progress.result_changes("", Pending(completed={first.id: TaskResult(first, {}, [])}), None, now)) == [
         "STEP_COMPLETED"
     ]
-    assert told(progress.committed(commit(now, done=[first], then=[task("second", "c2")]))) == ["STEP_STARTED"]
+    assert told(progress.commit_changes(commit(now, done=[first], then=[task("second", "c2")]))) == ["STEP_STARTED"]
 
 
 def test_the_last_superstep_ends_the_run(progress: Progress, now: datetime) -> None:
     first = begun(progress, now)
-    changes = progress.committed(commit(now, done=[first], ends="completed", values={"a": {1}}))
+    changes = progress.commit_changes(commit(now, done=[first], ends="completed", values={"a": {1}}))
     assert told(changes) == ["STEP_COMPLETED", "WORKFLOW_COMPLETED"]
     values = advance(changes).values
     assert (values["status"], values["output"], values["claim"]) == (RunStatus.COMPLETED, {"a": [1]}, None)
@@ -155,8 +155,10 @@ def test_the_last_superstep_ends_the_run(progress: Progress, now: datetime) -> N
 def test_a_question_makes_a_wait_once(progress: Progress, run: Run, now: datetime) -> None:
     first = begun(progress, now)
     asked = Pending(interrupts={first.id: (Interrupt(id="i", value="go on?", due_at=now + SECOND),)})
-    assert progress.landed("", asked, None, now) == []  # others are at work yet: it may be answered before they rest
-    changes = progress.landed("", asked, asking(now, "i"), now)
+    assert (
+        progress.result_changes("", asked, None, now) == []
+    )  # others are at work yet: it may be answered before they rest
+    changes = progress.result_changes("", asked, asking(now, "i"), now)
     assert told(changes) == ["STEP_WAITING", "TIMER_SCHEDULED", "WORKFLOW_PAUSED"]
     assert (advance(changes).values["status"], advance(changes).values["due_at"]) == (RunStatus.WAITING, now + SECOND)
     [inserted] = of(changes, Insert, Wait)
@@ -167,7 +169,7 @@ def test_a_question_makes_a_wait_once(progress: Progress, run: Run, now: datetim
     )
     [update] = of(changes, Update, StepRun)
     assert (update.values["status"], update.values["wait_until"]) == (StepStatus.WAITING, now + SECOND)
-    assert told(progress.landed("", asked, asking(now, "i"), now)) == ["WORKFLOW_PAUSED"]
+    assert told(progress.result_changes("", asked, asking(now, "i"), now)) == ["WORKFLOW_PAUSED"]
 
 
 def test_of_the_questions_of_a_nested_graph_those_are_open_that_were_not_answered(
@@ -175,9 +177,9 @@ def test_of_the_questions_of_a_nested_graph_those_are_open_that_were_not_answere
 ) -> None:
     first = begun(progress, now)
     both = Pending(interrupts={first.id: (Interrupt(id="i", value="one"), Interrupt(id="j", value="two"))})
-    changes = progress.landed("", both, asking(now, "j"), now)
+    changes = progress.result_changes("", both, asking(now, "j"), now)
     assert [one.record.value for one in of(changes, Insert, Wait)] == ["two"]
-    changes = progress.landed("", both, asking(now, "i", "j"), now)
+    changes = progress.result_changes("", both, asking(now, "i", "j"), now)
     assert [one.record.value for one in of(changes, Insert, Wait)] == ["one"]
 
 
@@ -186,7 +188,7 @@ def test_what_came_while_a_run_was_at_work_makes_it_due_when_it_waits(
 ) -> None:
     first = begun(progress, now)
     asked = Pending(interrupts={first.id: (Interrupt(id="i", value=None),)})
-    changes = progress.landed("", asked, asking(now, "i"), now)
+    changes = progress.result_changes("", asked, asking(now, "i"), now)
     *_, again = of(changes, UpdateAll, Run)
     early = Among(Signal, "run_id", where(run_id=run.id, taken=False))
     assert again == UpdateAll(Run, [Condition("id", "=", run.id), Condition("id", "in", early)], {"due_at": now})
@@ -206,7 +208,7 @@ def waiting(run: Run, now: datetime, *, due_at: datetime | None = None) -> tuple
 
 def test_what_a_run_waited_for_is_taken_with_its_first_write(run: Run, now: datetime) -> None:
     progress, wait, first = waiting(run, now)
-    changes = progress.committed(commit(now, done=[first], ends="completed"))
+    changes = progress.commit_changes(commit(now, done=[first], ends="completed"))
     assert told(changes) == ["SIGNAL_RECEIVED", "WORKFLOW_RESUMED", "STEP_COMPLETED", "WORKFLOW_COMPLETED"]
     assert [one.values for one in of(changes, Update, Signal)] == [{"taken": True}]
     assert Delete(Wait, [Condition("id", "in", [wait.id])]) in changes
@@ -216,9 +218,11 @@ def test_the_first_write_of_a_run_that_waited_expects_that_nothing_has_come_sinc
     run.version = 7
     progress, _, first = waiting(run, now)
     claim, version = Condition("claim", "=", "token"), Condition("version", "=", 7)
-    opens = progress.committed(commit(now, done=[first], then=[task("second", "c2")]))
+    opens = progress.commit_changes(commit(now, done=[first], then=[task("second", "c2")]))
     assert advance(opens).expect == [claim, version]
-    assert advance(progress.committed(commit(now, done=[task("second", "c2")], ends="completed"))).expect == [claim]
+    assert advance(progress.commit_changes(commit(now, done=[task("second", "c2")], ends="completed"))).expect == [
+        claim
+    ]
 
 
 def test_who_does_not_have_the_run_says_what_is_expected_instead(run: Run, now: datetime) -> None:
@@ -232,7 +236,7 @@ def test_who_does_not_have_the_run_says_what_is_expected_instead(run: Run, now: 
 
 def test_a_wait_whose_time_is_over_is_told(run: Run, now: datetime) -> None:
     progress, _, first = waiting(run, now, due_at=now)
-    changes = progress.committed(commit(now, done=[first], ends="completed"))
+    changes = progress.commit_changes(commit(now, done=[first], ends="completed"))
     assert told(changes)[:2] == ["TIMER_FIRED", "WORKFLOW_RESUMED"]
     assert advance(changes).events[1].payload == {"reason": "timer"}
 
@@ -241,7 +245,7 @@ def test_a_failure_is_told_with_what_is_known_of_it(progress: Progress, now: dat
     first = begun(progress, now)
     progress.steps.failures[first.id] = ValueError("no luck")
     text = "ValueError: no luck"
-    changes = progress.landed("", Pending(errors={first.id: text}), finished("failed", now, error=text), now)
+    changes = progress.result_changes("", Pending(errors={first.id: text}), finished("failed", now, error=text), now)
     assert told(changes) == ["STEP_FAILED", "WORKFLOW_FAILED"]
     assert advance(changes).values["error"] == {"message": text, "code": "ValueError", "step": "first"}
     assert [one.values["status"] for one in of(changes, UpdateAll, StepRun)] == [StepStatus.FAILED]
@@ -250,7 +254,7 @@ def test_a_failure_is_told_with_what_is_known_of_it(progress: Progress, now: dat
 def test_an_attempt_that_fails_counts_and_is_told(progress: Progress, now: datetime) -> None:
     first = begun(progress, now)
     progress.steps.failures[first.id] = ConnectionError("again")
-    changes = progress.landed("", Pending(attempts={first.id: 1}, retries={first.id: now + SECOND}), None, now)
+    changes = progress.result_changes("", Pending(attempts={first.id: 1}, retries={first.id: now + SECOND}), None, now)
     assert told(changes) == ["STEP_FAILED", "STEP_RETRY_SCHEDULED"]
     assert [event.payload["attempt"] for event in advance(changes).events] == [1, 2]
 
@@ -288,7 +292,7 @@ def test_how_a_run_ends_that_is_being_stopped(
 ) -> None:
     begun(progress, now)
     progress.stopping, progress.is_cancelled = stopping, is_cancelled
-    values = advance(progress.landed("", Pending(), finished(now=now, **end), now)).values
+    values = advance(progress.result_changes("", Pending(), finished(now=now, **end), now)).values
     assert (values.get("status"), values["claim"]) == (becomes, None)
     if becomes is None:  # the next worker goes on at once
         assert values["due_at"] == now
@@ -297,7 +301,7 @@ def test_how_a_run_ends_that_is_being_stopped(
 def test_a_step_that_became_due_while_the_run_was_stopped_begins_later(progress: Progress, now: datetime) -> None:
     first = begun(progress, now)
     progress.stopping = "pause"
-    changes = progress.committed(commit(now, done=[first], then=[task("second", "c2")]))
+    changes = progress.commit_changes(commit(now, done=[first], then=[task("second", "c2")]))
     assert told(changes) == ["STEP_COMPLETED"]
     assert [one.record.status for one in of(changes, Insert, StepRun)] == [StepStatus.PENDING]
 
@@ -306,7 +310,7 @@ def test_what_a_step_reports_is_its_output_and_what_it_skips(progress: Progress,
     first = begun(progress, now)
     data = {"output": {"a": 1}, "skipped": ["second"], "event": {"type": "GUARDRAIL_FAILED", "payload": {"why": "x"}}}
     note = ("step_reported", 1, "first", first.id, data)
-    changes = progress.committed(commit(now, done=[first], ends="completed", entries=[note]))
+    changes = progress.commit_changes(commit(now, done=[first], ends="completed", entries=[note]))
     assert told(changes) == ["GUARDRAIL_FAILED", "STEP_COMPLETED", "STEP_SKIPPED", "WORKFLOW_COMPLETED"]
     assert of(changes, Update, StepRun)[0].values["output"] == {"a": 1}
     [skipped] = of(changes, Insert, StepRun)
@@ -317,7 +321,7 @@ def test_calls_of_models_cost_wherever_they_are(progress: Progress, now: datetim
     first = begun(progress, now)
     data = {"model": "m", "input_tokens": 3, "output_tokens": 4, "cost": 0.5}
     notes = [("model_called", 1, "first", first.id, data)] * 2
-    changes = progress.committed(commit(now, entries=notes, namespace="first:t1"))
+    changes = progress.commit_changes(commit(now, entries=notes, namespace="first:t1"))
     assert told(changes) == ["LLM_CALL_COMPLETED"] * 2
     assert advance(changes).values == {"total_cost": Plus(1.0)}
     calls = [one.record for one in of(changes, Insert, ModelCall)]
@@ -327,7 +331,7 @@ def test_calls_of_models_cost_wherever_they_are(progress: Progress, now: datetim
 
 def test_what_a_nested_call_saves_moves_no_step(progress: Progress, now: datetime) -> None:
     begun(progress, now)
-    assert progress.committed(commit(now, done=[task("inner")], then=[task("other")], namespace="first:t1")) == []
+    assert progress.commit_changes(commit(now, done=[task("inner")], then=[task("other")], namespace="first:t1")) == []
 
 
 @pytest.mark.parametrize("settings", [{"interruptBefore": ["second"]}, {"interruptAfter": ["first"]},
@@ -337,7 +341,7 @@ def test_a_step_before_which_a_run_is_to_halt_has_not_begun(
 ) -> None:
     first = begun(progress, now)
     progress.run.settings = settings
-    changes = progress.committed(commit(now, done=[first], then=[task("second", "c2")]))
+    changes = progress.commit_changes(commit(now, done=[first], then=[task("second", "c2")]))
     assert told(changes) == ["STEP_COMPLETED"]
     assert [one.record.status for one in of(changes, Insert, StepRun)] == [StepStatus.PENDING]
 
@@ -347,14 +351,14 @@ def test_secrets_are_taken_out_of_what_is_told_and_not_out_of_results(progress: 
     progress.redact = lambda told: {} if isinstance(told, dict) else told
     progress.steps.failures[first.id] = ValueError("the key is 1234")
     text = "ValueError: the key is 1234"
-    changes = progress.landed("", Pending(errors={first.id: text}), finished("failed", now, error=text), now)
+    changes = progress.result_changes("", Pending(errors={first.id: text}), finished("failed", now, error=text), now)
     assert "1234" not in repr(changes)
-    done = progress.committed(commit(now, ends="completed", values={"a": 1}))
+    done = progress.commit_changes(commit(now, ends="completed", values={"a": 1}))
     assert advance(done).values["output"] == {"a": 1}
 
 
 def test_a_run_is_put_off_by_whoever_has_it(progress: Progress, now: datetime) -> None:
-    [change] = progress.put_off(now + SECOND, now)
+    [change] = progress.postpone(now + SECOND, now)
     assert isinstance(change, Advance)
     assert change.values == {"claim": None, "worker_id": None, "due_at": now + SECOND}
     assert change.expect == [Condition("claim", "=", "token")]

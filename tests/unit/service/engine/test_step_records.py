@@ -69,8 +69,8 @@ def test_steps_begin_once_or_later_if_the_run_halts(run: Run, now: datetime) -> 
     assert isinstance(inserted.record, StepRun)
     assert (inserted.record.status, inserted.record.started_at) == (StepStatus.PENDING, None)
     later = ChangeSet()
-    steps.go_on(later, now + SECOND)
-    steps.go_on(later, now + SECOND)
+    steps.begin_due(later, now + SECOND)
+    steps.begin_due(later, now + SECOND)
     assert (told(later), len(later.changes)) == (["STEP_STARTED"], 1)
 
 

@@ -13,11 +13,11 @@ from statewright.runs import Delivery, InMemoryLedger, Insert, Webhook
 from statewright.service.webhooks import Answer, WebhookSettings, verify
 from statewright.service.webhooks.delivery import (
     body_of,
+    claim_change,
+    event_changes,
     headers_of,
+    outcome_changes,
     outcome_of,
-    recording,
-    taking,
-    telling,
 )
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -90,7 +90,7 @@ def test_a_test_is_sent_once() -> None:
 def test_only_one_of_two_takes_a_delivery_until_its_time_is_up() -> None:
     ledger = InMemoryLedger()
     ledger.write([Insert(DELIVERY)])
-    one, two = taking(DELIVERY, NOW, SETTINGS), taking(DELIVERY, NOW, SETTINGS)
+    one, two = claim_change(DELIVERY, NOW, SETTINGS), claim_change(DELIVERY, NOW, SETTINGS)
     ledger.write([one])
     with pytest.raises(RecordConflict):
         ledger.write([two])
@@ -98,20 +98,22 @@ def test_only_one_of_two_takes_a_delivery_until_its_time_is_up() -> None:
     assert held is not None
     assert held.claim == one.values["claim"] != two.values["claim"]
     assert held.due_at == NOW + timedelta(seconds=20)
-    ledger.write([taking(held, held.due_at, SETTINGS)])
+    ledger.write([claim_change(held, held.due_at, SETTINGS)])
     with pytest.raises(RecordConflict):
-        ledger.write(recording(DELIVERY, one.values["claim"], outcome_of(DELIVERY, DOWN, NOW, SETTINGS), NOW, SETTINGS))
+        ledger.write(
+            outcome_changes(DELIVERY, one.values["claim"], outcome_of(DELIVERY, DOWN, NOW, SETTINGS), NOW, SETTINGS)
+        )
 
 
 def test_the_run_is_told_when_it_is_decided() -> None:
-    assert telling(DELIVERY, outcome_of(DELIVERY, DOWN, NOW, SETTINGS), NOW) == []
-    assert telling(replace(DELIVERY, run_id=None), outcome_of(DELIVERY, Answer(200), NOW, SETTINGS), NOW) == []
-    (told,) = telling(DELIVERY, outcome_of(DELIVERY, Answer(200), NOW, SETTINGS), NOW)
+    assert event_changes(DELIVERY, outcome_of(DELIVERY, DOWN, NOW, SETTINGS), NOW) == []
+    assert event_changes(replace(DELIVERY, run_id=None), outcome_of(DELIVERY, Answer(200), NOW, SETTINGS), NOW) == []
+    (told,) = event_changes(DELIVERY, outcome_of(DELIVERY, Answer(200), NOW, SETTINGS), NOW)
     assert [(one.type, one.payload["attempts"], one.payload["status"]) for one in told.events] == [
         ("WEBHOOK_DELIVERED", 1, 200)
     ]
     last = replace(DELIVERY, attempts=5)
-    (told,) = telling(last, outcome_of(last, DOWN, NOW, SETTINGS), NOW)
+    (told,) = event_changes(last, outcome_of(last, DOWN, NOW, SETTINGS), NOW)
     assert [(one.type, one.payload["attempts"], one.payload["error"]) for one in told.events] == [
         ("WEBHOOK_FAILED", 6, DOWN.error)
     ]
