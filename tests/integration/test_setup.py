@@ -1,4 +1,4 @@
-"""`scripts/setup` on machines that have no Python to context."""
+"""`scripts/setup` on machines that have no Python to offer."""
 
 from __future__ import annotations
 

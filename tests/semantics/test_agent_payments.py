@@ -259,7 +259,7 @@ def test_a_network_in_another_graph_counts_what_was_given_up(open_saver: Callabl
     model, saver = ScriptedModel(pays), open_saver()
     inner = Agent("A", model=model, tools=[pay], max_iter=3).alone().compile()
     graph = StateGraph({"input": str, "turns": list, "discarded_usage": list})
-    app = graph.add_node("context", inner, memory="thread").add_edge(START, "context").compile(saver)
+    app = graph.add_node("desk", inner, memory="thread").add_edge(START, "desk").compile(saver)
     app.invoke({"input": "x"}, thread_id="t")
     app.invoke({"input": "y"}, thread_id="t", on_unfinished="discard")
     assert len(model.requests) == 2

@@ -389,7 +389,7 @@ async def has_room(worker: RunWorker) -> bool:
 
 
 async def has_nothing_to_do(host: Host) -> bool:
-    return not (host.worker.at_work or host.worker._given)
+    return not (host.worker.at_work or host.worker._started)
 
 
 # -- a worker that drains

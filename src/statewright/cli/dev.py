@@ -1,4 +1,4 @@
-"""`statewright dev`: everything in one process, for the context: a server with its worker, and code that reloads."""
+"""`statewright dev`: everything in one process, for the desk: a server with its worker, and code that reloads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from statewright.project import Project
 
 DRAIN = 5.0
-"""Seconds that steps under way have to end when the code is loaded anew. At a context nobody likes to wait."""
+"""Seconds that steps under way have to end when the code is loaded anew. At a desk nobody likes to wait."""
 
 
 def dev(

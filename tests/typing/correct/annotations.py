@@ -45,7 +45,7 @@ class Desk:
     def __init__(self) -> None:
         graph = build()
         finish(graph)
-        self.app = graph.compile(name="context")
+        self.app = graph.compile(name="desk")
 
 
 @entrypoint()
@@ -54,8 +54,8 @@ def twice(number: int) -> int:
 
 
 def main() -> None:
-    context = Desk()
-    assert run(context.app, 4).value["n"] == 5
-    assert describe(context.app) == "context: None"
+    desk = Desk()
+    assert run(desk.app, 4).value["n"] == 5
+    assert describe(desk.app) == "desk: None"
     assert describe(twice) == "twice: None"
     assert describe(StateGraph(MessagesState).add_node("a", lambda state: None).add_edge(START, "a").compile())

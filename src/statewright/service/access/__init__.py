@@ -1,8 +1,18 @@
 """Access: workspaces, API keys and their scopes, rate limits, and spending limits."""
 
-from statewright.service.access.key_ring import KeyRing
-from statewright.service.access.keys import count_keys, create_key, find_key, is_open, list_keys, revoke_key
-from statewright.service.access.scopes import ADMIN, METRICS, SCOPES, check_scope
+from statewright.service.access.keys import (
+    ADMIN,
+    METRICS,
+    SCOPES,
+    KeyRing,
+    check_scope,
+    count_keys,
+    create_key,
+    find_key,
+    is_open,
+    list_keys,
+    revoke_key,
+)
 
 __all__ = [
     "ADMIN",

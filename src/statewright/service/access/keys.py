@@ -1,20 +1,73 @@
-"""API keys of workspaces: created, listed, revoked, and authenticated.
+"""API keys of workspaces: their scopes, records, and authentication.
 
-A key is 32 random bytes, so its plain hash reveals nothing about it; only the hash is stored."""
+A key is 32 random bytes, so its plain hash reveals nothing about it; only the hash is stored.
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from statewright.async_futures import aresolve
-from statewright.errors import InvalidRequest, NotFound, RecordConflict, RequestConflict, Unauthorized
+from statewright.errors import (
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    RecordConflict,
+    RequestConflict,
+    Unauthorized,
+    suggestion,
+)
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import ApiKey, Insert, Ledger, Order, Update, where
-from statewright.service.access.scopes import ADMIN, read_scopes
-from statewright.service.context.validation import instant, number, text
+from statewright.service.context.validation import instant, number, text, texts
+
+ADMIN: Final = "admin"
+"""Full access to the workspace of the key, and to nothing else."""
+SCOPES: Final = (
+    "runs:read",
+    "runs:write",
+    "definitions:read",
+    "definitions:write",
+    "approvals:decide",
+    "threads:read",
+    "threads:write",
+    "webhooks:manage",
+    "schedules:manage",
+    "keys:manage",
+    "events:send",
+    "metrics:read",
+    ADMIN,
+)
+METRICS: Final = "metrics:read"
+_OF_THE_OPERATOR: Final = (METRICS,)
+"""Scopes that reach beyond one workspace; `admin` does not include them."""
+
+
+def check_scope(key: ApiKey, scope: str) -> None:
+    """Refuse what a key does not allow. Raises Forbidden."""
+    if scope not in key.scopes and (ADMIN not in key.scopes or scope in _OF_THE_OPERATOR):
+        raise Forbidden(
+            f"The key {key.name!r} ({key.prefix}...) may not do this: it lacks the scope {scope!r}, and has "
+            f"{', '.join(key.scopes)}. Use a key that has it."
+        )
+
+
+def read_scopes(given: Any) -> list[str]:
+    """Validate the scopes of a request, without duplicates. Raises InvalidRequest for none or unknown ones."""
+    scopes = texts(given, "The scopes of a key")
+    for one in scopes:
+        if one not in SCOPES:
+            raise InvalidRequest(f"There is no scope {one!r}. {suggestion(one, SCOPES, noun='Scopes')}")
+    if not scopes:
+        raise InvalidRequest(f"A key without scopes allows nothing. Scopes: {', '.join(SCOPES)}.")
+    return scopes
+
+
+# -- keys
 
 BEGIN: Final = "stw_"
 """The prefix of every key, by which secret scanners recognise it."""
@@ -149,3 +202,53 @@ def _hashed(key: str) -> str:
     from hashlib import sha256
 
     return sha256(key.encode()).hexdigest()
+
+
+# -- cache of recently used keys: one that another process has revoked remains valid for some seconds
+
+MOST_KEYS: Final = 1000
+FRESH: Final = timedelta(seconds=5)
+"""How long a cached record is used."""
+
+
+class KeyRing:
+    """Finds keys like `find_key`, with a cache. To be used by one event loop."""
+
+    def __init__(self, ledger: Ledger, *, most: int = MOST_KEYS, fresh: timedelta = FRESH) -> None:
+        self._ledger = ledger
+        self._most = most
+        self._fresh = fresh
+        self._known: OrderedDict[str | None, tuple[ApiKey, datetime]] = OrderedDict()
+        self._forgotten = 0
+        """Counts invalidations: a record that was read before one is not cached after it."""
+
+    async def find(self, key: str, now: datetime) -> ApiKey:
+        """Return the record of a key. Raises Unauthorized."""
+        digest = digest_of(key)
+        known = self._known.get(digest)
+        if known is not None and abs(now - known[1]) < self._fresh:
+            self._known.move_to_end(digest)
+            return checked_key(known[0], now)
+        before = self._forgotten
+        found = checked_key(await look_up(self._ledger, digest), now)
+        if before == self._forgotten:
+            self._remember(digest, found, now)
+        return found
+
+    async def revoke(self, workspace_id: str, key_id: str, now: datetime) -> ApiKey:
+        """Revoke a key like `revoke_key`, and know it no more."""
+        revoked = await revoke_key(self._ledger, workspace_id, key_id, now)
+        self.forget(key_id)
+        return revoked
+
+    def forget(self, key_id: str) -> None:
+        """Read a key again when it is used next."""
+        self._forgotten += 1
+        for digest in [digest for digest, (key, _) in self._known.items() if key.id == key_id]:
+            del self._known[digest]
+
+    def _remember(self, digest: str | None, key: ApiKey, now: datetime) -> None:
+        self._known[digest] = (key, now)
+        self._known.move_to_end(digest)
+        if len(self._known) > self._most:
+            self._known.popitem(last=False)

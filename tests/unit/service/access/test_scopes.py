@@ -9,7 +9,7 @@ import pytest
 
 from statewright.errors import Forbidden, InvalidRequest
 from statewright.runs import ApiKey
-from statewright.service.access.scopes import ADMIN, METRICS, SCOPES, check_scope, read_scopes
+from statewright.service.access.keys import ADMIN, METRICS, SCOPES, check_scope, read_scopes
 
 
 def key(*scopes: str) -> ApiKey:
