@@ -218,7 +218,7 @@ def test_what_may_have_happened_is_not_repeated(client: Client, address: str, ke
     with (
         proxy.listening() as broken,
         Client(broken, key) as through,
-        pytest.raises(ServiceError, match="Whether it was done is not known"),
+        pytest.raises(ServiceError, match="It is not known whether the request was carried out"),
     ):
         through.runs.cancel(run.id)
     assert proxy.connections == 1

@@ -84,4 +84,6 @@ def call(service: TestService, work: Any) -> Any:
 
 
 def spent(service: TestService, day: datetime = NOON) -> DailySpending | None:
-    return call(service, aresolve(service._core.service.desk.ledger.get(DailySpending, DailySpending.of(WS, day).id)))
+    return call(
+        service, aresolve(service._core.service.context.ledger.get(DailySpending, DailySpending.of(WS, day).id))
+    )

@@ -377,7 +377,7 @@ async def test_of_two_workers_with_one_run_only_the_one_whose_claim_counts_chang
         run = await service.run(WS, started.run.id)
         # Another worker holds the first one for gone, and takes the run over: as `RunWorker` does it.
         taken = Advance(run.id, service.clock.now(), {"claim": "other", "worker_id": "other"}, (), [])
-        await service.desk.write([taken])
+        await service.context.write([taken])
         before = await service.run(WS, run.id)
         events = len(await service.events(WS, run.id))
         holds.set()
@@ -387,7 +387,7 @@ async def test_of_two_workers_with_one_run_only_the_one_whose_claim_counts_chang
         assert len(await service.events(WS, run.id)) == events
         stale = Advance(run.id, service.clock.now(), {}, [NewEvent("X", {})], [Condition("version", "=", run.version)])
         with pytest.raises(RecordConflict):
-            await service.desk.write([stale])
+            await service.context.write([stale])
 
 
 async def test_many_runs_at_once_end_once_each(place: Places) -> None:
@@ -781,12 +781,12 @@ async def test_the_runs_of_a_worker_that_has_gone_go_on_elsewhere(place: Places)
             WS, StartRun(graph="three", thread_id=thread, after=service.clock.now() + timedelta(days=1))
         )
         # As a process leaves it that was killed after its first superstep.
-        app = service.desk.catalog.named("three").app.with_services(checkpointer=service.desk.saver)
+        app = service.context.catalog.named("three").app.with_services(checkpointer=service.context.saver)
         await app.ainvoke({"n": 1}, thread_id=thread, run_id=started.run.id, interrupt_after="first")
         lease = LeaseRequest(
             f"{started.run.id}/gone", service.clock.now(), service.clock.now() + timedelta(hours=1), claims=True
         )
-        answer: Any = service.desk.saver.renew(thread, lease)
+        answer: Any = service.context.saver.renew(thread, lease)
         if hasattr(answer, "result"):
             await asyncio.to_thread(answer.result)
         values = {
@@ -797,7 +797,7 @@ async def test_the_runs_of_a_worker_that_has_gone_go_on_elsewhere(place: Places)
             "due_at": None,
             "started_at": service.clock.now(),
         }
-        await service.desk.write([Advance(started.run.id, service.clock.now(), values)])
+        await service.context.write([Advance(started.run.id, service.clock.now(), values)])
         assert run.status is RunStatus.COMPLETED
     from statewright.runs import Insert, Worker
 

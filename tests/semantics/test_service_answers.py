@@ -13,8 +13,8 @@ from statewright.async_futures import aresolve
 from statewright.errors import InvalidTransition
 from statewright.runs import Insert, Run, RunStatus, Signal, Wait, where
 from statewright.service import Service, ServiceSettings
-from statewright.service.desk import ServiceContext
-from statewright.service.signals import answer_to
+from statewright.service.context.service_context import ServiceContext
+from statewright.service.operations.signals import answer_to
 
 pytestmark = pytest.mark.anyio
 IDLE = ServiceSettings(look_every=600, drain=0.2)
@@ -46,13 +46,13 @@ def graph_of(*nodes: Any, beside: bool = False) -> StateGraph:
 
 
 async def waits_of(service: Service, run: Run) -> dict[str, Wait]:
-    found = await aresolve(service.desk.ledger.find(Wait, where(run_id=run.id)))
+    found = await aresolve(service.context.ledger.find(Wait, where(run_id=run.id)))
     return {wait.step_name: wait for wait in found}
 
 
 def held_back(service: Service, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Let no worker take a run until what is answered is called."""
-    ledger: Any = service.desk.ledger
+    ledger: Any = service.context.ledger
     claim = ledger.claim
 
     def nothing(*_: Any) -> list[Run]:
@@ -92,7 +92,7 @@ async def test_a_wait_for_an_event_takes_one_answer(
         go_on()
         done = await until(lambda: _completed(service, run))
         assert done.output == {"log": ["first"]}
-        assert await aresolve(service.desk.ledger.count(Signal, where(run_id=run.id, taken=False))) == 0
+        assert await aresolve(service.context.ledger.count(Signal, where(run_id=run.id, taken=False))) == 0
 
 
 @pytest.mark.parametrize("way", ["signal", "answer"])
@@ -104,10 +104,10 @@ async def test_what_comes_between_the_look_and_the_write_of_another_is_seen(
         go_on, write = held_back(service, monkeypatch), ServiceContext.write
         rival = {"signal": "answer", "answer": "signal"}[way]
 
-        async def overtaken(desk: ServiceContext, changes: Any) -> None:
+        async def overtaken(context: ServiceContext, changes: Any) -> None:
             monkeypatch.setattr(ServiceContext, "write", write)
             await comes(service, run, rival, "first")
-            await write(desk, changes)
+            await write(context, changes)
 
         monkeypatch.setattr(ServiceContext, "write", overtaken)
         with pytest.raises(InvalidTransition):
@@ -155,7 +155,7 @@ async def test_what_nobody_took_answers_no_question_that_is_asked_anew(place: Pl
         await until(lambda: _waits_for(service, run, "ships"))
         late = answer_to(wait, {"by": "late"}, now)
         late.key = None
-        await service.desk.write([Insert(late)])
+        await service.context.write([Insert(late)])
         await service.threads.fork(WS, "t", asked_at)
         await until(lambda: _waits_for(service, run, wait.step_name))
         again = await rested(service, run)

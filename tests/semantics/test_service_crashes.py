@@ -298,7 +298,7 @@ async def check_whole(service: Any, run: Any, shape: str) -> None:
     assert (types["LLM_CALL_COMPLETED"], types["TOOL_CALLED"]) == ((3, 2) if shape == "talks" else (0, 0))
     assert USED.total() <= types["TOOL_CALLED"] + 1, "Only what was under way is done again."
     assert run.total_cost == 0.25 * types["LLM_CALL_COMPLETED"]
-    days = await aresolve(service.desk.ledger.find(DailySpending))
+    days = await aresolve(service.context.ledger.find(DailySpending))
     calls = types["LLM_CALL_COMPLETED"]
     assert sum(one.requests for one in days) == calls, "What was spent counts once."
     assert (sum(one.tokens for one in days), sum(one.cost for one in days)) == (15 * calls, 0.25 * calls)

@@ -578,9 +578,9 @@ def in_between(ledger: Interposed, act: Callable[[], Awaitable[Any]]) -> list[An
 
 def rival_of(service: Service, ledger: Interposed) -> Service:
     """Another service on the same records, whose looks let nothing happen."""
-    desk = service.desk
+    context = service.context
     plain: Any = ledger._ledger
-    return Service(desk.catalog, ledger=plain, saver=desk.saver, clock=desk.clock)
+    return Service(context.catalog, ledger=plain, saver=context.saver, clock=context.clock)
 
 
 def breaking(broken: list[bool], *, last: Any = asks) -> StateGraph:
@@ -761,7 +761,7 @@ async def test_what_a_worker_writes_that_was_held_for_gone_has_no_effect(shared:
         await zombie.has_begun()
         async with serving(shared, graph_of("works", alive, ends), settings=live) as other:
             mine = [UpdateAll(Worker, [], {"until": LONG_AGO})]
-            await aresolve(other.desk.ledger.write(mine))
+            await aresolve(other.context.ledger.write(mine))
             done = await ended(other, run.id)
             assert (done.status, done.output) == (RunStatus.COMPLETED, {"log": ["work", "end"]})
             zombie.go.set()

@@ -18,7 +18,7 @@ from statewright.async_futures import aresolve
 from statewright.errors import NotFound, RequestConflict
 from statewright.runs import ENDED, Insert, Run, RunStatus, Workspace
 from statewright.service import Catalog, Service, ServiceSettings
-from statewright.service.retention import Retention
+from statewright.service.background.retention import Retention
 
 pytestmark = pytest.mark.anyio
 SETTINGS = ServiceSettings(look_every=3600, lease=3600, drain=0.2)
@@ -163,7 +163,9 @@ async def ended(service: Service, run: Run) -> Run | None:
 
 async def keep_for_a_month(service: Service) -> None:
     now = service.clock.now()
-    await aresolve(service.desk.ledger.write([Insert(Workspace(id=WS, slug="w", retention_days=30, created_at=now))]))
+    await aresolve(
+        service.context.ledger.write([Insert(Workspace(id=WS, slug="w", retention_days=30, created_at=now))])
+    )
 
 
 ON = ["memory", pytest.param("sqlite", marks=pytest.mark.full)]
@@ -272,7 +274,7 @@ async def test_a_run_that_a_node_starts_begins_once_though_it_is_forgotten(place
     parent = StateGraph(State, name="parent").add_node(starts).add_edge(START, "starts")
     child = StateGraph(State, name="child").add_node(begins).add_edge(START, "begins")
     async with serving(place, parent, child, settings=SETTINGS) as service:
-        ledger = service.desk.ledger
+        ledger = service.context.ledger
         await keep_for_a_month(service)
         run = await run_to_rest(service, "parent", {"log": []})
 
@@ -283,7 +285,7 @@ async def test_a_run_that_a_node_starts_begins_once_though_it_is_forgotten(place
             return asked[0] if ended and asked and (await service.run(WS, run.id)).claim is None else None
 
         question = await until(wait_of_parent)
-        retention = Retention(ledger, service.desk.saver)
+        retention = Retention(ledger, service.context.saver)
         later = service.clock.now() + timedelta(days=31)
         await retention.sweep(later)
         await service.answer(WS, run.id, {question.id: "yes"})
@@ -292,11 +294,11 @@ async def test_a_run_that_a_node_starts_begins_once_though_it_is_forgotten(place
         assert await aresolve(ledger.count(Run)) == 2
         await until(lambda: _are_all_completed(service))
         assert began == ["child"]
-        await Retention(ledger, service.desk.saver).sweep(later)
-        await Retention(ledger, service.desk.saver).sweep(later + timedelta(days=31))
+        await Retention(ledger, service.context.saver).sweep(later)
+        await Retention(ledger, service.context.saver).sweep(later + timedelta(days=31))
         assert await aresolve(ledger.count(Run)) == 0
 
 
 async def _are_all_completed(service: Service) -> bool:
-    runs = await aresolve(service.desk.ledger.find(Run))
+    runs = await aresolve(service.context.ledger.find(Run))
     return all(run.status is RunStatus.COMPLETED for run in runs)

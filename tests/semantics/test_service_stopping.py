@@ -207,7 +207,7 @@ async def test_steps_that_do_not_end_are_done_again_by_the_next_service(place: P
         run = await reached(service, run, *ENDED)
         go.set()
         assert (run.output, len(calls)) == ({"log": ["stuck", "end"]}, 2)
-        assert await aresolve(service.desk.ledger.count(Worker)) == 1
+        assert await aresolve(service.context.ledger.count(Worker)) == 1
 
 
 async def test_a_run_that_comes_to_wait_while_its_service_stops_waits_in_the_next(place: Places) -> None:
@@ -371,7 +371,7 @@ async def test_a_cancelled_run_does_nothing_more_in_its_subgraphs(
     async with serving(place, graph, settings=ServiceSettings(look_every=3600)) as service:
         run = (await service.start(WS, StartRun(graph="g"))).run
         assert await asyncio.to_thread(sees.wait, PATIENCE)
-        monkeypatch.setattr(service.desk, "attempt_at", lambda run_id: None)  # as if another process cancelled it
+        monkeypatch.setattr(service.context, "attempt_at", lambda run_id: None)  # as if another process cancelled it
         await service.cancel(WS, run.id)
         is_cancelled.set()
         await until(lambda: _is_idle(service))
@@ -395,7 +395,7 @@ async def test_the_thread_of_a_run_that_was_cancelled_elsewhere_is_free_for_the_
         run = (await service.start(WS, StartRun(graph="g", thread_id="t"))).run
         await held.has_begun()
         with monkeypatch.context() as patch:
-            patch.setattr(service.desk, "attempt_at", lambda run_id: None)  # as if another process cancelled it
+            patch.setattr(service.context, "attempt_at", lambda run_id: None)  # as if another process cancelled it
             await service.cancel(WS, run.id)
         following = (await service.start(WS, StartRun(graph="g", thread_id="t"))).run
         try:

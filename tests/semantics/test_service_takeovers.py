@@ -83,7 +83,7 @@ class Process:
 
     async def waits(self, run_id: str, step: str) -> Wait | None:
         """The wait in a step of a run that nobody is at work on."""
-        waits = await aresolve(self.service.desk.ledger.find(Wait, where(run_id=run_id, step_name=step)))
+        waits = await aresolve(self.service.context.ledger.find(Wait, where(run_id=run_id, step_name=step)))
         run = await self.service.run(WS, run_id)
         assert run.status is not RunStatus.FAILED, run.error
         return waits[0] if waits and run.claim is None else None
@@ -176,7 +176,7 @@ class Case:
         if asyncio.run(self.first.service.run(WS, self.run_id)).claim is None:
             return False
         forget = [UpdateAll(Worker, [], {"until": LONG_AGO})]
-        asyncio.run(_answer_of(self.other.service.desk.ledger.write(forget)))
+        asyncio.run(_answer_of(self.other.service.context.ledger.write(forget)))
         self.other.start()
         is_in_node = self.other.call(until(self.is_with_other)) == "in a node"
         if is_in_node and self.until_it == "has paused":

@@ -14,7 +14,7 @@ from statewright.async_futures import aresolve
 from statewright.errors import InvalidTransition, NotFound, RequestConflict, SignalMismatch
 from statewright.runs import Advance, Insert, Run, RunStatus, StepRun, StepStatus, where
 from statewright.service import Service, ServiceSettings, StartRun
-from statewright.service.signals import answer_to, woken
+from statewright.service.operations.signals import answer_to, woken
 
 pytestmark = pytest.mark.anyio
 QUICK = ServiceSettings(look_every=0.02, drain=0.2)
@@ -76,7 +76,7 @@ async def completed(service: Service, run: Run) -> Any:
 
 
 async def steps(service: Service, run: Run) -> dict[str, StepStatus]:
-    found = await aresolve(service.desk.ledger.find(StepRun, where(run_id=run.id)))
+    found = await aresolve(service.context.ledger.find(StepRun, where(run_id=run.id)))
     return {step.name: step.status for step in found}
 
 
@@ -153,17 +153,17 @@ async def test_an_answer_that_was_accepted_is_not_thrown_away(place: Places) -> 
         run = await waiting(service)
         (wait,) = (await service.waits(WS)).items
         now = service.clock.now()
-        await service.desk.write([Insert(answer_to(wait, "yes", now))])  # and nobody has woken the run yet
+        await service.context.write([Insert(answer_to(wait, "yes", now))])  # and nobody has woken the run yet
         with pytest.raises(RequestConflict, match="has been answered"):
             await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="asks")
-        await service.desk.write(woken(run.id, now))
+        await service.context.write(woken(run.id, now))
         assert await completed(service, run) == {"log": ["first", "yes"]}
 
 
 async def test_a_run_that_is_taken_up_meanwhile_is_a_conflict_and_nothing_is_changed(
     place: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from statewright.service.thread_edits import RestingRun
+    from statewright.service.operations.thread_edits import RestingRun
 
     async with serving(place, chain(first, asks), settings=QUICK) as service:
         run = await waiting(service)
@@ -171,7 +171,7 @@ async def test_a_run_that_is_taken_up_meanwhile_is_a_conflict_and_nothing_is_cha
 
         async def overtaken(*args: Any) -> Any:
             found = await find(*args)
-            await service.desk.write([Advance(run.id, service.clock.now(), {"error": None})])
+            await service.context.write([Advance(run.id, service.clock.now(), {"error": None})])
             return found
 
         monkeypatch.setattr(RestingRun, "find", overtaken)
@@ -221,7 +221,7 @@ async def test_a_halted_run_stays_halted_and_goes_on_from_what_was_changed(place
     async with serving(place, chain(first, asks, last), settings=QUICK) as service:
         run = await waiting(service)
         halted = {"status": RunStatus.PAUSED, "due_at": None}  # as one that was told to while it came to wait
-        await service.desk.write([Advance(run.id, service.clock.now(), halted)])
+        await service.context.write([Advance(run.id, service.clock.now(), halted)])
         await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="asks")
         assert (await service.run(WS, run.id)).status is RunStatus.PAUSED
         assert (await service.waits(WS)).total == 0
@@ -289,7 +289,7 @@ async def test_a_failed_run_goes_on_from_where_its_thread_was_forked(place: Plac
         broken.mended = True
         await service.retry(WS, run.id)
         assert await completed(service, run) == {"log": ["first", "mended", "last"]}
-        found = await aresolve(service.desk.ledger.find(StepRun, where(run_id=run.id)))
+        found = await aresolve(service.context.ledger.find(StepRun, where(run_id=run.id)))
         done = sorted(step.name for step in found if step.status is StepStatus.COMPLETED)
         assert done == ["breaks", "first", "last"]
         assert {step.status for step in found} <= {StepStatus.COMPLETED, StepStatus.CANCELLED}

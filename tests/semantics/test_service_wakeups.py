@@ -112,7 +112,7 @@ class Case:
         return found[0] if found and (await self.service.run(WS, found[0].run_id)).claim is None else None
 
     async def waits(self, run: Run) -> list[Wait]:
-        return list(await aresolve(self.service.desk.ledger.find(Wait, where(run_id=run.id))))
+        return list(await aresolve(self.service.context.ledger.find(Wait, where(run_id=run.id))))
 
     async def wake(self, run: Run) -> None:
         service = self.service
@@ -197,7 +197,7 @@ async def test_a_thread_that_is_changed_beside_a_wake_up(place: Places, way: str
             said = [one for one in done.output["log"] if one != "edit"]
             assert sorted(map(str, said)) == sorted(map(str, ["first", case.value, "the other answer"])), at
             assert await case.waits(run) == []
-            ledger = service.desk.ledger
+            ledger = service.context.ledger
             assert await aresolve(ledger.count(Signal, where(run_id=run.id, taken=False))) == 0
             steps = await aresolve(ledger.find(StepRun, where(run_id=run.id)))
             assert {step.status for step in steps} <= {StepStatus.COMPLETED, StepStatus.CANCELLED}

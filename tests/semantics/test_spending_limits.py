@@ -30,9 +30,9 @@ from statewright.agents.asking import ask
 from statewright.errors import InvalidConfig, SpendingLimitReached
 from statewright.runs import DailySpending, RunStatus
 from statewright.service import SpendingLimits, StartRun
+from statewright.service.access.workspaces import NewWorkspace, create_workspace
+from statewright.service.operations.triggers import NewTrigger, add_trigger
 from statewright.service.schedules import NewSchedule, add_schedule
-from statewright.service.triggers import NewTrigger, add_trigger
-from statewright.service.workspaces import NewWorkspace, create_workspace
 from statewright.testing import TestService
 
 
@@ -124,7 +124,7 @@ def test_other_workspaces_are_not_concerned_and_may_have_limits_of_their_own() -
     with TestService({"think": of_calls(thinking(), 1)}, start=NOON, spending_limits=limits) as service:
         inner = service._core.service
         made = [
-            call(service, create_workspace(inner.desk.ledger, NewWorkspace(slug=slug), NOON)).id
+            call(service, create_workspace(inner.context.ledger, NewWorkspace(slug=slug), NOON)).id
             for slug in ("sales", "support")
         ]
         for workspace, most in zip((WS, *made), (1, 3, 1), strict=True):
@@ -159,7 +159,7 @@ def test_a_failed_run_is_not_tried_again_when_the_day_is_used_up() -> None:
 def test_a_schedule_leaves_out_what_is_refused_and_goes_on_the_next_day(caplog: pytest.LogCaptureFixture) -> None:
     limits = SpendingLimits(requests_per_day=2)
     with TestService({"think": of_calls(thinking(), 1)}, start=NOON, spending_limits=limits) as service:
-        ledger = service._core.service.desk.ledger
+        ledger = service._core.service.context.ledger
         wanted = NewSchedule(name="hourly", graph="think", cron="0 * * * *")
         call(service, add_schedule(ledger, WS, wanted, NOON))
         with caplog.at_level(logging.WARNING, "statewright.service"):
@@ -176,7 +176,10 @@ def test_a_schedule_leaves_out_what_is_refused_and_goes_on_the_next_day(caplog: 
 def test_an_event_that_would_start_a_run_is_refused_as_a_whole() -> None:
     graphs = {"think": of_calls(thinking(), 1), "hears": line("hears", hears=hears)}
     with TestService(graphs, start=NOON, spending_limits=SpendingLimits(requests_per_day=1)) as service:
-        call(service, add_trigger(service._core.service.desk.ledger, WS, NewTrigger(event="paid", graph="think"), NOON))
+        call(
+            service,
+            add_trigger(service._core.service.context.ledger, WS, NewTrigger(event="paid", graph="think"), NOON),
+        )
         waiting = service.start("hears")
         service.start("think")
         with pytest.raises(SpendingLimitReached):
@@ -211,7 +214,7 @@ def test_what_is_to_be_done_after_a_failure_is_done_the_next_day() -> None:
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (lambda: SpendingLimits(), "limits nothing. Give tokens_per_day"),
+        (lambda: SpendingLimits(), "has no limit. Give tokens_per_day"),
         (lambda: SpendingLimits(tokens_per_day=0), r"tokens_per_day=0\): give a whole number above 0"),
         (lambda: SpendingLimits(tokens_per_day=1.5), "tokens_per_day=1.5"),  # pyright: ignore
         (lambda: SpendingLimits(requests_per_day=True), "requests_per_day=True"),
@@ -229,5 +232,5 @@ def test_limits_for_a_workspace_that_is_not_there_are_told_to_the_log(caplog: py
     with caplog.at_level(logging.WARNING, "statewright.service"), TestService({}, spending_limits=limits):
         pass
     assert [record.getMessage() for record in caplog.records] == [
-        "There are spending limits for workspace 'defualt', which is not there (yet)."
+        "There are spending limits for workspace 'defualt', which does not exist (yet)."
     ]

@@ -183,7 +183,7 @@ def test_a_run_stops_in_each_durability(tmp_path: Path, durability: str) -> None
             service.advance(timedelta(days=1))
         run = service.run(run)
         assert (run.status, len(model.requests), len(run.output["log"])) == (RunStatus.COMPLETED, 20, 20)
-        days = call(service, aresolve(service._core.service.desk.ledger.find(DailySpending)))
+        days = call(service, aresolve(service._core.service.context.ledger.find(DailySpending)))
         assert sum(one.requests for one in days) == 20
         assert durability == "async" or [one.requests for one in days if one.requests] == [2] * 10
 
@@ -303,7 +303,7 @@ async def test_each_day_spends_what_it_may_wherever_a_service_dies(tmp_path: Pat
                     run = await rested(service, started.run)
                     statuses.append(run.status)
                     types = await types_of(service, run)
-                    found = await aresolve(service.desk.ledger.find(DailySpending))
+                    found = await aresolve(service.context.ledger.find(DailySpending))
             assert statuses == [RunStatus.PAUSED, RunStatus.COMPLETED]
             assert [one.requests for one in found] == [2, 2]
             assert types.count("LLM_CALL_COMPLETED") == 4

@@ -141,7 +141,7 @@ def _assigns(node: ast.stmt, name: str) -> TypeGuard[ast.Assign]:
         "service",
         "service.webhooks",
         "service.schedules",
-        "service.keys",
+        "service.access",
         "observe",
         "redaction",
         "http",

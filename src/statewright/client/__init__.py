@@ -1,11 +1,13 @@
-"""A client for the service: every method typed, blocking and awaited, on one implementation.
+"""A typed client of the service's HTTP API, synchronous and asynchronous, on one implementation.
 
 Nothing of HTTP is loaded before a client is made; that needs the extra `client`.
 """
 
-from statewright.client.awaiting import AsyncClient
-from statewright.client.blocking import Client
-from statewright.client.pages import Page
+from statewright.client.async_client import AsyncClient
+from statewright.client.flow.pages import Page
+from statewright.client.records.access import Health, Key, NewKey, NewWorkspace, Spending, SpendingLimits, Workspace
+from statewright.client.records.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread
+from statewright.client.records.interrupts import Approval, ReceivedEvent, Wait
 from statewright.client.records.runs import (
     Cost,
     CostSummary,
@@ -21,23 +23,10 @@ from statewright.client.records.runs import (
     Step,
     Told,
 )
-from statewright.client.records.served import Definition, DefinitionWithBody, Graph, GraphDescription, Thread
-from statewright.client.records.standing import (
-    Delivery,
-    Health,
-    Key,
-    NewKey,
-    NewWorkspace,
-    Schedule,
-    Spending,
-    SpendingLimits,
-    Trigger,
-    Webhook,
-    WebhookWithSecret,
-    Workspace,
-)
-from statewright.client.records.waiting import Approval, ReceivedEvent, Wait
+from statewright.client.records.schedules import Schedule, Trigger
+from statewright.client.records.webhooks import Delivery, Webhook, WebhookWithSecret
 from statewright.client.settings import DEFAULT_URL
+from statewright.client.sync_client import Client
 
 __all__ = [
     "DEFAULT_URL",

@@ -1,4 +1,4 @@
-"""Requests as data: what is asked of the service, whoever sends it."""
+"""Requests as data, independent of how they are sent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Parameters = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What the service has answered."""
+    """A response of the service."""
 
     status: int
     headers: Mapping[str, str]
@@ -28,67 +28,69 @@ class Reply:
     content: bytes = b""
 
 
-def as_told(answer: Any) -> Any:
-    """The answer as it came, without its envelope."""
+def read_data(answer: Any) -> Any:
+    """Return the data of an answer, without its envelope."""
     return answer["data"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Generic[T]):
-    """One request, and how its answer is read."""
+    """A request, and the parser of its answer."""
 
     method: Method
     path: str
     read: Callable[[Any], T]
-    """What the JSON of an answer means, envelope included; None is read where there is no content."""
+    """Parses the JSON of an answer, envelope included; its argument is None if there is no content."""
     params: Parameters = ()
     body: bytes | None = None
     repeatable: bool = False
-    """Whether it may be sent again if nobody knows what became of it."""
+    """Whether it may be sent again if the outcome of the first try is unknown."""
     patience: float = 0.0
-    """Seconds for which the service itself may wait before it answers."""
+    """Seconds that the service may wait before it answers."""
     as_operator: bool = False
-    """Whether the token of the operator is sent, and not the key of a workspace."""
+    """Whether to send the token of the operator instead of the key of a workspace."""
     accepted: Sequence[int] = ()
-    """Statuses of errors that are answers all the same."""
+    """Error statuses that count as answers."""
     is_text: bool = False
-    """Whether the answer is a text, and no JSON."""
+    """Whether the answer is plain text instead of JSON."""
 
 
 def get(path: str, read: Callable[[Any], T], params: Mapping[str, Any] | None = None) -> Call[T]:
-    """A request that only looks."""
+    """Return a request that only reads."""
     return Call(method="GET", path=path, read=read, params=parameters(params or {}), repeatable=True)
 
 
 def post(path: str, read: Callable[[Any], T], body: Mapping[str, Any] | None = None) -> Call[T]:
-    """A request that does something, and is not sent twice."""
+    """Return a request that is not sent twice."""
     return Call(method="POST", path=path, read=read, body=None if body is None else encoded(body))
 
 
 def patch(path: str, read: Callable[[Any], T], body: Mapping[str, Any]) -> Call[T]:
-    """A request that changes what is given, and nothing else."""
+    """Return a request that changes the given fields only."""
     return Call(method="PATCH", path=path, read=read, body=encoded(body))
 
 
 def delete(path: str, read: Callable[[Any], T]) -> Call[T]:
-    """A request that removes something."""
+    """Return a request that removes something."""
     return Call(method="DELETE", path=path, read=read)
 
 
 def nothing(answer: Any) -> None:
-    """What is read where there is nothing to be read."""
+    """Ignore an answer without content."""
 
 
-def place(*parts: str) -> str:
-    """A path of the API. Raises InvalidRequest for an empty part, which would lead to another place."""
+def path_of(*parts: str) -> str:
+    """Return a path of the API. Raises InvalidRequest for parts that would lead to another path."""
     for part in parts:
         if not part or part in (".", ".."):
-            raise InvalidRequest(f"{part!r} is no id or name. Give what the service has told, e.g. run.id.")
+            raise InvalidRequest(
+                f"{part!r} is not a valid id or name. Use one that the service has returned, e.g. run.id."
+            )
     return "/".join([API, *(quote(part, safe="") for part in parts)])
 
 
 def parameters(values: Mapping[str, Any]) -> Parameters:
-    """Parameters of a query from values by their names; what is None or empty is left away."""
+    """Return query parameters from values by name, without those that are None or empty."""
     return [(name, text) for name, value in values.items() for text in _texts(value)]
 
 
@@ -103,7 +105,7 @@ def _texts(value: Any) -> Sequence[str]:
 
 
 def encoded(body: Mapping[str, Any]) -> bytes:
-    """A body as JSON. Raises InvalidRequest, with its place, for what has no form in JSON."""
+    """Encode a body as JSON. Raises InvalidRequest for values without a JSON form."""
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, default=_plain).encode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -120,15 +122,15 @@ def _plain(value: object) -> Any:
             dump: Callable[..., Any] | None = getattr(value, "model_dump", None)
             if dump is not None:  # a model of pydantic
                 return dump(mode="json")
-            raise TypeError(f"{type(value).__name__} has no form in JSON; found {value!r:.80}")
+            raise TypeError(f"{type(value).__name__} cannot be represented as JSON; found {value!r:.80}")
 
 
 def camel(name: str) -> str:
-    """A name as the API writes it: `createdAt` for `created_at`."""
+    """Return a name as the API writes it: `createdAt` for `created_at`."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
 
 
 def in_camel(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values under the names of the API. What is inside of them belongs to users, and stays as it is."""
+    """Return values under the API's camel-case names. Nested values belong to users, and are unchanged."""
     return {camel(name): value for name, value in values.items()}

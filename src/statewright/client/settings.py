@@ -1,4 +1,4 @@
-"""How a client talks to the service."""
+"""Settings of a client."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from statewright.clock import Clock, SystemClock
 from statewright.errors import InvalidConfig
 
 DEFAULT_URL: Final = "http://127.0.0.1:8123"
-"""Where a service is that was started without saying where."""
+"""The default address of a service."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """Where the service is, who asks, and how patient the client is."""
+    """Settings of a client: address, credentials, timeouts and retries."""
 
     base_url: str = DEFAULT_URL
     api_key: str | None = None
     admin_token: str | None = None
     timeout: float = 30.0
-    """Seconds without a sign of the service after which a request has failed."""
+    """Seconds without data from the service after which a request fails."""
     retries: int = 3
-    """How often a request is sent again that may be."""
+    """Limit of retries of a repeatable request."""
     first_pause: float = 0.2
     """Seconds before the second try; each further pause is twice as long, up to `longest_pause`."""
     longest_pause: float = 30.0
@@ -32,11 +32,13 @@ class ClientSettings:
 
     def __post_init__(self) -> None:
         if not self.base_url.startswith(("http://", "https://")):
-            raise InvalidConfig(f"base_url={self.base_url!r} is no address. Write scheme and host: {DEFAULT_URL!r}.")
+            raise InvalidConfig(
+                f"base_url={self.base_url!r} is not a valid address. Write scheme and host: {DEFAULT_URL!r}."
+            )
         if self.timeout <= 0 or self.retries < 0:
             raise InvalidConfig("timeout must be above zero, and retries not below it.")
 
     def pause(self, failures: int) -> float:
-        """Seconds before another try after so many failures; drawn, so that many clients do not come back at once."""
+        """Return the seconds before the next try: exponential backoff with a cap and up to 50 % jitter."""
         whole = min(self.first_pause * 2 ** (failures - 1), self.longest_pause)
         return whole * random.uniform(0.5, 1.0)

@@ -1,4 +1,4 @@
-"""Port: work to be done durably. Its records, where they stand, and the ledger that keeps them."""
+"""Port: durable runs. Their records and statuses, and the ledger that stores them."""
 
 from statewright.runs.change import (
     Absent,

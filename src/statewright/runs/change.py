@@ -1,4 +1,4 @@
-"""What can be done to the ledger: changes, as values. Several are one transaction."""
+"""Changes of the ledger, as values. Several changes are written in one transaction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in"]
 
 
 class Condition(NamedTuple):
-    """What a column of a record must be. `=` and `!=` know None; comparisons are never true of it."""
+    """A condition on a column. `=` and `!=` match None; comparisons with None are never true."""
 
     column: str
     operator: Operator
@@ -35,23 +35,23 @@ Where = Sequence[Condition]
 
 
 def where(**values: Any) -> list[Condition]:
-    """Conditions that columns are equal to values."""
+    """Return the conditions that columns are equal to values."""
     return [Condition(name, "=", value) for name, value in values.items()]
 
 
 @dataclass(frozen=True, slots=True)
 class Plus:
-    """As a value of an update: what the column has, and so much more."""
+    """As a value of an update: increments the column."""
 
     amount: float
 
 
 class RunEvent(NamedTuple):
-    """Something that has happened to a run, as its log keeps it."""
+    """A stored event of a run."""
 
     run_id: str
     seq: int
-    """Its place in the log of the run, from 1, without gaps."""
+    """Its number in the log of the run, from 1, without gaps."""
     type: str
     payload: Mapping[str, Json]
     step_id: str | None
@@ -59,7 +59,7 @@ class RunEvent(NamedTuple):
 
 
 class NewEvent(NamedTuple):
-    """An event on its way into the log: the ledger numbers it."""
+    """A new event of a run; the ledger assigns its number."""
 
     type: str
     payload: Mapping[str, Json]
@@ -78,7 +78,7 @@ class Spend:
     """Add to what a workspace has spent on a day; the record of the day is made where there is none."""
 
     spent: DailySpending
-    """What is added: see `DailySpending.of`."""
+    """The amounts to add; see `DailySpending.of`."""
     after: DailySpending | None = None
     """The record of the day with it, once the change is written."""
 
@@ -104,7 +104,7 @@ class UpdateAll:
 
 @dataclass(slots=True)
 class Delete:
-    """Forget the records that fit."""
+    """Delete the matching records."""
 
     kind: type[Record]
     where: Where
@@ -112,7 +112,7 @@ class Delete:
 
 @dataclass(slots=True)
 class Absent:
-    """Change nothing. Raises RecordPresent if a record fits, so that nothing beside this is changed either."""
+    """Change nothing, but raise RecordPresent if a record matches, so that the transaction is refused."""
 
     kind: type[Record]
     where: Where
@@ -133,7 +133,7 @@ class Advance:
 
 @dataclass(slots=True)
 class Announce:
-    """Make a delivery for each active webhook of a workspace that wants to hear of a type of events."""
+    """Insert a delivery for each active webhook of a workspace that subscribes to a type of event."""
 
     workspace_id: str
     event_type: str
@@ -141,12 +141,12 @@ class Announce:
     at: datetime
     run_id: str | None = None
     made: int = 0
-    """How many deliveries there are by it, once it is written."""
+    """The number of deliveries inserted, once it is written."""
 
 
 @dataclass(slots=True)
 class Forget:
-    """Remove a run with everything that belongs to it; the thread is the saver's."""
+    """Delete a run with everything that belongs to it, except its thread, which the saver owns."""
 
     run_id: str
 
@@ -155,7 +155,7 @@ Change = Insert | Spend | Update | UpdateAll | Delete | Absent | Advance | Annou
 
 
 def delivery_of(change: Announce, webhook_id: str) -> Delivery:
-    """The message that an announcement is for one webhook."""
+    """Return the message that an announcement is for one webhook."""
     identity = f"dlv_{draw_checkpoint_id()}"
     created = change.at.isoformat().replace("+00:00", "Z")
     body = {"id": identity, "type": change.event_type, "createdAt": created, "data": dict(change.data)}

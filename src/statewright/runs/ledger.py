@@ -1,8 +1,7 @@
-"""The port of the ledger: the book of runs, of what is to be done and of what was done.
+"""The port of the ledger, which stores runs and everything about them.
 
-It stands beside the checkpointer. That one keeps the memory of threads, this one the records of the work on them, and
-views of one database write both in one transaction: `saver.commit(commit, also=[ledger.job(changes)])`.
-"""
+The checkpointer stores the state of threads, the ledger the records of the runs that advance them. Views of one
+database write both in one transaction: `saver.commit(commit, also=[ledger.job(changes)])`."""
 
 from __future__ import annotations
 
@@ -28,16 +27,15 @@ class Group(NamedTuple):
 
     key: tuple[Any, ...]
     size: int
-    """How many they are."""
+    """The number of records."""
     sums: tuple[float, ...]
 
 
 @runtime_checkable
 class Ledger(Protocol):
-    """Keeps the records of runs, and all that concerns them.
+    """Stores the records of runs, and everything about them.
 
-    A method returns its answer or a promise of it, as with a checkpointer. Records that are returned belong to the
-    caller.
+    A method returns its result or a future of it, like a checkpointer. Returned records belong to the caller.
     """
 
     def write(self, changes: Sequence[Change]) -> MaybeFuture[None]:
@@ -45,11 +43,11 @@ class Ledger(Protocol):
         ...
 
     def job(self, changes: Sequence[Change]) -> Any:
-        """The same as part of a commit: for `also=` of a saver that is a view of the same database."""
+        """Return the same as part of a commit: for `also=` of a saver that is a view of the same database."""
         ...
 
     def get(self, kind: type[R], id: str) -> MaybeFuture[R | None]:  # noqa: A002  # what it is called everywhere
-        """One record; None if there is none."""
+        """Return one record; None if there is none."""
         ...
 
     def find(
@@ -61,31 +59,30 @@ class Ledger(Protocol):
         limit: int | None = None,
         offset: int = 0,
     ) -> MaybeFuture[Sequence[R]]:
-        """The records that fit, by their ids if no order is given."""
+        """Return the matching records, sorted by id by default."""
         ...
 
     def count(self, kind: type[R], where: Where = ()) -> MaybeFuture[int]:
-        """How many records fit."""
+        """Return the number of matching records."""
         ...
 
     def groups(
         self, kind: type[R], by: Sequence[str], *, where: Where = (), sums: Sequence[str] = ()
     ) -> MaybeFuture[Sequence[Group]]:
-        """The records that fit by the values that they have in common, sorted by these, with sums of columns."""
+        """Group the matching records by columns, sorted by these, with counts and sums of columns."""
         ...
 
     def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> MaybeFuture[Sequence[RunEvent]]:
-        """The log of a run from the event after the number `after`, the oldest first."""
+        """Return the log of a run from the event after the number `after`, the oldest first."""
         ...
 
     def claim(self, worker_id: str, now: datetime, limit: int) -> MaybeFuture[Sequence[Run]]:
-        """Take runs that are due for a worker, those first that have been due longest.
+        """Claim due runs for a worker, those first that have been due longest.
 
-        A run is left alone while another one that has not ended has its thread, or stands before it in the line for its
-        thread or its `queue`. First in a line is who is at work, then who has begun (is not pending any more), and the
-        others in the order in which they were written, whatever their ids. It is also left alone while as many runs
-        with its `concurrency_key` are at work as its `concurrency_limit` allows, and while as many runs of its
-        workspace are as its `max_running` allows. At work is what is claimed. What is taken has a new `claim`, no
-        `due_at`, and a version that has grown; its status stays.
+        A run is skipped while another one that has not ended precedes it in the queue of its thread or of its `queue`.
+        A queue has claimed runs first, then those that have begun (are not pending any more), then others in the order
+        in which they were written, whatever their ids. A run is also skipped while as many runs with its
+        `concurrency_key` are claimed as its `concurrency_limit` allows, or as many of its workspace as its
+        `max_running` allows. A claimed run has a new `claim`, no `due_at`, and a higher version; its status stays.
         """
         ...

@@ -1,4 +1,4 @@
-"""A ledger in memory: for tests, and for services whose runs need not outlive them."""
+"""A ledger in memory, for tests and for services whose runs need not survive them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Table = dict[str, Any]
 
 
 class InMemoryLedger:
-    """Keeps records in dicts; safe to use from several threads. Goes with an `InMemorySaver`."""
+    """Stores records in dicts. Thread-safe. Goes with an `InMemorySaver`."""
 
     def __init__(self) -> None:
         self._tables: dict[type[Record], Table] = defaultdict(dict)
@@ -139,7 +139,7 @@ class InMemoryLedger:
 
 
 class _Draft:
-    """The tables with some changes that may still be given up."""
+    """The tables with uncommitted changes."""
 
     def __init__(self, tables: dict[type[Record], Table]) -> None:
         self._tables = tables
@@ -149,7 +149,7 @@ class _Draft:
         self._forgotten: list[str] = []
 
     def keep(self, logs: dict[str, list[RunEvent]]) -> None:
-        """Make the changes."""
+        """Commit the changes."""
         for kind, changed in self._changed.items():
             table = self._tables[kind]
             for identity, record in changed.items():
@@ -189,13 +189,13 @@ class _Draft:
     # -- reading
 
     def fitting(self, kind: type[R], conditions: Where) -> list[R]:
-        """The records of a table that fit."""
+        """Return the matching records of a table."""
         table = {**self._tables.get(kind, {}), **self._changed.get(kind, {})}
         meant = [self._resolved(one) for one in conditions]
         return [one for one in table.values() if one is not None and all(_fits(one, each) for each in meant)]
 
     def _resolved(self, condition: Condition) -> Condition:
-        """A condition whose value is at hand."""
+        """Return a condition whose value is at hand."""
         among = condition.value
         if not isinstance(among, Among):
             return condition
@@ -277,7 +277,7 @@ class _Draft:
 
 
 def _rank(run: Run, written: Mapping[str, int]) -> tuple[bool, bool, int]:
-    """Where a run stands in a line: those at work come first, then those that have begun, then others as written."""
+    """Return the position of a run in a queue: claimed runs come first, then begun ones, then others as written."""
     return run.claim is None, run.status is RunStatus.PENDING, written[run.id]
 
 
@@ -290,7 +290,7 @@ def _in_one_queue(one: Run, other: Run) -> bool:
 
 
 def _copied(record: R) -> R:
-    """The same record, whose JSON is its own."""
+    """Copy a record, with deep copies of its JSON values."""
     json = [column.name for column in columns_of(type(record)) if column.kind == "json"]
     return replace(record, **{name: deepcopy(getattr(record, name)) for name in json})
 
@@ -305,7 +305,7 @@ def _fits(record: Record, condition: Condition) -> bool:
 
 
 def _place(column: str) -> Callable[[Any], tuple[bool, Any]]:
-    """For sorting: None comes first, as in databases."""
+    """Return a sort key in which None comes first, as in databases."""
 
     def place(record: Any) -> tuple[bool, Any]:
         value = getattr(record, column)

@@ -1,4 +1,4 @@
-"""Where runs and their steps stand, and how they may go on: two tables, and nothing else is possible."""
+"""Statuses of runs and steps, and their allowed transitions."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from statewright.errors import InvalidTransition
 
 
 class RunStatus(StrEnum):
-    """Where a run stands."""
+    """The status of a run."""
 
     PENDING = "pending"
-    """It was accepted, and nobody has begun with it."""
+    """Accepted, and not begun."""
     RUNNING = "running"
     WAITING = "waiting"
     """For an instant, a signal or an answer; it holds nothing meanwhile."""
     PAUSED = "paused"
-    """Somebody stopped it between two steps, and may let it go on."""
+    """Stopped between two supersteps; may be resumed."""
     COMPLETED = "completed"
     FAILED = "failed"
-    """It may be tried again."""
+    """May be retried."""
     CANCELLED = "cancelled"
 
     @property
     def may_become(self) -> frozenset[RunStatus]:
-        """What can come after it: nothing after an end."""
+        """The statuses that may follow; none after an end."""
         return RUN_TRANSITIONS[self]
 
 
 class StepStatus(StrEnum):
-    """Where a step of a run stands."""
+    """The status of a step of a run."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -39,12 +39,12 @@ class StepStatus(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     SKIPPED = "skipped"
-    """The run jumped over it."""
+    """The run skipped it."""
     CANCELLED = "cancelled"
 
     @property
     def may_become(self) -> frozenset[StepStatus]:
-        """What can come after it: nothing after an end."""
+        """The statuses that may follow; none after an end."""
         return STEP_TRANSITIONS[self]
 
 
@@ -69,12 +69,12 @@ STEP_TRANSITIONS: Final[Mapping[StepStatus, frozenset[StepStatus]]] = {
     StepStatus.CANCELLED: frozenset(),
 }
 ENDED: Final = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
-"""Where a run rests for good, unless somebody tries again."""
+"""The final statuses; only a failed run may be retried."""
 Status = TypeVar("Status", RunStatus, StepStatus)
 
 
 def check_transition(what: str, before: Status, after: Status) -> Status:
-    """The status after, if it may follow the one before. Raises InvalidTransition, which names what may follow.
+    """Return the status after, if it may follow the one before. Raises InvalidTransition, which names what may follow.
 
     `what` is the run or the step that it concerns, as its owner knows it.
     """

@@ -1,4 +1,4 @@
-"""The service over HTTP: an application for any ASGI server, and the running of it.
+"""The HTTP server: an ASGI application for a service, and running it with uvicorn.
 
 Everything beneath needs the extra `server`, so what this front door offers is imported when it is called.
 """
@@ -27,7 +27,7 @@ def create_app(
     metrics: Metrics | None = None,
     webhooks: WebhookSettings | None = None,
 ) -> FastAPI:
-    """The application that serves a service; it starts the service with itself, and drains it at its end.
+    """Create the ASGI application of a service. It starts the service at startup, and stops it at shutdown.
 
     `metrics` are told of requests, and shown at `/metrics`. `webhooks` says which addresses webhooks may have, if
     that is not what the service says. Raises MissingLibrary without those of the extra `server`.
@@ -39,7 +39,7 @@ def create_app(
 
 
 def serve(app: FastAPI, *, settings: ServerSettings | None = None) -> None:
-    """Serve an application until SIGTERM or SIGINT, and leave in good order: see `statewright.server.serve`."""
+    """Serve an application until SIGTERM or SIGINT, then shut down gracefully; see `statewright.server.serve`."""
     require_libraries()
     from statewright.server.serve import serve as run
 

@@ -1,9 +1,10 @@
-"""The composition root of HTTP: a service, its routes, and what stands before them."""
+"""The ASGI application: middleware, routes, error handlers, lifecycle, and an optional port for metrics."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, nullcontext
+import logging
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -11,35 +12,72 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
-from statewright.server.api import (
+from statewright.errors import InvalidConfig
+from statewright.server.context.server_context import ServerContext
+from statewright.server.http.errors import add_error_handlers
+from statewright.server.http.middleware import Alias, BodyLimit, Frame, Names
+from statewright.server.http.openapi import add_document
+from statewright.server.routes import (
     access,
     costs,
     definitions,
     health,
+    interrupts,
+    run_details,
     runs,
     schedules,
     threads,
     triggers,
-    views,
-    waiting,
     webhooks,
     welcome,
 )
-from statewright.server.errors import add_error_handlers
-from statewright.server.limits import Alias, BodyLimit, Frame, Names
-from statewright.server.metrics_port import metrics_served
-from statewright.server.offer import ServerContext
-from statewright.server.openapi import add_document
 from statewright.server.settings import ServerSettings
+from statewright.service.access.workspaces import ensure_default_workspace
 from statewright.service.webhooks import WebhookSettings
-from statewright.service.workspaces import ensure_default_workspace
 
 if TYPE_CHECKING:
     from statewright.observe import Metrics
     from statewright.service import Service
 
-_RESOURCES = (runs, views, waiting, definitions, threads, costs, schedules, triggers, webhooks, access, health, welcome)
-"""Those first that are asked for most: routes are tried one after the other."""
+logger = logging.getLogger("statewright.server")
+
+
+@contextmanager
+def metrics_served(metrics: Metrics | None, settings: ServerSettings) -> Generator[int | None]:
+    """Serve metrics on their own port while the block lasts, if the settings name one; the port, which may be drawn.
+
+    Raises InvalidConfig if the port cannot be had.
+    """
+    if metrics is None or settings.metrics_port is None:
+        yield None
+        return
+    from prometheus_client import start_http_server
+
+    try:
+        server, thread = start_http_server(settings.metrics_port, addr=settings.metrics_host, registry=metrics.registry)
+    except OSError as error:
+        raise InvalidConfig(
+            f"Metrics cannot be served on {settings.metrics_host}:{settings.metrics_port}: {error}. Choose another "
+            f"metrics_port."
+        ) from error
+    logger.info(
+        "Metrics are served on a separate port.", extra={"host": settings.metrics_host, "port": server.server_port}
+    )
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+# -- the application
+
+_RESOURCES = (
+    *(runs, run_details, interrupts, definitions, threads, costs),
+    *(schedules, triggers, webhooks, access, health, welcome),
+)
+"""The most frequent first, because routes are matched in order."""
 _EXPOSED = ("content-location", "location", "retry-after", "x-ratelimit-limit", "x-ratelimit-remaining", "x-request-id")
 
 
@@ -50,9 +88,9 @@ def create_app(
     metrics: Metrics | None = None,
     webhooks: WebhookSettings | None = None,
 ) -> FastAPI:
-    """The application that serves a service; it starts the service with itself, and drains it at its end."""
+    """Create the ASGI application of a service. It starts the service at startup, and stops it at shutdown."""
     settings = settings or ServerSettings()
-    offer = ServerContext(service, settings, metrics, webhooks or service.webhooks)
+    context = ServerContext(service, settings, metrics, webhooks or service.webhooks)
     app = FastAPI(
         title=settings.title,
         version=version("statewright"),
@@ -62,7 +100,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    app.state.offer = offer
+    app.state.context = context
     for resource in _RESOURCES:
         app.router.routes += resource.router.routes  # not include_router: it rebuilds every route for each app
     app.include_router(health.router, prefix="/api/v1", include_in_schema=False)
@@ -72,7 +110,7 @@ def create_app(
 
 
 def _middleware(settings: ServerSettings, metrics: Metrics | None) -> list[Middleware]:
-    """From the outside in."""
+    """Return the middleware, the outermost first."""
     found = [Middleware(Frame, metrics=metrics)]
     if settings.auth == "none":
         found.append(Middleware(Names, allowed_hosts=settings.allowed_hosts, origins=settings.cors_origins))
@@ -98,12 +136,12 @@ def _middleware(settings: ServerSettings, metrics: Metrics | None) -> list[Middl
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
-    offer: ServerContext = app.state.offer
-    service = offer.service
-    await ensure_default_workspace(service.desk.ledger, service.clock.now())
+    context: ServerContext = app.state.context
+    service = context.service
+    await ensure_default_workspace(service.context.ledger, service.clock.now())
     async with service if service.worker is None else nullcontext():
-        with metrics_served(offer.metrics, offer.settings):
+        with metrics_served(context.metrics, context.settings):
             try:
                 yield
             finally:
-                offer.closing.begin()
+                context.closing.begin()

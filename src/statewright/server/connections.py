@@ -1,9 +1,8 @@
-"""Connections as the server has them: slow, idle and too many of them are cut, so that they hold nothing for long.
+"""Limits of connections: slow, idle and excessive ones are closed.
 
-uvicorn has a timeout between two requests only. A client that sends the head of a request byte by byte, stops in the
-middle of a body, or takes nothing of what it is sent, would keep its connection for ever; a few thousand of them would
-keep everybody else out.
-"""
+uvicorn has only a timeout between two requests. A client that sends the head of a request byte by byte, stops in the
+middle of a body, or does not read the response, would keep its connection for ever; a few thousand of them would block
+all other clients."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from statewright.server.encode import encode
+from statewright.server.http.encode import encode
 from statewright.server.settings import ServerSettings
 
 _TOO_SLOW: Final = (408, "Request Timeout", "REQUEST_TIMEOUT", "The request was not sent in time. Send it again.")
@@ -21,7 +20,7 @@ _TOO_MANY: Final = (503, "Service Unavailable", "UNAVAILABLE", "Too many connect
 
 
 def protocol_for(settings: ServerSettings) -> type[HttpToolsProtocol]:
-    """Return the protocol that keeps the limits of these settings, for `uvicorn.Config(http=...)`."""
+    """Return a protocol class with the limits of these settings, for `uvicorn.Config(http=...)`."""
 
     class Limited(LimitedProtocol):
         limits = settings

@@ -1,4 +1,4 @@
-"""The check for the libraries of the extra `server`, made before anything else that needs them."""
+"""Check for the libraries of the extra `server`, to be called before importing anything that needs them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The application on a port, until it is told to stop; and then in good order.
+"""Serving an application with uvicorn until it is told to stop, and the graceful shutdown.
 
-SIGTERM or SIGINT: no new connections are taken, streams and long waits end so that their readers come back elsewhere,
-requests under way are answered, and the service is drained. A second SIGINT does not wait for requests.
-"""
+On SIGTERM or SIGINT: no new connections are accepted, streams and long waits end so that clients reconnect elsewhere,
+requests in progress are answered, and the service is drained. A second SIGINT does not wait for requests."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from statewright.server.connections import protocol_for
-from statewright.server.offer import ServerContext
+from statewright.server.context.server_context import ServerContext
 from statewright.server.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -25,21 +24,21 @@ if TYPE_CHECKING:
 
 
 class _Server(uvicorn.Server):
-    """Tells those who wait for long before it waits for them."""
+    """A server that ends streams and long waits before it waits for requests."""
 
-    def __init__(self, config: uvicorn.Config, offer: ServerContext) -> None:
+    def __init__(self, config: uvicorn.Config, context: ServerContext) -> None:
         super().__init__(config)
-        self._offer = offer
+        self._context = context
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._offer.closing.begin()
+        self._context.closing.begin()
         await super().shutdown(sockets)
 
 
 def server_of(app: FastAPI, settings: ServerSettings | None = None) -> uvicorn.Server:
-    """A server for the application, not yet running: `await server.serve()` on a loop of one's own."""
-    offer: ServerContext = app.state.offer
-    chosen = settings or offer.settings
+    """Return a server for the application, not yet running: `await server.serve()` on a loop of one's own."""
+    context: ServerContext = app.state.context
+    chosen = settings or context.settings
     config = uvicorn.Config(
         app,
         host=chosen.host,
@@ -52,13 +51,13 @@ def server_of(app: FastAPI, settings: ServerSettings | None = None) -> uvicorn.S
         timeout_keep_alive=chosen.keep_alive,  # pyright: ignore[reportArgumentType]  # it is given to call_later
         timeout_graceful_shutdown=max(1, round(chosen.drain_timeout)),
     )
-    return _Server(config, offer)
+    return _Server(config, context)
 
 
 def serve(app: FastAPI, *, settings: ServerSettings | None = None) -> None:
-    """Serve until SIGTERM or SIGINT; then whoever called goes on, and may close what the service worked with.
+    """Serve until SIGTERM or SIGINT, then return, so that the caller can close the resources of the service.
 
-    Raises SystemExit if the port cannot be had.
+    Raises SystemExit if the port is not available.
     """
     with _surviving_signals():
         server_of(app, settings).run()
@@ -70,7 +69,7 @@ def _survive(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def _surviving_signals() -> Generator[None]:
-    """The server gives signals back when it has ended, and they would end the process before anything is closed."""
+    """Ignore the signals that the server raises again at its end: they would end the process before cleanup."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""How the service is offered: where, to whom, and how much of it at once."""
+"""Settings of the HTTP server: address, access and limits."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """What the operator decides. Raises InvalidConfig where it would let strangers in."""
+    """Settings of the operator. Raises InvalidConfig for an insecure combination."""
 
     host: str = "127.0.0.1"
     port: int = 8123
     auth: Auth = "keys"
     """With `none` every caller owns the default workspace; that is refused unless the host is loopback."""
     admin_token: str | None = None
-    """What `x-admin-token` must be to manage workspaces; nobody can over HTTP if there is none."""
+    """The value of `x-admin-token` that managing workspaces needs; None disables it over HTTP."""
     cors_origins: Sequence[str] = ()
-    """Web pages that may call from elsewhere, as `https://example.org`."""
+    """Origins of web pages that may call the server, such as `https://example.org`."""
     allowed_hosts: Sequence[str] = ()
-    """Names beside those of loopback by which the server may be called while it asks for no keys."""
+    """Host names besides those of loopback that are accepted while no keys are required."""
     max_body: int = 2 * MIB
     """The largest body of a request, in bytes."""
     title: str = "Statewright"
     heartbeat: float = 15.0
-    """After so many seconds without an event, a stream says that it is alive."""
+    """Seconds without an event after which a stream sends a heartbeat."""
     drain_timeout: float = 30.0
     """Seconds that requests have to end when the server stops."""
     metrics: MetricsAccess | None = None
     """Who may read `/metrics`, which names the graphs of all workspaces: everybody (`open`), keys with the scope
-    `metrics:read` and the operator (`keys`), or nobody (`off`). None is `open` on loopback, and `keys` elsewhere."""
+    `metrics:read` and the operator (`keys`), or no one (`off`). None is `open` on loopback, and `keys` elsewhere."""
     metrics_port: int | None = None
-    """A port of its own for `/metrics`, where no key is asked for; none if it is None."""
+    """A separate port for `/metrics` that requires no key; None for no such port."""
     metrics_host: str = "127.0.0.1"
-    """Where that port listens."""
+    """The address of that port."""
     keep_alive: float = 75.0
     """Seconds that an idle connection is kept open for the next request. Clients that keep connections for longer than
     the server see some of their requests fail: httpx keeps them for 5 seconds, most proxies for 60."""
     read_timeout: float = 30.0
     """Seconds that a client has to send the head of a request, and again to send its body."""
     write_timeout: float = 60.0
-    """Seconds after which a connection is cut whose client takes nothing of what it is sent."""
+    """Seconds after which a connection is closed whose client does not read."""
     max_connections: int = 5000
     """Connections that are open at once; more are refused with 503."""
     max_streams: int = 1000
@@ -60,8 +60,8 @@ class ServerSettings:
             raise InvalidConfig(f"auth={self.auth!r}: " + suggestion(str(self.auth), get_args(Auth), noun="Known"))
         if self.auth == "none" and not is_loopback(self.host):
             raise InvalidConfig(
-                f"auth='none' on host {self.host!r} would let everybody in who can reach it. "
-                f"Bind to 127.0.0.1, or ask for keys: auth='keys'."
+                f"auth='none' on host {self.host!r} would give access to everybody who can reach it. "
+                f"Bind to 127.0.0.1, or require keys: auth='keys'."
             )
         self._check_origins()
         if self.metrics is not None and self.metrics not in get_args(MetricsAccess):
@@ -71,11 +71,13 @@ class ServerSettings:
         if self.max_body < 1 or self.heartbeat <= 0 or self.drain_timeout < 0:
             raise InvalidConfig("max_body and heartbeat must be above zero, and drain_timeout not below it.")
         if self.admin_token is not None and len(self.admin_token) < 16:
-            raise InvalidConfig("admin_token has fewer than 16 signs, and could be guessed. Draw a longer one.")
+            raise InvalidConfig(
+                "admin_token has fewer than 16 characters, and could be guessed. Generate a longer one."
+            )
 
     @property
     def metrics_access(self) -> MetricsAccess:
-        """Who may read `/metrics`, as it is set or follows from the host."""
+        """Access to `/metrics`, as set or derived from the host."""
         return self.metrics or ("open" if is_loopback(self.host) else "keys")
 
     def _check_limits(self) -> None:
@@ -88,13 +90,13 @@ class ServerSettings:
             scheme, _, rest = origin.partition("://")
             if scheme not in ("http", "https") or not rest or set(rest) & set("/*?#@ "):
                 raise InvalidConfig(
-                    f"cors_origins has {origin!r}, which is no origin. Write scheme, host and port as browsers do, "
-                    f"e.g. 'https://app.example.org'; there are no wildcards, since calls carry keys."
+                    f"cors_origins has {origin!r}, which is not a valid origin. Write scheme, host and port as "
+                    f"browsers do: 'https://app.example.org'; wildcards are not supported, because requests carry keys."
                 )
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host can only be reached from its own machine."""
+    """Return whether a host can only be reached from its own machine."""
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost":
         return True

@@ -1,18 +1,17 @@
-"""Durable runs: what keeps them going, without a word of HTTP."""
+"""Durable runs: the service that stores, schedules and advances them. It knows nothing of HTTP."""
 
-from statewright.service.approvals import DECISIONS
-from statewright.service.catalog import Catalog, Served, definition_id
-from statewright.service.costs import Cost, CostSummary, Spent
-from statewright.service.definitions import Added, GraphDescription, ServedGraph
-from statewright.service.hub import Hub, LiveEvent
-from statewright.service.records import Page
-from statewright.service.request import RunFilter, StartRun
+from statewright.service.access.spending import SpendingLimits, SpendingReport
+from statewright.service.catalog.catalog import Catalog, Served, definition_id
+from statewright.service.catalog.definitions import Added, GraphDescription, ServedGraph
+from statewright.service.context.records import Page
+from statewright.service.context.requests import RunFilter, StartRun
+from statewright.service.context.service_context import LogSource
+from statewright.service.context.settings import ServiceSettings
+from statewright.service.following.hub import Hub, LiveEvent
+from statewright.service.operations.approvals import DECISIONS
+from statewright.service.operations.costs import Cost, CostSummary, Spent
+from statewright.service.operations.starting import ON_BUSY, Started
 from statewright.service.service import Service
-from statewright.service.settings import ServiceSettings
-from statewright.service.spending import SpendingReport
-from statewright.service.spending_limits import SpendingLimits
-from statewright.service.starting import ON_BUSY, Started
-from statewright.service.step_records import LogSource
 
 __all__ = [
     "DECISIONS",

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from statewright.service.loops import LoopThread
+from statewright.service.background.loop_thread import LoopThread
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
 Settle = Callable[[], Awaitable[None]]

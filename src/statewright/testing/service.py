@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from statewright.client.face import Async, Sync
+from statewright.client.sync_async import Async, Sync
 from statewright.service import ServiceSettings
 from statewright.service.webhooks import WebhookSettings
 from statewright.testing.service_core import URL, ServiceParts

@@ -15,8 +15,8 @@ from statewright.testing.clock import FakeClock
 HOUSEKEEPING: Final = frozenset(
     {
         "statewright.runtime.lifecycle.thread_lease",
-        "statewright.service.background",
-        "statewright.service.worker",
+        "statewright.service.background.background_tasks",
+        "statewright.service.engine.worker",
         "statewright.storage.sqlite.store.store",
         "statewright.store.memory",
     }

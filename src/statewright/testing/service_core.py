@@ -13,9 +13,9 @@ from statewright.checkpoint import InMemorySaver, WorkspaceCheckpointer
 from statewright.errors import InvalidRequest
 from statewright.runs import DEFAULT_WORKSPACE, ENDED, Approval, InMemoryLedger, Ledger, Run, RunStatus, Wait, where
 from statewright.service import Catalog, ServiceSettings
-from statewright.service.loops import LoopThread
+from statewright.service.access.workspaces import ensure_default_workspace
+from statewright.service.background.loop_thread import LoopThread
 from statewright.service.webhooks import WebhookSettings
-from statewright.service.workspaces import ensure_default_workspace
 from statewright.testing.service_clock import ServiceClock
 from statewright.testing.service_rest import IdleDetector
 from statewright.testing.service_watch import TaskWatch, WatchedLedger, WatchedService
@@ -97,7 +97,7 @@ class ServiceParts:
     async def transport(self) -> InProcess:
         """Where clients send their requests; the application is made when it is first asked for."""
         if self._transport is None:
-            from statewright.client.http import library
+            from statewright.client.transport import library
             from statewright.server import ServerSettings, create_app
 
             library()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
-from statewright.client.face import Async, Sync
+from statewright.client.sync_async import Async, Sync
 from statewright.clock import Duration, as_seconds
 from statewright.errors import InvalidRequest
 from statewright.runs import ReceivedEvent, Run, RunEvent, StepRun, Wait

@@ -15,7 +15,7 @@ from statewright.runs import Change, Group, Ledger, Order, Run, RunEvent, Where
 from statewright.runs.records.record import R
 from statewright.runtime import Instrument
 from statewright.service import Service
-from statewright.service.background import BackgroundTask
+from statewright.service.background.background_tasks import BackgroundTask
 
 
 class WatchedLedger:

@@ -20,7 +20,7 @@ from typing import Annotated, Any, TypedDict
 from statewright import END, START, StateGraph, append, interrupt
 from statewright.runs import Insert, Run, RunStatus
 from statewright.service import Catalog, Service, StartRun
-from statewright.service.workspaces import NewWorkspace, create_workspace, ensure_default_workspace
+from statewright.service.access.workspaces import NewWorkspace, create_workspace, ensure_default_workspace
 from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
 
 FILE = Path(__file__).with_name("format1_service.db.gz")

@@ -11,7 +11,6 @@ from pydantic import BaseModel
 
 from statewright.client.call import (
     Call,
-    as_told,
     camel,
     delete,
     encoded,
@@ -20,8 +19,9 @@ from statewright.client.call import (
     nothing,
     parameters,
     patch,
-    place,
+    path_of,
     post,
+    read_data,
 )
 from statewright.errors import InvalidRequest
 
@@ -36,13 +36,13 @@ from statewright.errors import InvalidRequest
     ],
 )
 def test_an_id_stays_one_part_of_a_path(part: str, path: str) -> None:
-    assert place("a", part) == path
+    assert path_of("a", part) == path
 
 
 @pytest.mark.parametrize("part", ["", ".", ".."])
 def test_what_would_lead_elsewhere_is_refused(part: str) -> None:
-    with pytest.raises(InvalidRequest, match="is no id or name"):
-        place("workflow-runs", part)
+    with pytest.raises(InvalidRequest, match="is not a valid id or name"):
+        path_of("workflow-runs", part)
 
 
 def test_parameters_are_texts() -> None:
@@ -73,10 +73,10 @@ def test_names_are_those_of_the_api_and_what_is_inside_stays() -> None:
 
 
 def test_only_what_looks_is_repeatable() -> None:
-    assert get("/x", as_told, {"a": 1}).repeatable
-    for call in (post("/x", as_told), patch("/x", as_told, {}), delete("/x", nothing)):
+    assert get("/x", read_data, {"a": 1}).repeatable
+    for call in (post("/x", read_data), patch("/x", read_data, {}), delete("/x", nothing)):
         assert isinstance(call, Call)
         assert not call.repeatable
-    assert post("/x", as_told).body is None
+    assert post("/x", read_data).body is None
     assert nothing({"any": 1}) is None
-    assert as_told({"data": 3}) == 3
+    assert read_data({"data": 3}) == 3

@@ -166,4 +166,4 @@ def test_the_server_of_an_application_has_these_limits() -> None:
     app = create_app(Service(catalog()))
     config = server_of(app).config
     assert config.timeout_keep_alive == 75
-    assert config.http.limits is app.state.offer.settings  # type: ignore[union-attr]
+    assert config.http.limits is app.state.context.settings  # type: ignore[union-attr]

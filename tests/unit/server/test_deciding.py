@@ -11,7 +11,7 @@ from tests.unit.server.serving import Api, catalog, two_workspaces
 from statewright import START, Runtime, StateGraph, interrupt
 from statewright.runtime.tasks.approval import request_approval
 from statewright.service import Service
-from statewright.service.keys import ADMIN, METRICS, SCOPES
+from statewright.service.access import ADMIN, METRICS, SCOPES
 
 OTHERS: Final = [scope for scope in SCOPES if scope not in ("approvals:decide", METRICS, ADMIN)]
 YES: Final = {"decision": "approved", "decidedBy": "the boss"}

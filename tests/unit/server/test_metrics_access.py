@@ -12,9 +12,9 @@ from tests.unit.server.serving import ADMIN_TOKEN, LEAD, serving
 from statewright.errors import InvalidConfig
 from statewright.observe import Metrics
 from statewright.runs import DEFAULT_WORKSPACE
-from statewright.server.metrics_port import metrics_served
+from statewright.server.app import metrics_served
 from statewright.server.settings import ServerSettings
-from statewright.service.keys import create_key
+from statewright.service.access import create_key
 
 OPERATOR = {"x-admin-token": ADMIN_TOKEN}
 
@@ -50,8 +50,8 @@ def test_a_word_that_is_not_known_is_refused() -> None:
 def test_who_reads_them(settings: dict[str, Any], none: int, admin: int, reader: int, operator: int) -> None:
     async def run() -> None:
         async with serving(auth="keys", admin_token=ADMIN_TOKEN, metrics=Metrics()) as api:
-            object.__setattr__(api.app.state.offer, "settings", ServerSettings(admin_token=ADMIN_TOKEN, **settings))
-            ledger, now = api.service.desk.ledger, api.service.clock.now()
+            object.__setattr__(api.app.state.context, "settings", ServerSettings(admin_token=ADMIN_TOKEN, **settings))
+            ledger, now = api.service.context.ledger, api.service.clock.now()
             keys = [
                 (await create_key(ledger, DEFAULT_WORKSPACE, scope, [scope], now=now))[1]
                 for scope in ("admin", "metrics:read")

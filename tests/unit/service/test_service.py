@@ -109,7 +109,7 @@ async def numbers(service: Service, run_id: str) -> list[int]:
 
 async def test_a_run_that_has_not_begun_has_no_state(storage: Storage) -> None:
     service = service_of(storage, graph("g", first))
-    await aresolve(storage[0].write([Insert(one) for one in service.desk.catalog.stored(service.clock.now())]))
+    await aresolve(storage[0].write([Insert(one) for one in service.context.catalog.stored(service.clock.now())]))
     run = (await service.start(WS, StartRun(graph="g"))).run
     assert (run.status, run.claim, service.worker) == (RunStatus.PENDING, None, None)
     assert (await service.state(WS, run.id), await service.steps(WS, run.id)) == ({}, [])
@@ -170,7 +170,7 @@ async def test_what_is_named_for_failures_and_not_there_hinders_no_end(
             wanted = StartRun(graph="g", settings={"onFailure": "nothing"})
             run = (await service.start_and_wait(WS, wanted, PATIENCE)).run
             assert (run.status, (await service.runs(WS, RunFilter())).total) == (RunStatus.FAILED, 1)
-    assert "on_failure cannot be started" in caplog.text
+    assert "on_failure graph cannot be started" in caplog.text
 
 
 async def test_others_know_nothing_of_a_run(storage: Storage) -> None:
@@ -296,7 +296,7 @@ class Crowd:
 async def test_what_waits_in_the_ledger_is_done_without_more_at_once_than_there_is_room_for(storage: Storage) -> None:
     crowd = Crowd(3)
     service = service_of(storage, graph("g", crowd.counts), capacity=3)
-    await aresolve(storage[0].write([Insert(one) for one in service.desk.catalog.stored(service.clock.now())]))
+    await aresolve(storage[0].write([Insert(one) for one in service.context.catalog.stored(service.clock.now())]))
     runs = [(await service.start(WS, StartRun(graph="g"))).run for _ in range(12)]
     async with service:
         for run in runs:
@@ -333,8 +333,8 @@ class Busy:
     """A ledger in which another run is due, and may be taken, just before one is written that was claimed."""
 
     def __init__(self, service: Service) -> None:
-        self._service, self._ledger = service, service.desk.ledger
-        service.desk.ledger = self  # type: ignore[assignment]
+        self._service, self._ledger = service, service.context.ledger
+        service.context.ledger = self  # type: ignore[assignment]
         self.due: list[Run] = []
         self.done: list[Run] = []
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from statewright.service.loops import LoopThread
+from statewright.service.background.loop_thread import LoopThread
 from statewright.testing.in_process import InProcess
 
 

@@ -355,7 +355,7 @@ async def _added(service: Any, url: str) -> str:
     from statewright.service.webhooks import add_webhook
 
     core = service._core
-    ledger, now = core.service.desk.ledger, core.clock.now()
+    ledger, now = core.service.context.ledger, core.clock.now()
     settings = WebhookSettings(allow_hosts=["127.0.0.1"])
     made = await add_webhook(ledger, "default", url, ["workflow.completed"], "", now=now, settings=settings)
     return made.webhook.id

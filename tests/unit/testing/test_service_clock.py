@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.service.background import Background
+from statewright.service.background.background_tasks import Background
 from statewright.testing.service_clock import HOUSEKEEPING, ServiceClock
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

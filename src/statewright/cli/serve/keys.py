@@ -41,7 +41,7 @@ def create(
     """Create an API key. It is printed once: only its hash is kept."""
     from statewright.cli.serve.records import find_workspace, run_on_ledger
     from statewright.clock import SystemClock
-    from statewright.service.keys import create_key
+    from statewright.service.access import create_key
 
     async def work(ledger: Ledger) -> tuple[ApiKey, str]:
         now = SystemClock().now()
@@ -76,7 +76,7 @@ def ls(
     from statewright.cli.console.table import Column, format_instant, print_table
     from statewright.cli.console.values import to_json
     from statewright.cli.serve.records import find_workspace, run_on_ledger
-    from statewright.service.keys import list_keys
+    from statewright.service.access import list_keys
 
     async def work(ledger: Ledger) -> list[ApiKey]:
         return await list_keys(ledger, (await find_workspace(ledger, workspace)).id)
@@ -117,7 +117,7 @@ def revoke(
     """Revoke an API key. Servers refuse it within seconds."""
     from statewright.cli.serve.records import find_workspace, run_on_ledger
     from statewright.clock import SystemClock
-    from statewright.service.keys import revoke_key
+    from statewright.service.access import revoke_key
 
     async def work(ledger: Ledger) -> ApiKey:
         home = await find_workspace(ledger, workspace)

@@ -25,7 +25,7 @@ def run_on_ledger(
     """
     from statewright.cli.db.database import check_is_database
     from statewright.cli.serve.server import open_storage
-    from statewright.service.workspaces import ensure_default_workspace
+    from statewright.service.access.workspaces import ensure_default_workspace
 
     async def working(ledger: Ledger) -> T:
         await ensure_default_workspace(ledger, SystemClock().now())
@@ -50,7 +50,7 @@ async def find_workspace(ledger: Ledger, name: str) -> Workspace:
     from statewright.async_futures import aresolve
     from statewright.cli.console.failure import UsageError
     from statewright.errors import suggestion
-    from statewright.service.workspaces import list_workspaces
+    from statewright.service.access.workspaces import list_workspaces
 
     by_slug = await aresolve(ledger.find(Workspace, where(slug=name), limit=1))
     workspace = by_slug[0] if by_slug else await aresolve(ledger.get(Workspace, name))

@@ -23,8 +23,8 @@ from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger, Run
 from statewright.server import ServerSettings
 from statewright.server.settings import is_loopback
 from statewright.service import Catalog, Service, ServiceSettings, SpendingLimits
+from statewright.service.access.workspaces import change_workspace, ensure_default_workspace
 from statewright.service.webhooks import WebhookSettings
-from statewright.service.workspaces import change_workspace, ensure_default_workspace
 from statewright.storage.sqlite import SqliteLedger, SqliteSaver, SqliteStore
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ def create(
     """Create a workspace."""
     from statewright.cli.serve.records import run_on_ledger
     from statewright.clock import SystemClock
-    from statewright.service.workspaces import NewWorkspace, create_workspace
+    from statewright.service.access.workspaces import NewWorkspace, create_workspace
 
     new = NewWorkspace(
         slug=slug,
@@ -66,7 +66,7 @@ def ls(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyO
     from statewright.cli.console.table import Column, format_instant, print_table
     from statewright.cli.console.values import to_json
     from statewright.cli.serve.records import run_on_ledger
-    from statewright.service.workspaces import list_workspaces
+    from statewright.service.access.workspaces import list_workspaces
 
     records = run_on_ledger(list_workspaces, database, key_file)
     if json:
@@ -124,8 +124,8 @@ async def _spending(ledger: Ledger) -> list[dict[str, Any]]:
     from statewright.cli.serve.server import build_spending_limits
     from statewright.clock import SystemClock
     from statewright.project import load_project
-    from statewright.service.spending import Spending
-    from statewright.service.workspaces import list_workspaces
+    from statewright.service.access.spending import Spending
+    from statewright.service.access.workspaces import list_workspaces
 
     tracker = Spending(ledger, SystemClock(), build_spending_limits(load_project(Path.cwd())))
     reports: list[dict[str, Any]] = []

@@ -1,1 +1,1 @@
-"""What the service answers, as values: named as in Python, read from JSON, the JSON kept beside."""
+"""Results of the service as dataclasses with Python names; `raw` has the original JSON."""

@@ -1,4 +1,4 @@
-"""How answers become values: each field from the name that the API has for it.
+"""Parsing of answers into dataclasses: each field is read from its camel-case name.
 
 Fields that a newer service adds are not lost: `raw` has them. Fields that an older one does not know are None or empty
 if the value allows for that.
@@ -18,24 +18,24 @@ from statewright.client.call import camel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What all values of the client have in common."""
+    """The base class of all results."""
 
     raw: Mapping[str, Any] = field(repr=False, compare=False)
     """The JSON that it was read from."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The value that JSON stands for. Raises KeyError if it lacks what the value cannot be without."""
+        """Create the value from JSON. Raises KeyError for a missing required field."""
         return cls(raw=data, **{name: read(data) for name, read in _readers(cls)})
 
     @classmethod
     def read_answer(cls, answer: Any) -> Self:
-        """The value in the envelope of an answer."""
+        """Return the value in the envelope of an answer."""
         return cls.from_json(answer["data"])
 
     @classmethod
     def read_all(cls, answer: Any) -> list[Self]:
-        """The values in the envelope of an answer."""
+        """Return the values in the envelope of an answer."""
         return [cls.from_json(one) for one in answer["data"]]
 
 
@@ -65,7 +65,7 @@ def _may_be_none(hint: Any) -> bool:
 
 
 def _converter(hint: Any) -> Callable[[Any], Any] | None:
-    """How a value of JSON becomes one of a type; None if it is one."""
+    """Return the conversion from JSON to a type; None if the value needs none."""
     arguments = get_args(hint)
     if get_origin(hint) in (Union, types.UnionType):
         return _converter(next(one for one in arguments if one is not type(None)))

@@ -51,21 +51,21 @@ class Run(Shown):
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has completed, failed, or was cancelled."""
+        """True if it has completed, failed, or was cancelled."""
         return self.status in _ENDED
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether it has ended, waits, or is paused."""
+        """True if it has ended, waits, or is paused."""
         return self.has_ended or self.status in ("waiting", "paused")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedRun(Run):
-    """A run that was asked for."""
+    """The result of a request to start a run."""
 
     created: bool
-    """Whether this request has made it: False if another one with the same idempotency key did."""
+    """False if an earlier request with the same idempotency key has created the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ class RunWithSteps(Run):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told(Shown):
-    """What those who watch a run are told."""
+    """An event of a run, stored or live."""
 
     workflow_run_id: str
     event_type: str
@@ -110,7 +110,7 @@ class Event(Told):
 
     id: str
     seq: int
-    """Its place in the log of the run, from 1, without gaps."""
+    """Its number in the log of the run, from 1, without gaps."""
     step_run_id: str | None
     created_at: datetime
 
@@ -140,7 +140,7 @@ class ModelCall(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log(Shown):
-    """What one attempt at a step has logged and printed, or a part of it."""
+    """Captured logs of one attempt at a step, or a part of them."""
 
     workflow_run_id: str
     step_run_id: str
@@ -153,7 +153,7 @@ class Log(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent(Shown):
-    """What some calls of models have cost together."""
+    """The total cost of some model calls."""
 
     calls: int
     cost_usd: float
@@ -163,14 +163,14 @@ class Spent(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCost(Spent):
-    """What one model has cost."""
+    """The cost of one model."""
 
     model: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost(Shown):
-    """What a run has cost."""
+    """The cost of a run."""
 
     total: Spent
     by_model: tuple[ModelCost, ...]
@@ -179,7 +179,7 @@ class Cost(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostSummary(Shown):
-    """What a workspace has spent in a time."""
+    """The cost of a workspace in a period."""
 
     start: datetime | None
     end: datetime | None

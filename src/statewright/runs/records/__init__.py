@@ -1,15 +1,12 @@
-"""The records of the ledger, one module for what belongs together."""
+"""The records of the ledger."""
 
 from statewright.ids import DEFAULT_WORKSPACE
-from statewright.runs.records.definition import StoredDefinition
 from statewright.runs.records.record import Column, ColumnKind, Json, Record, columns_of
-from statewright.runs.records.run import ModelCall, Run, RunLabel, StepLog, StepRun
+from statewright.runs.records.run import ModelCall, Run, RunLabel, StepLog, StepRun, Worker
 from statewright.runs.records.schedule import ReceivedEvent, Schedule, Trigger
-from statewright.runs.records.spending import DailySpending
 from statewright.runs.records.wait import Approval, Signal, Wait
 from statewright.runs.records.webhook import Delivery, Webhook
-from statewright.runs.records.worker import Worker
-from statewright.runs.records.workspace import ApiKey, Workspace
+from statewright.runs.records.workspace import ApiKey, DailySpending, StoredDefinition, Workspace
 
 RECORDS: tuple[type[Record], ...] = (
     Run,
@@ -33,7 +30,7 @@ RECORDS: tuple[type[Record], ...] = (
 )
 """Every class of records."""
 OF_RUNS: tuple[type[Record], ...] = (RunLabel, StepRun, ModelCall, StepLog, Wait, Signal, Approval)
-"""What belongs to a run, by its `run_id`, and goes with it."""
+"""Records that belong to a run by their `run_id`, and are deleted with it."""
 
 __all__ = [
     "DEFAULT_WORKSPACE",

@@ -1,9 +1,8 @@
-"""What records have in common: how a class says which of its fields a database can look for.
+"""The base class of records, and the derivation of columns from their fields.
 
-A record is a plain class of fields. Those annotated `Json` hold what runs and users put in: they are stored as one
-text, encrypted where the database is, and nothing can be looked for in them. So is the text of those annotated
-`Sealed`. All others are columns.
-"""
+A record is a plain dataclass. Fields annotated `Json` hold values of runs and users: they are stored as one text, which
+is encrypted if the database is, and cannot be searched. So is the text of fields annotated `Sealed`. All other fields
+are columns."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ class Record:
     """A row of the ledger. Its id is unique among the records of its class."""
 
     TABLE: ClassVar[str]
-    """What its records are called together."""
+    """The name of the table."""
     UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = ()
     """Groups of columns of which no two records have the same values; a None in one of them makes it differ."""
 
@@ -46,7 +45,7 @@ class Column(NamedTuple):
 
 @cache
 def columns_of(record: type[Record]) -> tuple[Column, ...]:
-    """The fields of a class of records, in their order."""
+    """Return the fields of a class of records, in their order."""
     named = {name: annotation for kind in reversed(record.__mro__) for name, annotation in _annotations(kind).items()}
     hints = get_type_hints(record)
     return tuple(_column(one.name, str(named[one.name]), hints[one.name]) for one in fields(record))
@@ -74,6 +73,6 @@ def _kind(kind: Any) -> ColumnKind:
 
 
 def has_default(record: type[Record], name: str) -> bool:
-    """Whether a field may be left out."""
+    """Return whether a field may be left out."""
     found = next(one for one in fields(record) if one.name == name)
     return found.default is not MISSING or found.default_factory is not MISSING

@@ -23,17 +23,17 @@ class Run(Record):
     definition_id: str | None = None
     """The version of the graph that the run began with, and ends with."""
     thread_id: str
-    """The thread of its workspace that it advances; nobody else's, unless several runs were given the same."""
+    """The thread of its workspace that it advances; by default its own."""
     status: RunStatus = RunStatus.PENDING
     version: int = 1
     """Grows with every change of the record."""
     claim: str | None = None
-    """Drawn by the worker that has taken the run; None while nobody has. Only who knows it may write for the run."""
+    """A token of the worker that has claimed the run; None if unclaimed. Writes for the run are guarded by it."""
     worker_id: str | None = None
     due_at: datetime | None = None
-    """When a worker should look at the run; None where nothing but the world outside can move it."""
+    """The time from which a worker may claim the run; None if only an external change can make it due."""
     begun: bool = False
-    """Whether its input has reached the thread."""
+    """True once its input was saved to the thread."""
     input: Json = None
     output: Json = None
     error: Json = None
@@ -42,24 +42,24 @@ class Run(Record):
     total_cost: float = 0.0
     """In US dollars."""
     last_event: int = 0
-    """How many events it has."""
+    """The number of its events."""
     settings: Json = field(default_factory=dict[str, object])
     """`recursionLimit`, `maxConcurrency`, `durability`, `context`: what its calls are given."""
     idempotency_key: str | None = None
     on_busy: str = "reject"
     concurrency_key: str | None = None
     concurrency_limit: int | None = None
-    """How many runs with the same key may be at work at once."""
+    """Limit of concurrent runs with the same key."""
     queue: str | None = None
     """Runs of a workspace with the same one begin one after another, each when those before it have ended."""
     deadline_at: datetime | None = None
-    """When the run has failed, however far it is."""
+    """The instant at which the run fails if it has not ended."""
     source: str = "api"
-    """Who started it: `api`, or `schedule:`, `event:`, `run:`, `failure:` and an id."""
+    """The origin: `api`, or `schedule:`, `event:`, `run:`, `failure:` and an id."""
     parent_id: str | None = None
-    """The run that has started it, and passes on its cancellation."""
+    """The run that has started it, whose cancellation also cancels this one."""
     parent_waits: bool = False
-    """Whether that run waits for its end."""
+    """True if that run waits for its end."""
     tags: Json = field(default_factory=list[str])
     metadata: Json = field(default_factory=dict[str, object])
     created_at: datetime
@@ -127,7 +127,7 @@ class ModelCall(Record):
 
 @dataclass(slots=True, kw_only=True)
 class StepLog(Record):
-    """What one attempt at a step has logged and printed: a list of maps, the oldest first."""
+    """Captured logs of one attempt at a step: a list of maps, the oldest first."""
 
     TABLE: ClassVar[str] = "step_logs"
 
@@ -139,3 +139,23 @@ class StepLog(Record):
     """Parts of one attempt follow each other by number."""
     lines: Json = field(default_factory=list[object])
     created_at: datetime
+
+
+# -- workers
+
+
+@dataclass(slots=True, kw_only=True)
+class Worker(Record):
+    """A process that claims and advances runs."""
+
+    TABLE: ClassVar[str] = "workers"
+
+    place: str
+    """The scope of its pid: the machine since its last boot, and the container on it."""
+    pid: int
+    process_started: str
+    """The start time of the process, because the system reuses pids."""
+    capacity: int
+    until: datetime
+    """After this instant the worker counts as gone, and its runs are anybody's. It puts that off while it lives."""
+    started_at: datetime

@@ -1,4 +1,4 @@
-"""What starts runs without anybody asking: the clock, and events."""
+"""Schedules, triggers, and received events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statewright.runs.records.record import Json, Record
 
 @dataclass(slots=True, kw_only=True)
 class Schedule(Record):
-    """Starts a run of a graph again and again."""
+    """Starts a run of a graph at the times of a cron expression."""
 
     TABLE: ClassVar[str] = "schedules"
     UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("workspace_id", "name"),)
@@ -27,11 +27,11 @@ class Schedule(Record):
     overlap: str = "skip"
     """If its last run has not ended: `skip` this one, `enqueue` it behind, `allow` both, `cancel` the other."""
     catch_up: str = "last"
-    """Of the times that went by while nobody served: `none`, the `last` one, or `all` (the 100 last)."""
+    """Times missed while no service was running: `none`, the `last` one, or `all` (at most 100) are caught up."""
     paused: bool = False
     next_at: datetime | None = None
     last_at: datetime | None = None
-    """The time for which it has started a run last."""
+    """The scheduled time of the last run."""
     last_run_id: str | None = None
     tags: Json = field(default_factory=list[str])
     metadata: Json = field(default_factory=dict[str, object])
@@ -50,14 +50,14 @@ class Trigger(Record):
     graph: str
     definition_id: str | None = None
     match: Json = field(default_factory=dict[str, object])
-    """What the payload must hold, by dotted paths; everything matches if there is nothing."""
+    """Required values of the payload by dotted path; empty matches everything."""
     active: bool = True
     created_at: datetime
 
 
 @dataclass(slots=True, kw_only=True)
 class ReceivedEvent(Record):
-    """An event that was sent to a workspace, and what it did. Sent twice under one key it counts once."""
+    """An event that a workspace has received, and its effects. A second one with the same key is ignored."""
 
     TABLE: ClassVar[str] = "received_events"
     UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("workspace_id", "key"),)
@@ -69,5 +69,5 @@ class ReceivedEvent(Record):
     started: Json = field(default_factory=list[str])
     """The runs that it has started."""
     woken: Json = field(default_factory=list[str])
-    """The runs that were told."""
+    """The runs that it has woken."""
     created_at: datetime

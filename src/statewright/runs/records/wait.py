@@ -1,4 +1,4 @@
-"""What runs wait for, and what has come for them from outside."""
+"""Waits, signals and approvals."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from statewright.runs.records.record import Json, Record, Sealed
 
 @dataclass(slots=True, kw_only=True)
 class Wait(Record):
-    """What a run waits for. Gone when the run has got it."""
+    """An open wait of a run; deleted when it is over."""
 
     TABLE: ClassVar[str] = "waits"
 
     run_id: str
     interrupt_id: str
-    """What the graph knows it by; two runs may ask the same where one goes on from a fork of the other."""
+    """The id in the graph; not unique, because a run may continue from a fork of another one."""
     workspace_id: str
     step_id: str
     step_name: str
@@ -29,13 +29,13 @@ class Wait(Record):
     schema: Json = None
     """The JSON Schema that an answer must have."""
     due_at: datetime | None = None
-    """When the wait ends by itself."""
+    """The time at which the wait times out."""
     created_at: datetime
 
 
 @dataclass(slots=True, kw_only=True)
 class Signal(Record):
-    """Something for a run from outside: the inbox keeps it until a step waits for it."""
+    """A signal or an answer for a run, kept in an inbox until a step waits for it."""
 
     TABLE: ClassVar[str] = "signals"
     UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("run_id", "key"),)
@@ -46,14 +46,14 @@ class Signal(Record):
     interrupt_id: str | None = None
     payload: Json = None
     key: str | None = None
-    """The sender's id for it: sent twice it counts once."""
+    """The sender's id, which makes sending it idempotent."""
     taken: bool = False
     created_at: datetime
 
 
 @dataclass(slots=True, kw_only=True)
 class Approval(Record):
-    """A request to agree to something, kept after the decision; it has the id of the wait."""
+    """A request for a human decision, kept after it; it has the id of the wait."""
 
     TABLE: ClassVar[str] = "approval_requests"
 
@@ -65,12 +65,12 @@ class Approval(Record):
     content: Json = None
     prompt: Sealed = ""
     decision: str | None = None
-    """`approved`, `rejected`, `edited`; `expired` or `cancelled` if nobody decided."""
+    """`approved`, `rejected`, `edited`; `expired` or `cancelled` without a decision."""
     edited_content: Json = None
     decided_by: Sealed | None = None
-    """A note of the caller."""
+    """A note of the caller about who decided."""
     decided_by_key: str | None = None
-    """The id of the key with which it was decided; None where no keys are asked for."""
+    """The id of the key with which it was decided; None if no keys are required."""
     decided_at: datetime | None = None
     expires_at: datetime | None = None
     created_at: datetime

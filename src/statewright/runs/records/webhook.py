@@ -1,4 +1,4 @@
-"""Whom to tell of what happens, and what was told."""
+"""Webhooks and their deliveries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statewright.runs.records.record import Json, Record, Sealed
 
 @dataclass(slots=True, kw_only=True)
 class Webhook(Record):
-    """An address that wants to be told."""
+    """A webhook: an external URL that receives events."""
 
     TABLE: ClassVar[str] = "webhooks"
 
@@ -21,10 +21,10 @@ class Webhook(Record):
     """The types that it wants; all if there are none."""
     description: Sealed = ""
     secret: Json = None
-    """What its messages are signed with; shown once."""
+    """The signing secret, shown once."""
     active: bool = True
     failures: int = 0
-    """How many deliveries have failed for good, one after the other."""
+    """Deliveries in a row that have failed for good."""
     disabled_reason: Sealed | None = None
     created_at: datetime
 

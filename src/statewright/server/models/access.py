@@ -1,4 +1,4 @@
-"""Workspaces and the keys to them."""
+"""Workspaces and their API keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Many = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class WorkspaceBody(Body):
-    """A workspace to be made."""
+    """A workspace to create."""
 
     slug: Slug
     name: Annotated[str, Field(max_length=200)] = ""
@@ -39,7 +39,7 @@ class WorkspaceShown(Shown):
     slug: str
     name: str
     max_running: int | None
-    """How many of its runs may be at work at once."""
+    """Limit of concurrently claimed runs."""
     starts_per_minute: int | None
     retention_days: int | None
     created_at: datetime

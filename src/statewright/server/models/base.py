@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 
 
 def _in_utc(instant: datetime) -> datetime:
-    """The instant in UTC, if it is in times that clocks and databases agree on."""
+    """Return the instant in UTC, if it is in times that clocks and databases agree on."""
     if not 1970 <= instant.year < 9000:
         raise ValueError("should be between the years 1970 and 9000")
     return instant.astimezone(UTC)
@@ -24,7 +24,7 @@ _WRITTEN: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d.*")
 
 
 def _written_as_instant(value: Any) -> Any:
-    """The text of an instant: numbers could be seconds or milliseconds, from one year or another."""
+    """Return the text of an instant: numbers could be seconds or milliseconds, from one year or another."""
     if isinstance(value, datetime) or (isinstance(value, str) and _WRITTEN.fullmatch(value)):
         return value
     raise ValueError("should be an instant, written as 2026-01-31T09:00:00Z")
@@ -69,12 +69,12 @@ class Shown(BaseModel):
 
 
 def shown(kind: type[Shown], record: Any) -> dict[str, Any]:
-    """A record as a model shows it. The names are the model's, so that the document tells the truth."""
+    """Return a record as a model shows it. The names are the model's, so that the document tells the truth."""
     return {name: read(record) for name, read in _readers(kind)}
 
 
 def all_shown(kind: type[Shown], records: Iterable[Any]) -> list[dict[str, Any]]:
-    """Several records, as `shown` shows one."""
+    """Return several records, as `shown` shows one."""
     readers = _readers(kind)
     return [{name: read(record) for name, read in readers} for record in records]
 

@@ -1,4 +1,4 @@
-"""What calls of models have cost."""
+"""Costs of model calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Spent(Shown):
 
 
 class ModelCost(Spent):
-    """What one model has cost."""
+    """The cost of one model."""
 
     SOURCES: ClassVar[Sources] = {"cost_usd": "cost", "model": "name"}
 
@@ -48,7 +48,7 @@ class SpendingLimitsShown(Shown):
 
 
 class SpendingShown(Shown):
-    """What all runs of a workspace have spent today, and what they may."""
+    """Today's spending of a workspace, and its limits."""
 
     SOURCES: ClassVar[Sources] = {
         **{
@@ -63,7 +63,7 @@ class SpendingShown(Shown):
     day: str = Field(examples=["2026-01-31"])
     """In UTC."""
     ends_at: datetime
-    """When the next day begins, with nothing spent."""
+    """The start of the next day."""
     requests: int
     """Calls of models."""
     input_tokens: int
@@ -76,7 +76,7 @@ class SpendingShown(Shown):
 
 
 class CostSummaryShown(Shown):
-    """What a workspace has spent in a time."""
+    """The cost of a workspace in a period."""
 
     start: datetime | None
     end: datetime | None

@@ -45,7 +45,7 @@ class GraphShown(Shown):
 
 
 class GraphDescriptionShown(GraphShown):
-    """A graph with its drawing and its schemas."""
+    """Return a graph with its drawing and its schemas."""
 
     drawing: str
     """In Mermaid's language."""

@@ -1,4 +1,4 @@
-"""How the service is."""
+"""The health of the service."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class StartRunBody(Body):
 
     definition_id: Name | None = None
     graph: Name | None = None
-    """The name under which a graph is served; its newest version is taken."""
+    """The name under which a graph is served; its newest version is used."""
     input: Any = None
     """Kept as it is, and never changed. Nothing is the same as an empty map."""
     thread_id: ThreadName | None = None
@@ -49,7 +49,7 @@ class StartRunBody(Body):
     metadata: JsonMap = Field(default_factory=dict, max_length=50)
     concurrency_key: Name | None = None
     concurrency_limit: int | None = Field(default=None, ge=1, le=100_000)
-    """How many runs with the same key may be at work at once."""
+    """Limit of concurrent runs with the same key."""
     settings: RunSettings = RunSettings()
 
     @model_validator(mode="after")
@@ -61,7 +61,7 @@ class StartRunBody(Body):
         return self
 
     def request(self) -> StartRun:
-        """The same for the service."""
+        """Return the same for the service."""
         values = {name: getattr(self, name) for name in StartRunBody.model_fields if name not in ("settings", "input")}
         settings = self.settings.model_dump(by_alias=True, exclude_none=True)
         return StartRun(**values, settings=settings, input={} if self.input is None else self.input)
@@ -95,7 +95,7 @@ class FilterBody(Body):
         return self
 
     def filter(self) -> RunFilter:
-        """The same for the service."""
+        """Return the same for the service."""
         values = {name: getattr(self, name) for name in FilterBody.model_fields if name != "status"}
         return RunFilter(**values, status=[RunStatus(one) for one in self.status])
 

@@ -47,7 +47,7 @@ class RunShown(Shown):
     queue: str | None
     """Runs with the same one begin one after another: those of a schedule whose overlap is `enqueue`."""
     source: str
-    """Who started it: `api`, or `schedule:`, `event:`, `run:`, `failure:` and an id."""
+    """The origin: `api`, or `schedule:`, `event:`, `run:`, `failure:` and an id."""
     parent_id: str | None
     version: int
     """Grows with every change."""
@@ -89,7 +89,7 @@ class StartedShown(RunShown):
 
 
 class RunWithSteps(RunShown):
-    """A run with its steps, in the order in which they began."""
+    """Return a run with its steps, in the order in which they began."""
 
     step_runs: list[StepShown]
 
@@ -99,7 +99,7 @@ class EventShown(Shown):
 
     id: str
     seq: int
-    """Its place in the log of the run, from 1, without gaps."""
+    """Its number in the log of the run, from 1, without gaps."""
     workflow_run_id: str
     step_run_id: str | None
     event_type: str = Field(examples=["STEP_COMPLETED"])

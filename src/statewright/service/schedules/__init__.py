@@ -1,6 +1,10 @@
-"""Runs that the clock starts: schedules, when they are due, and what starts their runs."""
+"""Schedules: cron expressions, their records, and the scheduler that starts their runs."""
 
-from statewright.service.schedules.book import (
+from statewright.service.schedules.cron import next_time
+from statewright.service.schedules.registry import (
+    CATCH_UPS,
+    OVERLAPS,
+    NewSchedule,
     add_schedule,
     change_schedule,
     count_schedules,
@@ -11,8 +15,6 @@ from statewright.service.schedules.book import (
     remove_schedule,
     resume_schedule,
 )
-from statewright.service.schedules.cron import next_time
-from statewright.service.schedules.request import CATCH_UPS, OVERLAPS, NewSchedule
 from statewright.service.schedules.scheduler import Scheduler
 
 __all__ = [

@@ -1,7 +1,7 @@
-"""When a cron expression is due.
+"""Times at which a cron expression is due.
 
 The library cronsim reads expressions and finds times, daylight saving as Debian's cron has it: a job at certain hours
-runs once on each day, and one whose minute or hour begins with a star follows the clock as it goes on.
+runs once a day, and one whose minute or hour begins with a star follows the elapsed time.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from statewright.errors import InvalidRequest, nearest
 from statewright.extras import optional
-from statewright.service.form import text
+from statewright.service.context.validation import text
 
 if TYPE_CHECKING:
     from cronsim import CronSim
 
 LONGEST_CRON: Final = 200
-"""Signs."""
+"""Characters."""
 FIELDS: Final = (
     ("minute", "minute", "0 to 59"),
     ("hour", "hour", "0 to 23"),
@@ -27,13 +27,13 @@ FIELDS: Final = (
     ("month", "month", "1 to 12, or JAN to DEC"),
     ("day-of-week", "day of the week", "0 to 7, or SUN to SAT"),
 )
-"""What the library calls them, what people do, and what they may be."""
+"""The library's name, the display name, and the allowed values of each field."""
 WINDOW: Final = timedelta(days=1)
-"""How much of the past is looked through at once."""
+"""The part of the past that is searched at a time."""
 
 
 def next_time(cron: str, timezone: str, after: datetime) -> datetime | None:
-    """The first time after an instant at which the expression is due, in UTC; None if there is none in 50 years."""
+    """Return the next time after an instant at which the expression is due, in UTC; None if none is within 50 years."""
     zone = zone_of(timezone)
     for found in _simulated(cron, after.astimezone(zone)):
         if found > after:  # in an hour that the clock shows twice the library may begin with what has passed
@@ -42,14 +42,14 @@ def next_time(cron: str, timezone: str, after: datetime) -> datetime | None:
 
 
 def times(cron: str, timezone: str, after: datetime) -> Iterator[datetime]:
-    """All times after an instant at which the expression is due, in UTC."""
+    """Return all times after an instant at which the expression is due, in UTC."""
     while (found := next_time(cron, timezone, after)) is not None:
         yield found
         after = found
 
 
 def last_times(cron: str, timezone: str, *, since: datetime, until: datetime, most: int) -> list[datetime]:
-    """The last times that are due after `since` and not after `until`, the oldest first.
+    """Return the last times that are due after `since` and not after `until`, the oldest first.
 
     They are looked for from the end, so that a long time away does not cost a long search.
     """
@@ -67,13 +67,13 @@ def _between(cron: str, timezone: str, start: datetime, end: datetime) -> list[d
 
 
 def read_cron(cron: Any) -> None:
-    """Refuse what is no cron expression. Raises InvalidRequest, which names the field."""
+    """Validate a cron expression. Raises InvalidRequest, which names the field."""
     text(cron, "A cron expression", longest=LONGEST_CRON)
     next(iter(_simulated(cron, datetime(2000, 1, 1, tzinfo=UTC))), None)
 
 
 def zone_of(timezone: Any) -> tzinfo:
-    """The time zone of a name, such as `Europe/Berlin`. Raises InvalidRequest if there is none."""
+    """Return the time zone of a name, such as `Europe/Berlin`. Raises InvalidRequest if there is none."""
     name = text(timezone, "A time zone")
     if name == "UTC":
         return UTC
@@ -108,7 +108,7 @@ def _library() -> tuple[type[CronSim], type[Exception]]:
 
 
 def _explained(cron: str, fields: list[str], reason: str) -> str:
-    """What is wrong with an expression, in whole sentences; the library names the field."""
+    """Return a full error message for an invalid expression; the library reports only the field."""
     told = f"The cron expression {cron!r} cannot be read: "
     for (key, name, allowed), found in zip(FIELDS, fields, strict=True):
         if reason == f"Bad {key}":

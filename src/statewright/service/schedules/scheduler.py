@@ -1,8 +1,8 @@
-"""Starts the runs of schedules when they are due, each of them once.
+"""The scheduler: starts each run of a schedule once, at its time.
 
-The run and the next time of its schedule are written in one transaction, which is refused if the schedule has changed
-since it was read. So several processes may look at the same schedules, and any of them may die at any moment.
-"""
+`turns_of` decides purely what is due; `Scheduler` writes it. The run and the next time of its schedule are written in
+one transaction, which is refused if the schedule has changed since it was read. So several processes may serve the same
+schedules, and any of them may be killed at any moment."""
 
 from __future__ import annotations
 
@@ -10,26 +10,65 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from statewright.async_futures import aresolve
 from statewright.errors import DuplicateRecord, RecordConflict, StorageUnavailable
 from statewright.runs import ENDED, Change, Condition, Ledger, Order, Plus, Run, Schedule, Update, where
-from statewright.service.control import Cancellation
-from statewright.service.plain import iso
-from statewright.service.request import StartRun
-from statewright.service.schedules.turns import Turn, turns_of
+from statewright.service.context.jsonable import iso
+from statewright.service.context.requests import StartRun
+from statewright.service.operations.control import Cancellation
+from statewright.service.schedules.cron import last_times, next_time
+
+GRACE: Final = timedelta(minutes=1)
+"""A time that is not older was not missed: a service that looks a little late has served."""
+MOST_MISSED: Final = 100
+"""Limit of missed times that are caught up."""
+_INSTANT: Final = timedelta(microseconds=1)
+
+
+class Turn(NamedTuple):
+    """One change of a schedule."""
+
+    at: datetime | None
+    """The time for which a run is to start; None if the schedule only moves on."""
+    next_at: datetime | None
+    """The time that is due after it."""
+
+
+def turns_of(schedule: Schedule, now: datetime) -> list[Turn]:
+    """Return the due changes of a schedule in order, until its next time is in the future; none if it is already.
+
+    Which of the times that went by are caught up is the schedule's `catch_up`.
+    """
+    if schedule.paused or schedule.next_at is None or schedule.next_at > now:
+        return []
+    ahead = next_time(schedule.cron, schedule.timezone, now)
+    due = _due_times(schedule, schedule.next_at, now)
+    if not due:
+        return [Turn(None, ahead)]
+    return [Turn(at, after) for at, after in zip(due, [*due[1:], ahead], strict=True)]
+
+
+def _due_times(schedule: Schedule, first: datetime, now: datetime) -> list[datetime]:
+    if schedule.catch_up == "none":
+        first = max(first, now - GRACE)
+    most = MOST_MISSED if schedule.catch_up == "all" else 1
+    return last_times(schedule.cron, schedule.timezone, since=first - _INSTANT, until=now, most=most)
+
+
+# -- starting runs
 
 Prepare = Callable[[str, StartRun, datetime], Awaitable[tuple[Run, Sequence[Change]]]]
 """For a workspace and a run to be started: the run, and the changes that start it; no changes if it runs already."""
 Cancelling = Callable[[Sequence[Run]], Awaitable[Cancellation]]
-"""What cancels runs: see `Control.cancellation`."""
+"""Returns the cancellation of runs; see `Control.cancellation`."""
 AT_ONCE: Final = 100
-"""How many schedules are read at a time."""
+"""Schedules that one query reads."""
 TRIES: Final = 20
-"""How often one run is tried to be started, where what it depends on changes meanwhile."""
+"""Tries to start one run while its thread or workspace changes concurrently."""
 LATER: Final = timedelta(hours=1)
-"""When a schedule is looked at again that cannot be read any more."""
+"""Delay before a schedule that cannot be evaluated is checked again."""
 logger = logging.getLogger("statewright.service")
 
 
@@ -48,12 +87,12 @@ class Scheduler:
         self._prepare = prepare
         self._cancelling = cancelling
         self._on_started = on_started
-        """Told of each run once it is written, so that a worker looks at once."""
+        """Called with each run once it is written, to wake a worker."""
 
     async def sweep(self, now: datetime) -> datetime | None:
         """Start what is due; the time that is due next, None if there is none.
 
-        A run that cannot start is told to the log, and its schedule goes on with its next time.
+        A run that cannot start is logged, and its schedule continues with its next time.
         """
         due = [Condition("paused", "=", False), Condition("next_at", "<=", now)]
         found = await aresolve(self._ledger.find(Schedule, due, order=Order("next_at"), limit=AT_ONCE))
@@ -69,7 +108,7 @@ class Scheduler:
         return found[0].next_at if found else None
 
     async def _serve(self, schedule: Schedule, now: datetime) -> None:
-        """Do what is due of one schedule; somebody else who does the same meanwhile leaves less of it."""
+        """Start the due runs of one schedule. Another process may do the same concurrently."""
         current: Schedule | None = schedule
         for turn in _turns(schedule, now):
             current = await self._take(current, turn, now)
@@ -77,7 +116,7 @@ class Scheduler:
                 return
 
     async def _take(self, schedule: Schedule, turn: Turn, now: datetime) -> Schedule | None:
-        """The schedule after a turn; None if somebody else has changed it."""
+        """Return the schedule after a turn; None if it was changed concurrently."""
         for left in reversed(range(TRIES)):
             try:
                 return await self._start(schedule, turn, now)
@@ -116,7 +155,7 @@ class Scheduler:
         return after
 
     async def _in_its_way(self, schedule: Schedule) -> Run | None:
-        """The last run of a schedule, if it has not ended and the next one is not to run beside it."""
+        """Return the last run of a schedule if it blocks the next one."""
         if schedule.last_run_id is None or schedule.overlap in ("allow", "enqueue"):
             return None
         last: Run | None = await aresolve(self._ledger.get(Run, schedule.last_run_id))
@@ -129,7 +168,7 @@ class Scheduler:
         if run is not None:
             values.update(last_at=turn.at, last_run_id=run.id)
         guarded = Update(Schedule, schedule.id, {**values, "version": Plus(1)}, where(version=schedule.version))
-        # The guard comes first: whoever was too late is refused before anything is written.
+        # The guard comes first: a process that is too late is refused before anything is written.
         await aresolve(self._ledger.write([guarded, *changes]))
         return replace(schedule, **values, version=schedule.version + 1)
 
@@ -144,7 +183,7 @@ def _turns(schedule: Schedule, now: datetime) -> list[Turn]:
 
 
 def _wanted(schedule: Schedule, at: datetime) -> StartRun:
-    """The run of a schedule for one time."""
+    """Return the run of a schedule for one time."""
     origin = f"schedule:{schedule.id}"
     return StartRun(
         graph=schedule.graph if schedule.definition_id is None else None,
@@ -159,7 +198,7 @@ def _wanted(schedule: Schedule, at: datetime) -> StartRun:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether another try may succeed: something on which the start depends was changed meanwhile."""
+    """Return whether another try may succeed: something on which the start depends was changed meanwhile."""
     return isinstance(error, RecordConflict) and not isinstance(error, DuplicateRecord)
 
 

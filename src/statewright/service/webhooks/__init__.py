@@ -1,9 +1,10 @@
-"""Webhooks: addresses outside that are told, in signed messages, of what happens to runs."""
+"""Webhooks: signed messages about runs to external URLs."""
 
 from statewright.service.webhooks.deliverer import Deliverer
-from statewright.service.webhooks.event_types import EVENT_TYPES, TEST_EVENT
-from statewright.service.webhooks.post import Answer, HttpPost, Post
+from statewright.service.webhooks.http_post import Answer, HttpPost, Post
 from statewright.service.webhooks.registry import (
+    EVENT_TYPES,
+    TEST_EVENT,
     WithSecret,
     add_webhook,
     change_webhook,

@@ -1,9 +1,8 @@
-"""The addresses that webhooks may have: none through which the service would reach what only it can reach.
+"""Allowed addresses of webhooks: none through which the service could be made to reach its private network.
 
-An address is checked twice: when a webhook is made, so that its owner learns at once what is wrong, and at each
-delivery, where the name is looked up once and what was found is what is connected to. So a name that points to another
-place the second time gains nothing. Texts that programs read in different ways, such as `0x7f.1`, are refused unread.
-"""
+An address is checked twice: when a webhook is created, so that its owner learns at once what is wrong, and at each
+delivery, where the name is resolved once and the result is connected to. So a name that resolves to another address
+later gains nothing. Notations that programs interpret differently, such as `0x7f.1`, are refused."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from statewright.service.webhooks.settings import DEFAULT_SETTINGS, WebhookSetti
 
 _MAX_LENGTH: Final = 2048
 _SIGNS: Final = re.compile(r"[!#$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]+", re.ASCII)
-"""What may stand in a URL; no backslash, no space, nothing beyond ASCII."""
+"""The allowed characters of a URL; no backslash, no space, ASCII only."""
 _FORM: Final = re.compile(r"(?P<scheme>[a-z]+)://(?P<authority>[^/?#]*)(?P<rest>[^#]*)", re.ASCII | re.IGNORECASE)
 _AUTHORITY: Final = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]*)(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
 _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
@@ -28,7 +27,7 @@ _TRIED: Final = 3
 
 
 class Target(NamedTuple):
-    """A URL that was read."""
+    """A parsed URL."""
 
     scheme: str
     host: str
@@ -39,12 +38,12 @@ class Target(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """Host and port as they stand in the header `host`."""
-        return written(self.host) + ("" if self.port == _PORTS[self.scheme] else f":{self.port}")
+        """Host and port, as sent in the header `host`."""
+        return url_host(self.host) + ("" if self.port == _PORTS[self.scheme] else f":{self.port}")
 
 
-def written(host: str) -> str:
-    """A host as it stands in a URL."""
+def url_host(host: str) -> str:
+    """Return a host as written in a URL."""
     return f"[{host}]" if ":" in host else host
 
 
@@ -54,9 +53,9 @@ async def check_url(url: str, settings: WebhookSettings = DEFAULT_SETTINGS) -> N
 
 
 def read_url(url: str, settings: WebhookSettings = DEFAULT_SETTINGS) -> Target:
-    """The parts of a URL. Raises InvalidRequest for one that may not be called, as far as the text shows it."""
+    """Return the parts of a URL. Raises InvalidRequest for one that may not be called, as far as the text shows it."""
     if len(url) > _MAX_LENGTH:
-        raise _refused(f"has {len(url)} signs; {_MAX_LENGTH} are allowed")
+        raise _refused(f"has {len(url)} characters; at most {_MAX_LENGTH} are allowed")
     if not _SIGNS.fullmatch(url) or not (found := _FORM.fullmatch(url)):
         raise _refused(
             f"is {url!r}, and not of the form https://host/path in plain ASCII, without spaces, backslashes and #. "
@@ -66,7 +65,7 @@ def read_url(url: str, settings: WebhookSettings = DEFAULT_SETTINGS) -> Target:
     if scheme not in _PORTS:
         raise _refused(f"begins with {scheme}://. Use https://")
     if "@" in authority:
-        raise _refused("holds a name or a password. Messages are signed instead: leave them away")
+        raise _refused("holds a name or a password. Messages are signed instead: remove them")
     host, port = _host_and_port(authority, scheme)
     target = Target(scheme, host, port, found["rest"] if found["rest"].startswith("/") else f"/{found['rest']}")
     if not is_allowed(target, settings):
@@ -75,23 +74,23 @@ def read_url(url: str, settings: WebhookSettings = DEFAULT_SETTINGS) -> Target:
 
 
 def is_allowed(target: Target, settings: WebhookSettings) -> bool:
-    """Whether a host may be called whatever its address is."""
-    names = {target.host, written(target.host), f"{written(target.host)}:{target.port}"}
+    """Return whether a host may be called whatever its address is."""
+    names = {target.host, url_host(target.host), f"{url_host(target.host)}:{target.port}"}
     return any(one.lower() in names for one in settings.allow_hosts)
 
 
 async def find_addresses(target: Target, settings: WebhookSettings = DEFAULT_SETTINGS) -> list[str]:
-    """The addresses to connect to, in the order in which to try them.
+    """Return the addresses to connect to, in the order in which to try them.
 
-    Raises InvalidRequest if there is none, or one among them may not be called. Which one that is stays unsaid: whoever
-    asks shall not learn the addresses of a network through it.
+    Raises InvalidRequest if there is none, or one among them may not be called. The error does not name it,
+    so that callers cannot explore a network through it.
     """
     try:
         found = [ip_address(one) for one in await _look_up(target, settings)]
     except (OSError, UnicodeError, ValueError):
         found = []
     if not found:
-        raise _refused(f"has the host {target.host!r}, which cannot be found. Check its name, or try again later")
+        raise _refused(f"has the host {target.host!r}, which cannot be resolved. Check its name, or try again later")
     if not is_allowed(target, settings):
         for address in found:
             _check_address(address, target, settings)
@@ -119,7 +118,7 @@ def _ipv6(host: str) -> str:
     except ValueError:
         address = None
     if address is None or address.scope_id is not None:
-        raise _refused(f"has the host {host!r}, which is no address of IPv6") from None
+        raise _refused(f"has the host {host!r}, which is not a valid IPv6 address") from None
     return str(address)
 
 
@@ -129,9 +128,9 @@ def _name_or_ipv4(host: str) -> str:
         try:
             return str(IPv4Address(host))
         except ValueError:
-            raise _refused(f"has the host {host!r}. Write an address of IPv4 as four decimal numbers") from None
+            raise _refused(f"has the host {host!r}. Write an IPv4 address as four decimal numbers") from None
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
-        raise _refused(f"has the host {host!r}, which is no name of a host. Leave away a dot at its end")
+        raise _refused(f"has the host {host!r}, which is not a valid host name. Remove a trailing dot")
     return host
 
 
@@ -143,9 +142,9 @@ def _literal(host: str) -> Address | None:
 
 
 def _check_open(target: Target, settings: WebhookSettings) -> None:
-    """What holds for hosts that nobody has allowed."""
+    """Check the rules for hosts that are not explicitly allowed. Raises InvalidRequest."""
     if target.scheme == "http" and not settings.allow_http:
-        raise _refused("begins with http://, where everybody on the way can read what is sent. Use https://")
+        raise _refused("begins with http://, where the messages can be read in transit. Use https://")
     if target.port < 1024 and target.port not in _PORTS.values():
         raise _refused(f"has the port {target.port}, which belongs to another protocol. Use 443, or one above 1023")
     address = _literal(target.host)

@@ -1,9 +1,8 @@
-"""Sends what is due to webhooks, as one of several processes that may do so.
+"""Delivery of webhook messages, possibly by several processes.
 
-Each webhook has a lane: a task that takes some of its deliveries, sends them side by side, keeps how it went, and ends
-when nothing is due. So a receiver that is slow delays nobody but itself. A sweep starts the lanes that are missing, and
-does not wait long for those that take their time.
-"""
+Each webhook has a lane: a task that claims some of its deliveries, sends them concurrently, records the outcomes, and
+ends when nothing is due. So a slow receiver delays only its own messages. A sweep starts the missing lanes, and waits
+only briefly for slow ones."""
 
 from __future__ import annotations
 
@@ -16,17 +15,17 @@ from statewright.async_futures import aresolve
 from statewright.clock import Clock
 from statewright.errors import RecordConflict
 from statewright.runs import Change, Condition, Delivery, Ledger, Order, Run, Webhook, where
-from statewright.service.webhooks.deliver import (
+from statewright.service.webhooks.delivery import (
     Outcome,
     body_of,
-    dropping,
+    claim_change,
+    drop_change,
+    event_changes,
     headers_of,
+    outcome_changes,
     outcome_of,
-    recording,
-    taking,
-    telling,
 )
-from statewright.service.webhooks.post import HttpPost, Post
+from statewright.service.webhooks.http_post import HttpPost, Post
 from statewright.service.webhooks.settings import DEFAULT_SETTINGS, WebhookSettings
 
 _PENDING: Final = Condition("status", "=", "pending")
@@ -34,7 +33,7 @@ _BY_TIME: Final = Order("due_at")
 
 
 class Deliverer:
-    """Takes deliveries that are due, and sends them."""
+    """Claims due deliveries, and sends them."""
 
     def __init__(
         self,
@@ -76,7 +75,7 @@ class Deliverer:
         return await self._next_due()
 
     async def close(self) -> None:
-        """Let what is on its way arrive, and take nothing more. What is cut off is sent again by others."""
+        """Let requests in progress finish, and start no more. Cancelled ones are sent again by others."""
         self._closing = True
         try:
             await self._settle(self._settings.timeout + self._patience)
@@ -121,10 +120,10 @@ class Deliverer:
     async def _deliver(self, delivery: Delivery, webhook: Webhook | None) -> None:
         if webhook is None or not webhook.active:
             reason = "The webhook was removed." if webhook is None else "The webhook is not active."
-            await self._refused([dropping(delivery, reason)])
+            await self._refused([drop_change(delivery, reason)])
             return
         async with self._places:
-            take = taking(delivery, self._clock.now(), self._settings)
+            take = claim_change(delivery, self._clock.now(), self._settings)
             if await self._refused([take]) is None:  # else another process has it
                 await self._send(delivery, webhook, take.values["claim"])
 
@@ -136,13 +135,13 @@ class Deliverer:
 
     async def _keep(self, delivery: Delivery, claim: str, outcome: Outcome) -> None:
         now = self._clock.now()
-        kept = recording(delivery, claim, outcome, now, self._settings)
+        kept = outcome_changes(delivery, claim, outcome, now, self._settings)
         # A run may be gone before its messages. A delivery that is refused belongs to another process, or was removed.
-        if await self._refused([*kept, *telling(delivery, outcome, now)]) == Run.TABLE:
+        if await self._refused([*kept, *event_changes(delivery, outcome, now)]) == Run.TABLE:
             await self._refused(kept)
 
     async def _refused(self, changes: Sequence[Change]) -> str | None:
-        """Make changes; the table that was not as they expect it, in which case none was made."""
+        """Write changes. Return the table of the conflicting record if they were refused."""
         try:
             await aresolve(self._ledger.write(changes))
         except RecordConflict as conflict:

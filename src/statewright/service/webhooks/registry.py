@@ -1,8 +1,7 @@
-"""The webhooks of a workspace: made, listed, changed, removed, tried out.
+"""Webhooks of a workspace: their event types, and creating, listing, changing, removing and testing them.
 
-Who asks sees the webhooks of one workspace only; those of others are not found. Secrets are shown when they are drawn,
-and never again: records that are returned hold none.
-"""
+Webhooks of other workspaces count as not existing. A secret is returned once, when it is created; records that are
+returned hold none."""
 
 from __future__ import annotations
 
@@ -11,14 +10,39 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from statewright.async_futures import aresolve
-from statewright.errors import InvalidRequest, NotFound, RecordConflict, RequestConflict
+from statewright.errors import InvalidRequest, NotFound, RecordConflict, RequestConflict, suggestion
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Delete, Delivery, Insert, Ledger, Order, Update, Webhook, where
 from statewright.service.webhooks.address import check_url
-from statewright.service.webhooks.event_types import TEST_EVENT, read_event_types
-from statewright.service.webhooks.secret import rotated_secret, without_secret
 from statewright.service.webhooks.settings import DEFAULT_SETTINGS, WebhookSettings
-from statewright.service.webhooks.signature import draw_secret
+from statewright.service.webhooks.signature import draw_secret, rotated_secret, without_secret
+
+EVENT_TYPES: Final = (
+    "workflow.completed",
+    "workflow.failed",
+    "workflow.cancelled",
+    "approval.requested",
+    "approval.decided",
+)
+"""The event types that a webhook can subscribe to."""
+TEST_EVENT: Final = "webhook.test"
+"""The type of a message that tries a webhook out. It is sent to whichever webhook was named, and once only."""
+
+
+def read_event_types(found: Sequence[str]) -> list[str]:
+    """Validate event types, without duplicates. Raises InvalidRequest for unknown types."""
+    if isinstance(found, str):
+        raise InvalidRequest(f"The events of a webhook are a list of types, not the text {found!r}. Write [{found!r}].")
+    for name in found:
+        if name not in EVENT_TYPES:
+            raise InvalidRequest(
+                f"A webhook cannot subscribe to {name!r}. {suggestion(str(name), EVENT_TYPES, noun='Types of events')}",
+                details={"field": "events", "found": name},
+            )
+    return [name for name in EVENT_TYPES if name in found]
+
+
+# -- stored webhooks
 
 _MAX_DESCRIPTION: Final = 1000
 _NEWEST_FIRST: Final = Order("created_at", descending=True)
@@ -41,7 +65,7 @@ async def add_webhook(
     now: datetime,
     settings: WebhookSettings = DEFAULT_SETTINGS,
 ) -> WithSecret:
-    """A new webhook, told of events of some types, or of all if none is given.
+    """Create a webhook for events of some types, or of all types by default.
 
     Raises InvalidRequest for a URL that may not be called or a type that is not known, RequestConflict if there are too
     many already.
@@ -68,14 +92,14 @@ async def add_webhook(
 async def list_webhooks(
     ledger: Ledger, workspace_id: str, *, limit: int | None = None, offset: int = 0
 ) -> tuple[list[Webhook], int]:
-    """Webhooks of a workspace, the newest first, and how many there are in all."""
+    """Return the webhooks of a workspace, the newest first, and their total number."""
     mine = where(workspace_id=workspace_id)
     found = await aresolve(ledger.find(Webhook, mine, order=_NEWEST_FIRST, limit=limit, offset=offset))
     return [without_secret(one) for one in found], await aresolve(ledger.count(Webhook, mine))
 
 
 async def get_webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> Webhook:
-    """One webhook. Raises NotFound."""
+    """Return a webhook. Raises NotFound."""
     return without_secret(await _webhook(ledger, workspace_id, webhook_id))
 
 
@@ -92,7 +116,7 @@ async def change_webhook(
     now: datetime,
     settings: WebhookSettings = DEFAULT_SETTINGS,
 ) -> WithSecret:
-    """The webhook with what was given changed. Activated again it has a clean record.
+    """Change the given fields of a webhook. Reactivating it resets its failures.
 
     With a new secret, messages are signed with the former one too for a while, so that receivers can change over.
     """
@@ -126,7 +150,7 @@ async def remove_webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> 
 async def deliveries_of(
     ledger: Ledger, workspace_id: str, webhook_id: str, *, limit: int | None = None, offset: int = 0
 ) -> tuple[list[Delivery], int]:
-    """What was sent to a webhook, or is to be, the newest first, and how much that is in all. Raises NotFound."""
+    """Return the deliveries of a webhook, the newest first, and their total number. Raises NotFound."""
     webhook = await _webhook(ledger, workspace_id, webhook_id)
     its = where(webhook_id=webhook.id)
     found = await aresolve(ledger.find(Delivery, its, order=_NEWEST_FIRST, limit=limit, offset=offset))
@@ -134,7 +158,7 @@ async def deliveries_of(
 
 
 async def send_test(ledger: Ledger, workspace_id: str, webhook_id: str, *, now: datetime) -> Delivery:
-    """A message that says nothing, on its way to a webhook; it is sent once. Raises RequestConflict if that is off."""
+    """Queue a test message, which is sent once. Raises RequestConflict for an inactive webhook."""
     webhook = await _webhook(ledger, workspace_id, webhook_id)
     if not webhook.active:
         raise RequestConflict(f"Webhook {webhook.id!r} is not active, so nothing is sent to it. Activate it first.")
@@ -175,6 +199,6 @@ def _not_found(webhook_id: str) -> NotFound:
 def _check_description(description: str) -> None:
     if len(description) > _MAX_DESCRIPTION:
         raise InvalidRequest(
-            f"The description of the webhook has {len(description)} signs; {_MAX_DESCRIPTION} are allowed.",
+            f"The description has {len(description)} characters; at most {_MAX_DESCRIPTION} are allowed.",
             details={"field": "description"},
         )

@@ -1,4 +1,4 @@
-"""How webhooks are called, and which addresses they may have."""
+"""Settings of webhooks: delivery, and allowed addresses."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 async def resolve_by_system(host: str, port: int) -> list[str]:
-    """The addresses that the system finds for a name, each once, the one to try first in front."""
+    """Return the addresses of a host from the system's resolver, without duplicates, in order of preference."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     return list(dict.fromkeys(str(one[4][0]) for one in found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
-    """What holds for all webhooks of a service."""
+    """Settings of all webhooks of a service."""
 
     allow_hosts: Sequence[str] = ()
     """Hosts that may be called whatever their addresses are, over plain HTTP too: `localhost`, `hooks.intranet:8080`.
     Without a port all ports are meant."""
     allow_private: bool = False
-    """Whether hosts in private networks may be called. The machine itself may not, nor what is link-local."""
+    """Whether hosts in private networks are allowed. Loopback and link-local addresses never are."""
     allow_http: bool = False
-    """Whether messages may go over plain HTTP to all hosts. Everybody on the way can read them."""
+    """Whether plain HTTP is allowed for all hosts. Messages can then be read in transit."""
     timeout: float = 10.0
     """Seconds for one try, from the look-up of the name to the status of the answer."""
     retry_after: Sequence[float] = (60, 300, 1800, 7200, 21600)
@@ -39,12 +39,12 @@ class WebhookSettings:
     longest_pause: float = 86400
     """Seconds for which a receiver is left alone at most that asks for more time, by Retry-After."""
     disable_after: int = 10
-    """How many messages in a row fail for good before a webhook is switched off."""
+    """Messages that fail for good in a row before a webhook is disabled."""
     at_once: int = 32
-    """How many messages are on their way at once."""
+    """Limit of concurrent requests."""
     at_once_per_webhook: int = 8
     max_per_workspace: int = 100
-    """How many webhooks one workspace may have."""
+    """Limit of webhooks per workspace."""
     rotation: float = 86400
     """Seconds for which messages are signed with the former secret too, after a new one was drawn."""
     ssl_context: ssl.SSLContext | None = None

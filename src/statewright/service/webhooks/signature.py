@@ -10,13 +10,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 from base64 import urlsafe_b64encode
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
 from secrets import token_bytes
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from statewright.clock import SystemClock
 from statewright.errors import InvalidConfig, Unauthorized
+from statewright.runs import Json, Webhook
+from statewright.service.webhooks.settings import WebhookSettings
 
 SIGNATURE_HEADER: Final = "statewright-signature"
 SECRET_PREFIX: Final = "whsec_"
@@ -24,12 +27,12 @@ _MAX_HEADER: Final = 4096
 
 
 def draw_secret() -> str:
-    """A new secret: 32 random bytes."""
+    """Generate a secret from 32 random bytes."""
     return SECRET_PREFIX + urlsafe_b64encode(token_bytes(32)).decode().rstrip("=")
 
 
 def sign(secrets: str | Sequence[str], body: bytes | str, *, at: datetime) -> str:
-    """The header of a message: one signature for each secret."""
+    """Return the header of a message: one signature for each secret."""
     time = int(at.timestamp())
     signatures = (f"v1={_signature(secret, time, body)}" for secret in _several(secrets))
     return ",".join([f"t={time}", *signatures])
@@ -49,7 +52,7 @@ def verify(
     tolerance a message can come twice; its `id` tells.
     """
     found = _read(header)
-    # Each signature is compared with each secret, so that the time tells nothing.
+    # Each signature is compared with each secret, so that the duration reveals nothing.
     good = [
         hmac.compare_digest(_signature(secret, found.time, body).encode(), one.encode())
         for secret in _several(secrets)
@@ -76,13 +79,13 @@ def _signature(secret: str, time: int, body: bytes | str) -> str:
 def _several(secrets: str | Sequence[str]) -> list[str]:
     found = [secrets] if isinstance(secrets, str) else list(secrets)
     if not found or not all(found):
-        raise InvalidConfig("There is no secret, or an empty one, with which anybody could sign. Give the webhook's.")
+        raise InvalidConfig("The secret is missing or empty. Give the secret of the webhook.")
     return found
 
 
 def _read(header: str | None) -> _Signed:
     if not header:
-        raise Unauthorized(f"The message has no header {SIGNATURE_HEADER!r}, so nobody knows who has sent it.")
+        raise Unauthorized(f"The message has no header {SIGNATURE_HEADER!r}, so its sender cannot be verified.")
     pairs = [part.strip().partition("=") for part in header[:_MAX_HEADER].split(",")]
     times = [value for name, _, value in pairs if name == "t"]
     signatures = [value for name, _, value in pairs if name == "v1"]
@@ -98,6 +101,33 @@ def _check_age(time: int, now: float, tolerance: float) -> None:
     if abs(age) > tolerance:
         told = f"{age:.0f} s ago" if age > 0 else f"{-age:.0f} s in the future"
         raise Unauthorized(
-            f"The message was signed {told}, and {tolerance:g} s are tolerated. It was sent again by somebody, or one "
+            f"The message was signed {told}, and at most {tolerance:g} s are tolerated. It may be a replay, or one "
             f"of the clocks is wrong."
         )
+
+
+# -- secrets in records: the current one, and for a while the previous one
+
+
+def secrets_of(webhook: Webhook, now: datetime) -> list[str]:
+    """Return the secrets that sign messages at an instant, the current one first."""
+    kept = webhook.secret
+    if isinstance(kept, str):
+        return [kept]
+    parts = cast("Mapping[str, Any]", kept)
+    until = parts.get("previousUntil")
+    former = [parts["previous"]] if until is not None and now < datetime.fromisoformat(until) else []
+    return [parts["current"], *former]
+
+
+def rotated_secret(webhook: Webhook, now: datetime, settings: WebhookSettings) -> tuple[Json, str]:
+    """Return the record's value after a rotation, and the new secret."""
+    drawn = draw_secret()
+    until = now + timedelta(seconds=settings.rotation)
+    kept = {"current": drawn, "previous": secrets_of(webhook, now)[0], "previousUntil": until.isoformat()}
+    return kept, drawn
+
+
+def without_secret(webhook: Webhook) -> Webhook:
+    """Return the record without its secret."""
+    return replace(webhook, secret=None)

@@ -11,7 +11,7 @@ from statewright.cli.console.failure import UsageError
 from statewright.cli.serve.records import find_workspace, run_on_ledger
 from statewright.clock import SystemClock
 from statewright.runs import DEFAULT_WORKSPACE, InMemoryLedger
-from statewright.service.workspaces import NewWorkspace, create_workspace, list_workspaces
+from statewright.service.access.workspaces import NewWorkspace, create_workspace, list_workspaces
 
 
 def test_a_database_is_made_only_where_that_is_meant(folder: Path) -> None:

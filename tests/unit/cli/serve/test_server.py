@@ -23,8 +23,8 @@ from statewright.errors import InvalidConfig
 from statewright.project import Project, Serving
 from statewright.runs import DEFAULT_WORKSPACE, InMemoryLedger
 from statewright.service import SpendingLimits
-from statewright.service.keys import create_key, revoke_key
-from statewright.service.workspaces import get_workspace
+from statewright.service.access import create_key, revoke_key
+from statewright.service.access.workspaces import get_workspace
 
 
 def project(**serving: object) -> Project:

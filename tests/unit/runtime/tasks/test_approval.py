@@ -10,7 +10,7 @@ import pytest
 from statewright import START, Command, CompiledGraph, InMemorySaver, StateGraph, request_approval
 from statewright.runs import DEFAULT_WORKSPACE, Run, RunStatus
 from statewright.service import Catalog, Service
-from statewright.service.request import StartRun
+from statewright.service.context.requests import StartRun
 from statewright.testing import FakeClock
 
 PATIENCE = 600.0

@@ -11,10 +11,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from statewright.runs import Approval, Delivery, ModelCall, Run, Schedule, StepLog, StepRun, Trigger, Wait, Webhook
 from statewright.server.models.base import Instant, Shown, all_shown, shown
-from statewright.server.models.notices import DeliveryShown, WebhookShown
+from statewright.server.models.interrupts import ApprovalShown, WaitShown
 from statewright.server.models.runs import LogShown, ModelCallShown, RunShown, StepShown
-from statewright.server.models.starting import ScheduleShown, TriggerShown
-from statewright.server.models.waiting import ApprovalShown, WaitShown
+from statewright.server.models.schedules import ScheduleShown, TriggerShown
+from statewright.server.models.webhooks import DeliveryShown, WebhookShown
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 HIDDEN: dict[type[Any], set[str]] = {

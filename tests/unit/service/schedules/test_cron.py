@@ -133,11 +133,11 @@ def test_years_away_are_no_long_search() -> None:
         ("* * * *", "has 4 fields"),
         ("0 * * * * *", "has 6 fields"),
         ("@daily", "has 1 fields"),
-        ("", "1 to 200 signs"),
-        ("*" * 201, "1 to 200 signs"),
-        ("* * * *\x00 *", "cannot be printed"),
-        (5, "must be a text"),
-        (None, "must be a text"),
+        ("", "1 to 200 characters"),
+        ("*" * 201, "1 to 200 characters"),
+        ("* * * *\x00 *", "not printable"),
+        (5, "must be a string"),
+        (None, "must be a string"),
     ],
 )
 def test_a_wrong_expression_is_told_by_its_field(cron: object, told: str) -> None:

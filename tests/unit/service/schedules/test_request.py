@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from statewright.errors import InvalidRequest
-from statewright.service.schedules.request import NewSchedule, check_schedule
+from statewright.service.schedules.registry import NewSchedule, check_schedule
 
 GOOD = NewSchedule(name="nightly", cron="0 2 * * *", graph="report", timezone="Europe/Berlin", tags=["a"])
 
@@ -26,20 +26,20 @@ def test_every_policy_can_be_asked_for_and_no_other(overlap: str, catch_up: str)
 @pytest.mark.parametrize(
     ("field", "value", "told"),
     [
-        ("name", "", "1 to 200 signs"),
-        ("name", "x" * 201, "1 to 200 signs"),
-        ("name", "a\nb", "cannot be printed"),
-        ("name", None, "must be a text"),
+        ("name", "", "1 to 200 characters"),
+        ("name", "x" * 201, "1 to 200 characters"),
+        ("name", "a\nb", "not printable"),
+        ("name", None, "must be a string"),
         ("cron", "x", "fields"),
         ("timezone", "Berlin", "no time zone 'Berlin'"),
         ("overlap", "skipp", "Did you mean 'skip'"),
         ("catch_up", "latest", "Did you mean 'last'"),
         ("catch_up", None, "cannot be None"),
         ("paused", 1, "true or false"),
-        ("tags", "abc", "list of texts"),
+        ("tags", "abc", "list of strings"),
         ("tags", [1], "tags of a schedule[0]"),
-        ("metadata", [], "must be a map"),
-        ("metadata", {1: 2}, "must be a text"),
+        ("metadata", [], "must be an object"),
+        ("metadata", {1: 2}, "must be a string"),
         ("metadata", {"scheduledFor": "x"}, "cannot hold 'scheduledFor'"),
     ],
 )

@@ -28,8 +28,8 @@ from statewright.runs import (
     Update,
     where,
 )
-from statewright.service.control import Cancellation
-from statewright.service.request import StartRun
+from statewright.service.context.requests import StartRun
+from statewright.service.operations.control import Cancellation
 from statewright.service.schedules import (
     NewSchedule,
     Scheduler,

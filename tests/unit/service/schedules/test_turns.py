@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from statewright.runs import Schedule
-from statewright.service.schedules.turns import Turn, turns_of
+from statewright.service.schedules.scheduler import Turn, turns_of
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 HOURLY = Schedule(

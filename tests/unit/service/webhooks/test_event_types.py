@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from statewright.errors import InvalidRequest
-from statewright.service.webhooks.event_types import EVENT_TYPES, TEST_EVENT, read_event_types
+from statewright.service.webhooks.registry import EVENT_TYPES, TEST_EVENT, read_event_types
 
 
 def test_types_are_kept_once_and_in_their_order() -> None:

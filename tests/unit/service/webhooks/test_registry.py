@@ -21,7 +21,7 @@ from statewright.service.webhooks import (
     remove_webhook,
     send_test,
 )
-from statewright.service.webhooks.secret import secrets_of
+from statewright.service.webhooks.signature import secrets_of
 
 T = TypeVar("T")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from statewright.runs import Webhook
-from statewright.service.webhooks.secret import rotated_secret, secrets_of, without_secret
 from statewright.service.webhooks.settings import WebhookSettings
+from statewright.service.webhooks.signature import rotated_secret, secrets_of, without_secret
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = WebhookSettings(rotation=3600)

@@ -61,7 +61,7 @@ def test_old_and_early_messages_are_refused(tolerance: int) -> None:
 
 def test_the_time_of_now_is_that_of_the_machine() -> None:
     verify(SECRET, sign(SECRET, BODY, at=datetime.now(UTC)), BODY)
-    with pytest.raises(Unauthorized, match="sent again"):
+    with pytest.raises(Unauthorized, match="may be a replay"):
         verify(SECRET, sign(SECRET, BODY, at=datetime(2020, 1, 1, tzinfo=UTC)), BODY)
 
 
@@ -104,7 +104,7 @@ def test_schemes_to_come_do_not_matter() -> None:
 
 @pytest.mark.parametrize("secrets", ["", [], ["whsec_a", ""]])
 def test_nothing_is_signed_or_verified_without_a_secret(secrets: list[str]) -> None:
-    with pytest.raises(InvalidConfig, match="no secret"):
+    with pytest.raises(InvalidConfig, match="secret is missing"):
         sign(secrets, BODY, at=NOW)
-    with pytest.raises(InvalidConfig, match="no secret"):
+    with pytest.raises(InvalidConfig, match="secret is missing"):
         verify(secrets, sign(SECRET, BODY, at=NOW), BODY, now=NOW)

@@ -1,1 +1,0 @@
-"""The methods of the client, one module a resource; each is written once, for both faces."""

@@ -1,0 +1,101 @@
+"""Error responses as exceptions of the same classes that the service raises."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any, Final, cast
+
+from statewright.client.call import Call, Reply
+from statewright.errors import (
+    Forbidden,
+    InvalidRequest,
+    InvalidTransition,
+    NotFound,
+    PayloadTooLarge,
+    RequestConflict,
+    ServiceError,
+    ServiceUnreachable,
+    SignalMismatch,
+    SpendingLimitReached,
+    TooManyRequests,
+    Unauthorized,
+)
+
+_PLAIN: Final[tuple[type[ServiceError], ...]] = (
+    SignalMismatch,
+    InvalidRequest,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    RequestConflict,
+    PayloadTooLarge,
+)
+_BY_CODE: Final = {kind.api_code: kind for kind in _PLAIN}
+_BY_STATUS: Final = {kind.status: kind for kind in _PLAIN}
+
+
+def error_of(reply: Reply, call: Call[Any]) -> ServiceError:
+    """Return the exception for an error response, by its code, or by its status for an unknown code."""
+    told = _told(reply)
+    code = str(told.get("code", ""))
+    message = str(told.get("message") or f"{call.method} {call.path} was answered with status {reply.status}.")
+    details: Any = told.get("details")
+    if code == SpendingLimitReached.api_code and (spent := _spending_limit(details)) is not None:
+        return spent
+    if code == TooManyRequests.api_code or reply.status == TooManyRequests.status:
+        return TooManyRequests(message, retry_after=retry_after(reply) or 1.0)
+    if code == InvalidTransition.api_code:
+        return _invalid_transition(message, details)
+    kind = _BY_CODE.get(code) or _BY_STATUS.get(reply.status)
+    if kind is not None:
+        return kind(message, details=details)
+    return ServiceError(message, details={"status": reply.status, "code": code, "details": details})
+
+
+def _told(reply: Reply) -> dict[str, Any]:
+    """Return the error of the envelope; empty if a proxy has answered in place of the service."""
+    try:
+        return dict(json.loads(reply.content)["error"])
+    except (ValueError, TypeError, KeyError):
+        return {}
+
+
+def _spending_limit(details: Any) -> SpendingLimitReached | None:
+    """Rebuild the error from its details; None if they are incomplete."""
+    try:
+        ends_at = datetime.fromisoformat(details["endsAt"])
+        now = ends_at - timedelta(seconds=details["retryAfter"])
+        used, most = float(details["used"]), float(details["most"])
+        return SpendingLimitReached(
+            str(details["workspaceId"]), str(details["limit"]), used=used, most=most, ends_at=ends_at, now=now
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _invalid_transition(message: str, details: Any) -> InvalidTransition:
+    """Rebuild the error with its original message."""
+    error = InvalidTransition.__new__(InvalidTransition)
+    ServiceError.__init__(error, message, details=details)
+    told = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
+    error.before, error.after = str(told.get("status", "")), str(told.get("wanted", ""))
+    return error
+
+
+def retry_after(reply: Reply) -> float | None:
+    """Return the seconds of Retry-After, if the service sent it."""
+    try:
+        return max(0.0, float(reply.headers.get("retry-after", "")))
+    except ValueError:
+        return None
+
+
+def unreachable(call: Call[Any], base_url: str, reason: object) -> ServiceUnreachable:
+    """Return the error for a request without any answer."""
+    again = "" if call.repeatable else " It is not known whether the request was carried out."
+    return ServiceUnreachable(
+        f"{call.method} {base_url}{call.path} had no answer: {reason}.{again} "
+        f"Check that the service runs there: GET {base_url}/health.",
+        details={"reason": str(reason), "repeatable": call.repeatable},
+    )

@@ -1,0 +1,63 @@
+"""Pages of lists, and iteration over all pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Generic, TypeVar
+
+from statewright.client.call import Call, get
+from statewright.client.flow.effects import Flow, Yield
+from statewright.client.flow.send import ask
+from statewright.client.settings import ClientSettings
+
+T = TypeVar("T")
+LARGEST: Final = 100
+"""The largest page size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(Generic[T]):
+    """A part of a list."""
+
+    items: Sequence[T]
+    page: int
+    """Which part it is, from 1."""
+    page_size: int
+    total: int
+    """The number of items of the whole list."""
+    total_pages: int
+
+
+def page_of(path: str, read: Callable[[Any], T], *, page: int, page_size: int, **params: Any) -> Call[Page[T]]:
+    """Return the request for one page of a list. `read` reads one item."""
+
+    def reading(answer: Any) -> Page[T]:
+        meta = answer["meta"]
+        return Page(
+            items=tuple(read(one) for one in answer["data"]),
+            page=meta["page"],
+            page_size=meta["pageSize"],
+            total=meta["total"],
+            total_pages=meta["totalPages"],
+        )
+
+    return get(path, reading, {**params, "page": page, "pageSize": page_size})
+
+
+def all_of(first: Call[Page[Any]], settings: ClientSettings) -> Flow[None]:
+    """Give every item of a list, from a page on; each once, though the list may grow meanwhile."""
+    call, seen = first, set[str]()
+    while True:
+        page: Page[Any] = yield from ask(call, settings)
+        for item in page.items:
+            if item.id not in seen:  # what is new pushes the others to the next page
+                seen.add(item.id)
+                yield Yield(item)
+        if page.page >= page.total_pages:
+            return
+        call = replace(call, params=_turned(call.params, page.page + 1))
+
+
+def _turned(params: Sequence[tuple[str, str]], page: int) -> list[tuple[str, str]]:
+    return [(name, str(page) if name == "page" else value) for name, value in params]

@@ -1,0 +1,69 @@
+"""Incremental parser of server-sent events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One event of a stream."""
+
+    event: str
+    data: str
+    id: str | None
+
+
+class Parser:
+    """Parses chunks of bytes into messages."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._begun = False
+        self._event = ""
+        self._data: list[str] = []
+        self._id: str | None = None
+
+    def feed(self, piece: bytes) -> Iterator[Message]:
+        """Yield the messages that end in this chunk."""
+        for line in self._lines(piece):
+            if line:
+                self._take(line.decode("utf-8", "replace"))
+            elif (message := self._finished()) is not None:
+                yield message
+
+    def _lines(self, piece: bytes) -> Iterator[bytes]:
+        """Yield complete lines. They end with CR, LF or both; a final CR may belong to an LF still to come."""
+        text = self._rest + piece
+        if not self._begun and len(text) < len(_BOM) and _BOM.startswith(text):
+            self._rest = text
+            return
+        if not self._begun:
+            self._begun, text = True, text.removeprefix(_BOM)
+        held = text[-1:] == b"\r"
+        text = (text[:-1] if held else text).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        *lines, rest = text.split(b"\n")
+        self._rest = rest + b"\r" if held else rest
+        yield from lines
+
+    def _take(self, line: str) -> None:
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        match name:
+            case "event":
+                self._event = value
+            case "data":
+                self._data.append(value)
+            case "id" if "\0" not in value:
+                self._id = value
+            case _:  # a comment, or what this does not know
+                pass
+
+    def _finished(self) -> Message | None:
+        event, data = self._event, self._data
+        self._event, self._data = "", []
+        return Message(event or "message", "\n".join(data), self._id) if data else None

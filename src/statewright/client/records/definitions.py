@@ -1,0 +1,71 @@
+"""Definitions, graphs and threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from statewright.client.records.record import Shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition(Shown):
+    """A version of a workflow. It never changes."""
+
+    id: str
+    workspace_id: str
+    name: str
+    version: str
+    kind: str
+    description: str
+    digest: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefinitionWithBody(Definition):
+    """The same with what was written."""
+
+    definition: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph(Shown):
+    """A graph that is served."""
+
+    name: str
+    kind: str
+    description: str
+    version: str
+    definition_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphDescription(Graph):
+    """Return a graph with its drawing and its schemas."""
+
+    drawing: str
+    """In Mermaid's language."""
+    nodes: tuple[Any, ...]
+    edges: tuple[Any, ...]
+    input_schema: Mapping[str, Any] | None
+    output_schema: Mapping[str, Any] | None
+    state_schema: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thread(Shown):
+    """A thread at one checkpoint."""
+
+    thread_id: str
+    checkpoint_id: str | None
+    parent_checkpoint_id: str | None
+    branch: str
+    values: Any
+    next: tuple[str, ...]
+    """The nodes that are due or wait."""
+    metadata: Mapping[str, Any]
+    created_at: datetime | None
+    tasks: tuple[Mapping[str, Any], ...]

@@ -1,0 +1,1 @@
+"""The methods of the client, one module per resource, for both clients."""

@@ -1,0 +1,92 @@
+"""Keys and workspaces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Unpack
+
+from statewright.client.call import Call, delete, get, in_camel, patch, path_of, post
+from statewright.client.flow.effects import Flow
+from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
+from statewright.client.records.access import Key, NewKey, NewWorkspace, Spending, Workspace
+from statewright.client.resources.options import WorkspaceLimits
+from statewright.client.sync_async import F, Namespace, items, request
+
+
+class Keys(Namespace[F]):
+    """Keys of the workspace."""
+
+    @request
+    def create(
+        self,
+        name: str,
+        scopes: Sequence[str] = ("admin",),
+        *,
+        requests_per_minute: int | None = None,
+        expires_at: datetime | None = None,
+    ) -> Call[NewKey]:
+        """Create a key. The secret is not shown again. Its scopes are limited to those of the calling key."""
+        body = {"name": name, "scopes": list(scopes)}
+        limits = {"requests_per_minute": requests_per_minute, "expires_at": expires_at}
+        given = {name: value for name, value in limits.items() if value is not None}
+        return post(path_of("api-keys"), NewKey.read_answer, in_camel({**body, **given}))
+
+    @request
+    def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Key]]:
+        """Return a page of the keys, the newest first, without the secrets."""
+        return page_of(path_of("api-keys"), Key.from_json, page=page, page_size=page_size)
+
+    @items(Key)
+    def iterate(self) -> Flow[None]:
+        """Iterate over all keys, the newest first."""
+        return all_of(page_of(path_of("api-keys"), Key.from_json, page=1, page_size=LARGEST), self._settings)
+
+    @request
+    def revoke(self, key_id: str) -> Call[Key]:
+        """Revoke a key."""
+        return delete(path_of("api-keys", key_id), Key.read_answer)
+
+
+class Workspaces(Namespace[F]):
+    """Workspaces. All but `current` and `spending` need the token of the operator: `Client(admin_token=...)`."""
+
+    @request
+    def create(self, slug: str, **limits: Unpack[WorkspaceLimits]) -> Call[NewWorkspace]:
+        """Create a workspace, with its first key, whose secret is not shown again."""
+        given = {name: value for name, value in limits.items() if value is not None}
+        call = post(path_of("workspaces"), NewWorkspace.read_answer, in_camel({"slug": slug, **given}))
+        return replace(call, as_operator=True)
+
+    @request
+    def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Workspace]]:
+        """Return a page of the workspaces."""
+        return _page(page, page_size)
+
+    @items(Workspace)
+    def iterate(self) -> Flow[None]:
+        """Iterate over all workspaces."""
+        return all_of(_page(1, LARGEST), self._settings)
+
+    @request
+    def current(self) -> Call[Workspace]:
+        """Return the workspace of the key."""
+        return get(path_of("workspaces", "current"), Workspace.read_answer)
+
+    @request
+    def spending(self) -> Call[Spending]:
+        """Return today's spending of the workspace of the key, and its limits."""
+        return get(path_of("workspaces", "current", "spending"), Spending.read_answer)
+
+    @request
+    def change(self, workspace_id: str, **changes: Unpack[WorkspaceLimits]) -> Call[Workspace]:
+        """Change the limits of a workspace; None removes a limit."""
+        call = patch(path_of("workspaces", workspace_id), Workspace.read_answer, in_camel(changes))
+        return replace(call, as_operator=True)
+
+
+def _page(page: int, page_size: int) -> Call[Page[Workspace]]:
+    return replace(
+        page_of(path_of("workspaces"), Workspace.from_json, page=page, page_size=page_size), as_operator=True
+    )

@@ -1,0 +1,91 @@
+"""Open waits, approvals, and sending events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from statewright.client.call import Call, get, path_of, post
+from statewright.client.flow.effects import Flow
+from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
+from statewright.client.records.interrupts import Approval, ReceivedEvent, Wait
+from statewright.client.sync_async import F, Namespace, items, request
+
+_APPROVALS: Final = "approval-requests"
+
+
+class Interrupts(Namespace[F]):
+    """Questions, timers and events that runs wait for."""
+
+    @request
+    def list(self, *, run_id: str | None = None, page: int = 1, page_size: int = 20) -> Call[Page[Wait]]:
+        """Return a page of the open waits of all runs or of one. Questions are answered with `runs.answer`."""
+        return page_of(path_of("interrupts"), Wait.from_json, page=page, page_size=page_size, runId=run_id)
+
+    @items(Wait)
+    def iterate(self, *, run_id: str | None = None) -> Flow[None]:
+        """Iterate over the open waits of all runs or of one."""
+        first = page_of(path_of("interrupts"), Wait.from_json, page=1, page_size=LARGEST, runId=run_id)
+        return all_of(first, self._settings)
+
+
+class Approvals(Namespace[F]):
+    """Approvals of runs."""
+
+    @request
+    def list(
+        self, *, pending: bool | None = None, run_id: str | None = None, page: int = 1, page_size: int = 20
+    ) -> Call[Page[Approval]]:
+        """Return a page of the approvals, the newest first: pending ones, decided ones, or both."""
+        return page_of(
+            path_of(_APPROVALS), Approval.from_json, page=page, page_size=page_size, pending=pending, runId=run_id
+        )
+
+    @items(Approval)
+    def iterate(self, *, pending: bool | None = None, run_id: str | None = None) -> Flow[None]:
+        """Iterate over all approvals or those of one run, the newest first."""
+        first = page_of(
+            path_of(_APPROVALS), Approval.from_json, page=1, page_size=LARGEST, pending=pending, runId=run_id
+        )
+        return all_of(first, self._settings)
+
+    @request
+    def get(self, approval_id: str) -> Call[Approval]:
+        """Return an approval."""
+        return get(path_of(_APPROVALS, approval_id), Approval.read_answer)
+
+    @request
+    def approve(self, approval_id: str, *, by: str | None = None) -> Call[Approval]:
+        """Approve. The run is resumed."""
+        return _decided(approval_id, {"decision": "approved"}, by)
+
+    @request
+    def reject(self, approval_id: str, *, by: str | None = None) -> Call[Approval]:
+        """Reject. The run fails or is resumed, as its step defines."""
+        return _decided(approval_id, {"decision": "rejected"}, by)
+
+    @request
+    def edit(self, approval_id: str, content: Any, *, by: str | None = None) -> Call[Approval]:
+        """Approve an edited content."""
+        return _decided(approval_id, {"decision": "edited", "editedContent": content}, by)
+
+
+def _decided(approval_id: str, decision: dict[str, Any], by: str | None) -> Call[Approval]:
+    if by is not None:
+        decision["decidedBy"] = by
+    return post(path_of(_APPROVALS, approval_id, "decide"), Approval.read_answer, decision)
+
+
+class Events(Namespace[F]):
+    """Events, which start runs by triggers and wake the runs that wait for them."""
+
+    @request
+    def send(
+        self, name: str, payload: Mapping[str, Any] | None = None, *, key: str | None = None
+    ) -> Call[ReceivedEvent]:
+        """Send an event; the result names the runs that it started and woke. With a `key` it is idempotent."""
+        body: dict[str, Any] = {"name": name, "payload": payload or {}}
+        if key is not None:
+            body["key"] = key
+        return replace(post(path_of("events"), ReceivedEvent.read_answer, body), repeatable=key is not None)

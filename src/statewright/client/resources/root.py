@@ -1,0 +1,56 @@
+"""The root of both clients: all resources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from statewright.client.call import Call
+from statewright.client.records.access import Health
+from statewright.client.resources.access import Keys, Workspaces
+from statewright.client.resources.definitions import Definitions, Graphs
+from statewright.client.resources.interrupts import Approvals, Events, Interrupts
+from statewright.client.resources.runs import Runs
+from statewright.client.resources.schedules import Schedules, Triggers
+from statewright.client.resources.threads import Costs, Threads
+from statewright.client.resources.webhooks import Webhooks
+from statewright.client.settings import ClientSettings
+from statewright.client.sync_async import Driver, F, Namespace, request
+
+
+class Root(Namespace[F]):
+    """All resources of a service."""
+
+    def __init__(self, driver: Driver, settings: ClientSettings) -> None:
+        super().__init__(driver, settings)
+        self.runs: Runs[F] = Runs(driver, settings)
+        self.definitions: Definitions[F] = Definitions(driver, settings)
+        self.graphs: Graphs[F] = Graphs(driver, settings)
+        self.interrupts: Interrupts[F] = Interrupts(driver, settings)
+        self.approvals: Approvals[F] = Approvals(driver, settings)
+        self.events: Events[F] = Events(driver, settings)
+        self.threads: Threads[F] = Threads(driver, settings)
+        self.costs: Costs[F] = Costs(driver, settings)
+        self.webhooks: Webhooks[F] = Webhooks(driver, settings)
+        self.schedules: Schedules[F] = Schedules(driver, settings)
+        self.triggers: Triggers[F] = Triggers(driver, settings)
+        self.keys: Keys[F] = Keys(driver, settings)
+        self.workspaces: Workspaces[F] = Workspaces(driver, settings)
+
+    @request
+    def health(self) -> Call[Health]:
+        """Return the health of the service, also if it is failing."""
+        return Call(method="GET", path="/health", read=Health.from_json, accepted=(503,))
+
+    @request
+    def ready(self) -> Call[bool]:
+        """Return whether the service accepts requests."""
+        return Call(method="GET", path="/ready", read=_is_ready, accepted=(503,))
+
+    @request
+    def metrics(self) -> Call[str]:
+        """Return the metrics of the service, in the text format of Prometheus."""
+        return Call(method="GET", path="/metrics", read=str, repeatable=True, is_text=True)
+
+
+def _is_ready(answer: Any) -> bool:
+    return answer["status"] == "ready"

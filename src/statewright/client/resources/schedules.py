@@ -1,0 +1,110 @@
+"""Schedules and triggers: runs that are started by the clock and by events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Unpack
+
+from statewright.client.call import Call, delete, get, in_camel, nothing, patch, path_of, post
+from statewright.client.flow.effects import Flow
+from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
+from statewright.client.records.schedules import Schedule, Trigger
+from statewright.client.resources.options import ScheduleChanges, ScheduleOptions, TriggerChanges
+from statewright.client.sync_async import F, Namespace, items, request
+
+
+class Schedules(Namespace[F]):
+    """Runs started by the clock."""
+
+    @request
+    def add(self, name: str, cron: str, **options: Unpack[ScheduleOptions]) -> Call[Schedule]:
+        """Create a schedule for a graph or a definition."""
+        return post(path_of("schedules"), Schedule.read_answer, in_camel({"name": name, "cron": cron, **options}))
+
+    @request
+    def get(self, schedule_id: str) -> Call[Schedule]:
+        """Return a schedule."""
+        return get(path_of("schedules", schedule_id), Schedule.read_answer)
+
+    @request
+    def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Schedule]]:
+        """Return a page of the schedules, sorted by name."""
+        return page_of(path_of("schedules"), Schedule.from_json, page=page, page_size=page_size)
+
+    @items(Schedule)
+    def iterate(self) -> Flow[None]:
+        """Iterate over all schedules, sorted by name."""
+        return all_of(page_of(path_of("schedules"), Schedule.from_json, page=1, page_size=LARGEST), self._settings)
+
+    @request
+    def change(self, schedule_id: str, **changes: Unpack[ScheduleChanges]) -> Call[Schedule]:
+        """Change a schedule."""
+        return patch(path_of("schedules", schedule_id), Schedule.read_answer, in_camel(changes))
+
+    @request
+    def pause(self, schedule_id: str) -> Call[Schedule]:
+        """Pause a schedule: it starts no runs until it is resumed."""
+        return post(path_of("schedules", schedule_id, "pause"), Schedule.read_answer)
+
+    @request
+    def resume(self, schedule_id: str) -> Call[Schedule]:
+        """Resume a schedule at its next time after now."""
+        return post(path_of("schedules", schedule_id, "resume"), Schedule.read_answer)
+
+    @request
+    def preview(self, schedule_id: str, *, count: int = 10) -> Call[Sequence[datetime]]:
+        """Return the times at which the schedule starts its next runs."""
+        return get(path_of("schedules", schedule_id, "preview"), _times, {"count": count})
+
+    @request
+    def remove(self, schedule_id: str) -> Call[None]:
+        """Remove a schedule."""
+        return delete(path_of("schedules", schedule_id), nothing)
+
+
+def _times(answer: Any) -> Sequence[datetime]:
+    return [datetime.fromisoformat(one) for one in answer["data"]["times"]]
+
+
+class Triggers(Namespace[F]):
+    """Runs started by events."""
+
+    @request
+    def add(
+        self,
+        event: str,
+        *,
+        graph: str | None = None,
+        definition_id: str | None = None,
+        match: Mapping[str, Any] | None = None,
+    ) -> Call[Trigger]:
+        """Create a trigger; `match` gives required values of the payload by dotted path."""
+        body = {"event": event, "graph": graph, "definition_id": definition_id, "match": match}
+        given = {name: value for name, value in body.items() if value is not None}
+        return post(path_of("triggers"), Trigger.read_answer, in_camel(given))
+
+    @request
+    def get(self, trigger_id: str) -> Call[Trigger]:
+        """Return a trigger."""
+        return get(path_of("triggers", trigger_id), Trigger.read_answer)
+
+    @request
+    def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Trigger]]:
+        """Return a page of the triggers, the oldest first."""
+        return page_of(path_of("triggers"), Trigger.from_json, page=page, page_size=page_size)
+
+    @items(Trigger)
+    def iterate(self) -> Flow[None]:
+        """Iterate over all triggers, the oldest first."""
+        return all_of(page_of(path_of("triggers"), Trigger.from_json, page=1, page_size=LARGEST), self._settings)
+
+    @request
+    def change(self, trigger_id: str, **changes: Unpack[TriggerChanges]) -> Call[Trigger]:
+        """Change a trigger."""
+        return patch(path_of("triggers", trigger_id), Trigger.read_answer, in_camel(changes))
+
+    @request
+    def remove(self, trigger_id: str) -> Call[None]:
+        """Remove a trigger."""
+        return delete(path_of("triggers", trigger_id), nothing)

@@ -1,0 +1,112 @@
+"""One implementation of each method for both clients: `Client` blocks, `AsyncClient` awaits.
+
+A resource defines for each method a `Call` or a flow. The decorators turn these into methods whose result type depends
+on the client that the resource belongs to."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+
+from statewright.client.call import Call
+from statewright.client.flow.effects import Flow
+from statewright.client.flow.send import ask
+from statewright.client.settings import ClientSettings
+
+P = ParamSpec("P")
+T = TypeVar("T")
+F = TypeVar("F", covariant=True)
+
+
+class Sync:
+    """Marks the client whose methods block and return results."""
+
+
+class Async:
+    """Marks the client whose methods are coroutines."""
+
+
+class Driver(Protocol):
+    """Performs the effects of flows."""
+
+    def run(self, flow: Flow[Any]) -> Any:
+        """Return the result of a flow, or an awaitable of it."""
+        ...
+
+    def iterate(self, flow: Flow[Any]) -> Any:
+        """Return an iterator, or an asynchronous one, over the items of a flow."""
+        ...
+
+
+class Namespace(Generic[F]):
+    """The methods of one resource."""
+
+    def __init__(self, driver: Driver, settings: ClientSettings) -> None:
+        self._driver = driver
+        self._settings = settings
+
+    def _ask(self, call: Call[T]) -> Flow[T]:
+        return ask(call, self._settings)
+
+
+class FlowMethod(Generic[P, T]):
+    """A method that returns the result of a flow, or a coroutine of it."""
+
+    def __init__(self, flow: Callable[Concatenate[Any, P], Flow[T]]) -> None:
+        self._flow = flow
+        functools.update_wrapper(self, flow)  # pyright: ignore[reportArgumentType]
+
+    @overload
+    def __get__(self, at: None, owner: Any) -> Self: ...
+    @overload
+    def __get__(self, at: Namespace[Sync], owner: Any) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, at: Namespace[Async], owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, at: Any, owner: Any) -> Any:
+        return self if at is None else _bound(at, self._flow, at._driver.run)
+
+
+class IteratingMethod(Generic[P, T]):
+    """A method that returns an iterator over the items of a flow."""
+
+    def __init__(self, flow: Callable[Concatenate[Any, P], Flow[Any]], item: type[T] | None = None) -> None:
+        self._flow = flow
+        functools.update_wrapper(self, flow)  # pyright: ignore[reportArgumentType]
+
+    @overload
+    def __get__(self, at: None, owner: Any) -> Self: ...
+    @overload
+    def __get__(self, at: Namespace[Sync], owner: Any) -> Callable[P, Generator[T]]: ...
+    @overload
+    def __get__(self, at: Namespace[Async], owner: Any) -> Callable[P, AsyncGenerator[T]]: ...
+    def __get__(self, at: Any, owner: Any) -> Any:
+        return self if at is None else _bound(at, self._flow, at._driver.iterate)
+
+
+def _bound(at: Namespace[Any], flow: Callable[..., Flow[Any]], drive: Callable[[Flow[Any]], Any]) -> Any:
+    @functools.wraps(flow)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        return drive(flow(at, *args, **kwargs))
+
+    return method
+
+
+def flow_method(flow: Callable[Concatenate[Any, P], Flow[T]]) -> FlowMethod[P, T]:
+    """Create a method from a generator function."""
+    return FlowMethod(flow)
+
+
+def request(call: Callable[Concatenate[Any, P], Call[T]]) -> FlowMethod[P, T]:
+    """Create a method from a function that returns a `Call`."""
+
+    @functools.wraps(call)
+    def flow(at: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Flow[T]:
+        return ask(call(at, *args, **kwargs), at._settings)  # pyright: ignore[reportPrivateUsage]
+
+    return FlowMethod(flow)
+
+
+def items(of: type[T]) -> Callable[[Callable[Concatenate[Any, P], Flow[Any]]], IteratingMethod[P, T]]:
+    """Create an iterating method from a generator function that yields items of a type."""
+    return lambda flow: IteratingMethod(flow, of)

@@ -1,0 +1,1 @@
+"""Shared parts of the HTTP server: the context of an application, authentication, limits, probes."""

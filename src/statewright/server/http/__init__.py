@@ -1,0 +1,1 @@
+"""HTTP itself: routes and their parameters, strict decoding, encoding, errors, middleware, OpenAPI."""

@@ -1,0 +1,106 @@
+"""Strict decoding of request bodies.
+
+Numbers that are not finite, duplicate names in an object, strings that databases cannot store (NUL, lone surrogates),
+numbers with hundreds of digits and deeply nested containers are refused here, so no other code has to handle them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NoReturn
+
+from pydantic_core import from_json
+
+from statewright.errors import InvalidRequest
+
+MAX_DEPTH: Final = 100
+"""The limit of nested containers."""
+_MAX_DIGITS: Final = 100
+"""Of a whole number."""
+
+
+def decode(body: bytes) -> Any:
+    """Decode a body. Raises InvalidRequest, with the reason."""
+    try:
+        from_json(body, allow_inf_nan=False)  # knows what is no JSON, no UTF-8 and no Unicode, and how deep it may be
+    except ValueError as error:
+        raise InvalidRequest(f"The body is not valid JSON: {error}.") from error
+    value = _strictly(body)
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
+        _check_depth(value)
+    if b"\\u0000" in body:
+        check_text(value)
+    return value
+
+
+def _strictly(body: bytes) -> Any:
+    try:
+        return json.loads(
+            body,
+            object_pairs_hook=_object,
+            parse_int=_whole,
+            parse_float=_finite,
+            parse_constant=_no_number,
+        )
+    except RecursionError as error:
+        raise _too_deep() from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidRequest(f"The body has an object with {twice!r} twice. Send each name once.")
+    return found
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise InvalidRequest(
+            f"The body has a number of {len(digits)} digits. Send numbers above {_MAX_DIGITS} digits as strings."
+        )
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if number - number != 0:
+        raise InvalidRequest(f"The body has the number {digits[:40]}, which is too large. Send it as a string.")
+    return number
+
+
+def _no_number(name: str) -> NoReturn:
+    raise InvalidRequest(f"The body has {name}, which is not valid JSON. Send null or a string.")
+
+
+def _too_deep() -> InvalidRequest:
+    return InvalidRequest(f"The body has containers more than {MAX_DEPTH} deep within each other. Make it flatter.")
+
+
+def _check_depth(value: Any) -> None:
+    layer = [value]
+    for _ in range(MAX_DEPTH):
+        layer = [part for one in layer for part in _parts(one)]
+        if not layer:
+            return
+    if any(isinstance(one, dict | list) for one in layer):
+        raise _too_deep()
+
+
+def check_text(value: Any) -> None:
+    """Raises InvalidRequest where a text, or the name of an entry, has a NUL character."""
+    if isinstance(value, str):
+        if "\0" in value:
+            raise InvalidRequest("The body has a string with the character NUL (\\u0000). Remove it.")
+        return
+    if isinstance(value, dict):
+        for name in value:  # pyright: ignore[reportUnknownVariableType]
+            check_text(name)
+    for part in _parts(value):
+        check_text(part)
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]

@@ -1,0 +1,83 @@
+"""Encoding of responses. Every value becomes JSON: stored user data can never make a request fail.
+
+Numbers without a JSON form become null, bytes become base64, and a value of an unknown class becomes its text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+from starlette.responses import Response
+
+
+def encode(value: Any) -> bytes:
+    """Return a value as one line of JSON."""
+    try:
+        return to_json(value, inf_nan_mode="null", bytes_mode="base64", fallback=_text)
+    except (PydanticSerializationError, ValueError, RecursionError):
+        return _encode_with_care(value)
+
+
+def _encode_with_care(value: Any) -> bytes:
+    """Encode values that the fast encoder refuses: invalid Unicode, keys that are not strings, deep nesting."""
+    return json.dumps(_plain(value, 0), ensure_ascii=True).encode("ascii")
+
+
+_DEEPEST = 300
+"""The limit of nested containers in a response."""
+
+
+def _plain(value: Any, depth: int) -> Any:
+    if depth > _DEEPEST:
+        return "..."
+    if isinstance(value, Mapping):
+        return {_key(key): _plain(one, depth + 1) for key, one in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(value, list | tuple):
+        return [_plain(one, depth + 1) for one in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, str | bool | int) or value is None:
+        return value
+    try:
+        return to_jsonable_python(value, inf_nan_mode="null", bytes_mode="base64", fallback=_text)
+    except (PydanticSerializationError, ValueError, RecursionError):
+        return _text(value)
+
+
+def _key(key: object) -> str:
+    return key if isinstance(key, str) else _text(key)
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:  # a user's __str__ may raise anything
+        return f"<{type(value).__name__}>"
+
+
+class Json(Response):
+    """A response that is encoded once, without the validation of the framework."""
+
+    media_type = "application/json"
+
+    def __init__(self, content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(encode(content), status, headers)
+
+
+def answer(data: Any, *, status: int = 200, meta: Mapping[str, Any] | None = None) -> Json:
+    """Return a successful response in the common envelope."""
+    content = {"success": True, "data": data}
+    return Json(content if meta is None else {**content, "meta": meta}, status)
+
+
+def refusal(
+    status: int,
+    code: str,
+    message: str,
+    details: Any = None,
+    *,
+    headers: Mapping[str, str] | None = None,
+) -> Json:
+    """Return an error response in the common envelope."""
+    error = {"code": code, "message": message, "details": details}
+    return Json({"success": False, "error": error}, status, headers)

@@ -1,0 +1,184 @@
+"""The mapping of errors to HTTP responses, for all routes."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.routing import Match
+
+from statewright.errors import (
+    CheckpointConflict,
+    CheckpointNotFound,
+    Fenced,
+    GraphDrained,
+    GraphError,
+    GraphVersionMismatch,
+    InvalidGraph,
+    InvalidRequest,
+    NamespaceBusy,
+    RecordConflict,
+    RunError,
+    SerdeError,
+    ServiceError,
+    StatewrightError,
+    StorageFull,
+    StorageLocked,
+    StorageUnavailable,
+    ThreadBusy,
+    TooManyRequests,
+    WorkflowError,
+)
+from statewright.server.http.encode import Json, refusal
+
+logger = logging.getLogger("statewright.server")
+
+_MAPPED: Final[Sequence[tuple[type[StatewrightError], int, str]]] = (
+    (CheckpointNotFound, 404, "NOT_FOUND"),
+    (CheckpointConflict, 409, "CONFLICT"),
+    (ThreadBusy, 409, "CONFLICT"),
+    (Fenced, 409, "CONFLICT"),
+    (NamespaceBusy, 409, "CONFLICT"),
+    (RecordConflict, 409, "CONFLICT"),
+    (GraphVersionMismatch, 409, "CONFLICT"),
+    (StorageUnavailable, 503, "UNAVAILABLE"),
+    (GraphDrained, 503, "UNAVAILABLE"),
+    (SerdeError, 400, "VALIDATION_ERROR"),
+    (GraphError, 400, "VALIDATION_ERROR"),
+    (RunError, 400, "VALIDATION_ERROR"),
+)
+"""Status and code of errors; the first match applies. Other errors are internal: a 500."""
+_CODES: Final[Mapping[int, str]] = {
+    400: InvalidRequest.api_code,
+    401: "AUTH_ERROR",
+    404: "NOT_FOUND",
+    405: "METHOD_NOT_ALLOWED",
+    413: "PAYLOAD_TOO_LARGE",
+}
+_CANNOT_SERVE: Final = "The request cannot be served now."
+_REASONS: Final[Mapping[type[StatewrightError], str]] = {
+    StorageFull: "The database has no room left, and nothing was saved.",
+    StorageLocked: "The database is busy, and nothing was saved.",
+    StorageUnavailable: "The database cannot be used now, and nothing was saved.",
+    GraphDrained: "The server is stopping.",
+}
+"""Public messages for storage faults and shutdown; the first match applies."""
+RETRY_AFTER: Final = 1
+"""The value of Retry-After for temporary faults, in seconds."""
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Register handlers that turn all errors into responses in the envelope."""
+    app.add_exception_handler(StatewrightError, _answer_known)
+    app.add_exception_handler(RequestValidationError, _answer_invalid)
+    app.add_exception_handler(HTTPException, _answer_http)
+
+
+def answer_to(error: BaseException, request_id: str = "") -> Json:
+    """Return the response for an error. For an unexpected one it has only the id of the request."""
+    if isinstance(error, ServiceError) and error.status < 500:
+        return refusal(error.status, error.api_code, str(error), error.details, headers=_headers(error))
+    for kind, status, code in _MAPPED:
+        if isinstance(error, kind):
+            if status >= 500:
+                return _unavailable(error, status, code, request_id)
+            return refusal(status, code, str(error), _details(error), headers=_headers(error))
+    logger.error("A request failed with an internal error: %s", request_id, exc_info=error)
+    return unexpected(request_id)
+
+
+def unexpected(request_id: str) -> Json:
+    """Return the response for an internal error, which is logged under the id of the request."""
+    return refusal(
+        500,
+        "INTERNAL_ERROR",
+        f"The request failed because of an internal error. The server log has details under {request_id!r}.",
+        {"requestId": request_id},
+    )
+
+
+def _unavailable(error: StatewrightError, status: int, code: str, request_id: str) -> Json:
+    """Return the response for a storage fault or a shutdown. The log has the message, which may name files."""
+    logger.warning("A request cannot be served now: %s: %s", request_id, error)
+    message = next((told for kind, told in _REASONS.items() if isinstance(error, kind)), _CANNOT_SERVE)
+    details = {**_details(error), "requestId": request_id}
+    return refusal(status, code, f"{message} Try again later.", details, headers=_headers(error))
+
+
+def _headers(error: StatewrightError) -> dict[str, str] | None:
+    if isinstance(error, TooManyRequests):
+        return {"retry-after": str(max(1, round(error.retry_after + 0.5)))}
+    return {"retry-after": str(RETRY_AFTER)} if isinstance(error, StorageUnavailable | GraphDrained) else None
+
+
+def _details(error: StatewrightError) -> Any:
+    match error:
+        case WorkflowError():
+            return {"problems": [problem._asdict() for problem in error.problems], "type": error.code}
+        case InvalidGraph():
+            return {"problems": [{"message": problem} for problem in error.problems], "type": error.code}
+        case _:
+            return {"type": error.code}
+
+
+async def _answer_known(request: Request, error: Exception) -> Json:
+    return answer_to(error, request_id_of(request))
+
+
+def request_id_of(request: Request) -> str:
+    """Return the id of a request, as used in the log."""
+    return str(request.scope.get("request_id", ""))
+
+
+async def _answer_invalid(request: Request, error: Exception) -> Json:
+    assert isinstance(error, RequestValidationError)
+    return invalid(error.errors())
+
+
+def invalid(found: Sequence[Mapping[str, Any]]) -> Json:
+    """Return the response for an invalid request, with the path and the expectation of each problem."""
+    problems = [{"path": _path(one["loc"]), "message": _sentence(one)} for one in found]
+    told = "; ".join(f"{one['path'] or 'body'}: {one['message']}" for one in problems[:3])
+    more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
+    return refusal(400, InvalidRequest.api_code, f"The request is not valid: {told}{more}.", {"problems": problems})
+
+
+def _path(where: Sequence[Any]) -> str:
+    """Return the path of a problem, such as `body.steps[0].name`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where).lstrip(".")
+
+
+def _sentence(problem: Mapping[str, Any]) -> str:
+    if problem["loc"] == ("body",) and isinstance(problem.get("input"), bytes):
+        return "should be JSON; send it with content-type: application/json"
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    return re.sub(r"^Input s", "s", message)
+
+
+async def _answer_http(request: Request, error: Exception) -> Json:
+    assert isinstance(error, HTTPException)
+    code = _CODES.get(error.status_code, HTTPStatus(error.status_code).phrase.upper().replace(" ", "_"))
+    message = f"{request.method} {request.url.path}: {error.detail}"
+    if error.status_code == 404:
+        message = f"There is no {request.url.path!r} here. GET /openapi.json lists the available paths."
+    elif error.status_code == 405:
+        message = f"{request.url.path} does not take {request.method}. It takes {', '.join(_methods_at(request))}."
+    elif error.status_code in (400, 413):
+        message = str(error.detail)
+    headers = {"allow": ", ".join(_methods_at(request))} if error.status_code == 405 else error.headers
+    return refusal(error.status_code, code, message, headers=headers)
+
+
+def _methods_at(request: Request) -> list[str]:
+    """Return the methods that a path supports, over all its routes."""
+    tried = ("GET", "POST", "PUT", "PATCH", "DELETE")
+    routes = request.app.routes
+    scopes = ({**request.scope, "method": method} for method in tried)
+    return [scope["method"] for scope in scopes if any(route.matches(scope)[0] is Match.FULL for route in routes)]

@@ -1,0 +1,192 @@
+"""Middleware that every request passes, as pure ASGI, from the outermost to the innermost.
+
+`Frame` gives the request its id, measures it, and answers unexpected errors. `BodyLimit` counts the bytes of the body,
+declared or not. `Names` refuses web pages that call a server without keys under a name of their own, and `Alias` serves
+`/v1` as `/api/v1`."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from statewright.observe import Metrics, bound
+from statewright.server.http.encode import refusal
+from statewright.server.http.errors import answer_to
+from statewright.server.settings import is_loopback
+
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Frame:
+    """Gives each request an id, measures it, and answers unexpected errors with a 500 that reveals nothing."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics | None = None) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope["request_id"] = request_id = _request_id(scope)
+        answered = _Answered(scope, send)
+        started = time.perf_counter()
+        try:
+            with bound(request_id=request_id):
+                await self._app(scope, receive, answered.send)
+        except Exception as error:
+            if answered.status:  # it has begun: close the connection, so that it is not taken for complete
+                raise
+            await answer_to(error, request_id)(scope, receive, answered.send)
+        finally:
+            if self._metrics is not None:
+                seconds = time.perf_counter() - started
+                self._metrics.answered_request(scope["method"], _route(scope), answered.status or 499, seconds)
+
+
+class _Answered:
+    """A response that is being sent."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._scope = scope
+        self._send = send
+        self.status = 0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers["x-request-id"] = self._scope["request_id"]
+            headers.setdefault("x-content-type-options", "nosniff")
+            headers.setdefault("cache-control", "no-store")
+            for name, value in self._scope.get("rate_headers", ()):
+                headers[name] = value
+        await self._send(message)
+
+
+def _request_id(scope: Scope) -> str:
+    """Return the request id of the caller if it is valid, or else a new one."""
+    given = Headers(scope=scope).get("x-request-id", "")
+    return given if _REQUEST_ID.fullmatch(given) else f"req_{uuid4().hex}"
+
+
+def _route(scope: Scope) -> str:
+    """Return the pattern of the matched route, so that metrics have a bounded number of labels."""
+    return getattr(scope.get("route"), "path", "unknown")
+
+
+class BodyLimit:
+    """Refuses bodies above a size, declared or counted."""
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self._app = app
+        self._most = most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+        elif (announced := _announced(scope)) is not None and announced > self._most:
+            refused = refusal(413, "PAYLOAD_TOO_LARGE", self._sentence(f"has {announced} bytes"), self._details())
+            await refused(scope, receive, send)
+        else:
+            await self._app(scope, self._counted(receive), send)
+
+    def _counted(self, receive: Receive) -> Receive:
+        total = 0
+
+        async def counting() -> Message:
+            nonlocal total
+            message = await receive()
+            total += len(message.get("body", b""))
+            if total > self._most:
+                raise HTTPException(413, self._sentence("is longer"))
+            return message
+
+        return counting
+
+    def _sentence(self, found: str) -> str:
+        return (
+            f"The body {found}; at most {self._most} bytes are taken. Send less, or keep it elsewhere and send where."
+        )
+
+    def _details(self) -> dict[str, int]:
+        return {"maxBytes": self._most}
+
+
+def _announced(scope: Scope) -> int | None:
+    """Return the declared length of the body; None if it is not declared."""
+    length = Headers(scope=scope).get("content-length", "")
+    return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else None
+
+
+class Names:
+    """Accepts only requests to local host names, from pages of the same machine.
+
+    Without keys a page of a stranger could otherwise let the user's browser call the server: by a name that the
+    stranger points to loopback, or by a form.
+    """
+
+    def __init__(self, app: ASGIApp, allowed_hosts: Sequence[str], origins: Sequence[str]) -> None:
+        self._app = app
+        self._hosts = {host.lower() for host in allowed_hosts}
+        self._origins = set(origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        reason = self._refused(scope) if scope["type"] in ("http", "websocket") else None
+        if reason is None:
+            await self._app(scope, receive, send)
+        else:
+            await refusal(403, "FORBIDDEN", reason)(scope, receive, send)
+
+    def _refused(self, scope: Scope) -> str | None:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if not self._is_ours(_hostname(f"//{host}")):
+            return (
+                f"The server was called as {host!r}, and requires no keys: it accepts requests to loopback only. "
+                f"Call it as 127.0.0.1, or add the name to allowed_hosts."
+            )
+        origin = headers.get("origin")
+        if origin is None or origin in self._origins or scope.get("method") in _SAFE_METHODS:
+            return None
+        if self._is_ours(_hostname(origin)):
+            return None
+        return f"The page {origin!r} may not call this server. Add it to cors_origins to allow it."
+
+    def _is_ours(self, name: str) -> bool:
+        return is_loopback(name) or name in self._hosts
+
+
+def _hostname(address: str) -> str:
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
+
+
+class Alias:
+    """Serves paths under `/v1` as those under `/api/v1`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith("/v1/"):
+            scope = _renamed(scope)
+        await self._app(scope, receive, send)
+
+
+def _renamed(scope: Scope) -> dict[str, Any]:
+    renamed = {**scope, "path": f"/api{scope['path']}"}
+    if raw := scope.get("raw_path"):
+        renamed["raw_path"] = b"/api" + raw
+    return renamed

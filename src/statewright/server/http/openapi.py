@@ -1,0 +1,92 @@
+"""The OpenAPI document, completed with security schemes and the definition schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from statewright.server.context.auth import ADMIN
+from statewright.server.settings import ServerSettings
+from statewright.service.access import SCOPES
+from statewright.workflow.steps import Definition
+
+DEFINITION_BODY: Final[dict[str, Any]] = {
+    "required": True,
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Definition"}}},
+}
+_KEY: Final[list[dict[str, list[str]]]] = [{"apiKey": []}, {"bearer": []}]
+_SCHEMES: Final = {
+    "apiKey": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "A key of a workspace."},
+    "bearer": {"type": "http", "scheme": "bearer", "description": "The same key."},
+    "adminToken": {"type": "apiKey", "in": "header", "name": "x-admin-token", "description": "Of the operator."},
+}
+DESCRIPTION: Final = """Durable runs of workflows.
+
+Every answer is `{"success": true, "data": ...}` or `{"success": false, "error": {"code", "message", "details"}}`; lists
+have `meta` with `page`, `pageSize`, `total` and `totalPages`. `/v1` is the same as `/api/v1`. Instants are in UTC.
+What belongs to another workspace is answered with 404, as if it were not there.
+
+Scopes of keys: """ + ", ".join(f"`{scope}`" for scope in SCOPES)
+
+
+def add_document(app: FastAPI) -> None:
+    """Make the application serve its document, which is built on first use."""
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _made(app)
+        return app.openapi_schema
+
+    app.openapi = document
+
+
+def _made(app: FastAPI) -> dict[str, Any]:
+    told = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
+    schemas = told.setdefault("components", {}).setdefault("schemas", {})
+    schemas.update(_definition_schemas())
+    told["components"]["securitySchemes"] = _SCHEMES
+    asked = _asked_for(app.state.context.settings)
+    for operation in _operations(told):
+        _add_security(operation, asked)
+        _tidy_body(operation)
+        operation["responses"].pop("422", None)  # the framework's own; what is wrong is told with a 400
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    return told
+
+
+def _operations(told: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for path in told["paths"].values():
+        yield from path.values()
+
+
+def _asked_for(settings: ServerSettings) -> dict[bool, list[dict[str, list[str]]]]:
+    """Return the required credentials, for the routes of the operator (True) and for all others (False)."""
+    keys = settings.auth == "keys"
+    return {True: [{"adminToken": []}] if keys or settings.admin_token else [], False: _KEY if keys else []}
+
+
+def _add_security(operation: dict[str, Any], asked: dict[bool, list[dict[str, list[str]]]]) -> None:
+    scope = operation.get("x-scope", "open")
+    if scope == "open":
+        operation["security"] = []
+        del operation["x-scope"]
+    else:
+        operation["security"] = asked[scope == ADMIN]
+
+
+def _tidy_body(operation: dict[str, Any]) -> None:
+    """Remove the framework's additions to the bodies that routes describe themselves."""
+    for media in operation.get("requestBody", {}).get("content", {}).values():
+        if "$ref" in media["schema"]:
+            media["schema"] = {"$ref": media["schema"]["$ref"]}
+
+
+def _definition_schemas() -> dict[str, Any]:
+    """Return the JSON Schema of a definition, with its nested schemas."""
+    schema = Definition.model_json_schema(by_alias=True, ref_template="#/components/schemas/{model}")
+    parts = schema.pop("$defs", {})
+    return {**parts, "Definition": schema}

@@ -1,0 +1,141 @@
+"""Parameters shared by routes: pages, idempotency keys, and filters of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Header, Query, Request
+
+from statewright.errors import InvalidRequest, RequestConflict, suggestion
+from statewright.runs import RunStatus
+from statewright.server.http.encode import Json, answer
+from statewright.server.models.base import Instant, Shown, all_shown
+from statewright.service import RunFilter
+from statewright.service.context.records import MOST_LABELS
+
+PageNumber = Annotated[int, Query(ge=1, le=1_000_000, description="Which page, from 1.")]
+PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=100, description="How many a page has.")]
+
+
+def page_of(kind: type[Shown], items: Sequence[Any], page: int, page_size: int, total: int) -> Json:
+    """Return the response for a page of a list."""
+    return answer(all_shown(kind, items), meta=meta(page, page_size, total))
+
+
+def meta(page: int, page_size: int, total: int) -> dict[str, int]:
+    """Return the metadata of a page: its position in the list."""
+    return {"page": page, "pageSize": page_size, "total": total, "totalPages": -(-total // page_size)}
+
+
+def cut(kind: type[Shown], items: Sequence[Any], page: int, page_size: int) -> Json:
+    """Return the response for a page of a list that is in memory."""
+    begin = (page - 1) * page_size
+    return page_of(kind, items[begin : begin + page_size], page, page_size, len(items))
+
+
+# -- the header `Idempotency-Key`, an alternative to the field of the body
+
+LONGEST: Final = 255
+"""Characters."""
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="idempotency-key", description="The same as the field of the body. If both are sent, they must agree."
+    ),
+]
+
+
+def one_key(header: str | None, field: str | None, name: str) -> str | None:
+    """Return the key of a request, from its header or the named field of its body.
+
+    The header may be quoted, as the draft of its standard wants. Raises RequestConflict if the two differ, and
+    InvalidRequest for a header that is empty or too long.
+    """
+    if header is None:
+        return field
+    key = header[1:-1] if len(header) >= 2 and header[0] == header[-1] == '"' else header
+    if not 1 <= len(key) <= LONGEST or not key.isprintable():
+        raise InvalidRequest(
+            f"The header Idempotency-Key has {len(key)} characters. Give 1 to {LONGEST} printable ones."
+        )
+    if field is not None and field != key:
+        raise RequestConflict(
+            f"The header Idempotency-Key is {key!r}, and {name} in the body is {field!r}. Send one, or the same twice."
+        )
+    return key
+
+
+# -- filters of runs
+
+METADATA: Final[list[dict[str, Any]]] = [
+    {
+        "name": "metadata",
+        "in": "query",
+        "style": "deepObject",
+        "explode": True,
+        "required": False,
+        "description": "Entries of their metadata: `metadata[customer]=acme`, or `metadata.customer=acme`.",
+        "schema": {"type": "object", "additionalProperties": {"type": "string"}},
+    }
+]
+_STATUSES: Final = [status.value for status in RunStatus]
+Text = Annotated[str | None, Query(max_length=300)]
+Statuses = Annotated[
+    list[str] | None,
+    Query(
+        description="Any of them; several are given one by one or with commas.",
+        json_schema_extra={"items": {"type": "string", "enum": _STATUSES}},
+    ),
+]
+Tags = Annotated[list[str] | None, Query(description="All of them.", alias="tag", max_length=MOST_LABELS)]
+
+
+async def _run_query(
+    request: Request,
+    status: Statuses = None,
+    graph: Text = None,
+    definition_id: Annotated[str | None, Query(alias="definitionId")] = None,
+    thread_id: Annotated[str | None, Query(alias="threadId")] = None,
+    parent_id: Annotated[str | None, Query(alias="parentId")] = None,
+    idempotency_key: Annotated[str | None, Query(alias="idempotencyKey")] = None,
+    tags: Tags = None,
+    created_from: Annotated[Instant | None, Query(alias="createdFrom")] = None,
+    created_to: Annotated[Instant | None, Query(alias="createdTo", description="Before this instant.")] = None,
+) -> RunFilter:
+    return RunFilter(
+        status=[_status(part) for one in status or () for part in one.split(",")],
+        graph=graph,
+        definition_id=definition_id,
+        thread_id=thread_id,
+        parent_id=parent_id,
+        idempotency_key=idempotency_key,
+        tags=tags or (),
+        metadata=_metadata(request),
+        created_from=created_from,
+        created_to=created_to,
+    )
+
+
+def _status(name: str) -> RunStatus:
+    try:
+        return RunStatus(name.strip().lower())
+    except ValueError:
+        told = suggestion(name.lower(), _STATUSES, noun="Statuses")
+        problem = {"path": "query.status", "message": "is not known"}
+        raise InvalidRequest(f"There is no status {name!r}. {told}", details={"problems": [problem]}) from None
+
+
+def _metadata(request: Request) -> dict[str, str]:
+    """Return the metadata filters of a query: `metadata.name` or `metadata[name]`."""
+    found: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        if name.startswith("metadata."):
+            found[name.removeprefix("metadata.")] = value
+        elif name.startswith("metadata[") and name.endswith("]"):
+            found[name[len("metadata[") : -1]] = value
+    return found
+
+
+RunQuery = Annotated[RunFilter, Depends(_run_query)]
+"""The filter of runs in a query."""

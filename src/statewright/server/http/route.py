@@ -1,0 +1,126 @@
+"""The declaration of routes, and the checks before their functions are called.
+
+The declaration describes the route in the OpenAPI document, and names the scope that a key needs. Before the function
+is called, the caller is authenticated, unknown query parameters are refused, and the body is decoded strictly.
+Functions encode their responses themselves: response models exist for the document, and for tests that compare both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Path, Request, Response
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+
+from statewright.errors import InvalidRequest, suggestion
+from statewright.server.context.auth import Caller, admit
+from statewright.server.http.decode import decode
+from statewright.server.models.base import Answer, Answers, Refusal
+
+_REASONS: Final[Mapping[int, str]] = {
+    400: "The request is not valid: the answer names every problem and its place.",
+    401: "No credentials, or an unknown, revoked or expired key.",
+    403: "The key does not have the scope that this needs.",
+    404: "Not found in this workspace.",
+    409: "The request conflicts with current state: the answer describes it.",
+    413: "The body is too large.",
+    429: "Too many requests in a while, or all that may be spent on a day is spent: `retry-after` says when to come "
+    "again.",
+    503: "The request cannot be served now; `retry-after` says when to retry.",
+}
+_OPEN: Final = "open"
+"""The scope of public routes."""
+
+
+def described(
+    summary: str,
+    answer: Any = None,
+    *,
+    scope: str = _OPEN,
+    page: bool = False,
+    status: int = 200,
+    also: Mapping[int, str] | None = None,
+    errors: Sequence[int] = (),
+    parameters: Sequence[Mapping[str, Any]] = (),
+    body: Any = None,
+) -> dict[str, Any]:
+    """Return the arguments of a route decorator that describe the route in the OpenAPI document.
+
+    `also` are further statuses with the same answer; `errors` those beyond what can happen to any request.
+    """
+    model = None if answer is None else (Answers[answer] if page else Answer[answer])
+    general = () if scope == _OPEN else (400, 401, 403, 413, 429, 503)
+    responses: dict[int | str, Any] = {status: _told(summary, model)}
+    responses.update({other: _told(told, model) for other, told in (also or {}).items()})
+    responses.update({code: _told(_REASONS[code], Refusal) for code in sorted({*general, *errors})})
+    extra: dict[str, Any] = {"x-scope": scope}
+    if parameters:
+        extra["parameters"] = list(parameters)
+    if body is not None:
+        extra["requestBody"] = body
+    told: dict[str, Any] = {"summary": summary, "status_code": status, "responses": responses, "response_model": None}
+    return {**told, "openapi_extra": extra, "response_class": Response}
+
+
+def _told(description: str, model: Any) -> dict[str, Any]:
+    return {"description": description} if model is None else {"description": description, "model": model}
+
+
+class StrictRequest(Request):
+    """A request whose body is decoded strictly; see `decode`."""
+
+    async def json(self) -> Any:
+        try:
+            return decode(await self.body())
+        except InvalidRequest as error:
+            # The framework passes its own exceptions on, and would tell nothing of others.
+            raise HTTPException(400, str(error)) from error
+
+
+class StrictRoute(APIRoute):
+    """Authenticates the caller, and refuses unknown query parameters."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+        extra: Mapping[str, Any] = self.openapi_extra or {}
+        scope: str = extra.get("x-scope", _OPEN)
+        names = set(_query_names(self.dependant))
+        prefixes = tuple(str(one["name"]) for one in extra.get("parameters", ()))
+
+        async def strictly(request: Request) -> Response:
+            if scope != _OPEN:
+                request.scope["caller"] = await admit(request, scope)
+            _check_names(request, names, prefixes)
+            return await handle(StrictRequest(request.scope, request.receive))
+
+        return strictly
+
+
+def _query_names(dependant: Dependant) -> Iterator[str]:
+    """Yield the query parameters of a route and of its dependencies."""
+    yield from (str(field.alias) for field in dependant.query_params)
+    for one in dependant.dependencies:
+        yield from _query_names(one)
+
+
+def _check_names(request: Request, names: set[str], prefixes: tuple[str, ...]) -> None:
+    for name in request.query_params:
+        if name not in names and not name.startswith(tuple(f"{one}{sign}" for one in prefixes for sign in ".[")):
+            known = {*names, *(f"{one}.<name>" for one in prefixes)}
+            raise InvalidRequest(
+                f"{request.method} {request.url.path} has no parameter {name!r}. "
+                + suggestion(name, known, noun="Parameters"),
+                details={"problems": [{"path": f"query.{name}", "message": "is not known"}]},
+            )
+
+
+async def _caller_of(request: Request) -> Caller:
+    return request.scope["caller"]
+
+
+Signed = Annotated[Caller, Depends(_caller_of)]
+"""The authenticated caller."""
+Identity = Annotated[str, Path(alias="id", min_length=1, max_length=200)]
+"""The id in a path."""

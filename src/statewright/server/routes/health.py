@@ -1,0 +1,70 @@
+"""Health, readiness and metrics; only metrics need a key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import PlainTextResponse
+
+from statewright.errors import StatewrightError
+from statewright.server.context.server_context import ServerContext, server_context_of
+from statewright.server.http.encode import Json
+from statewright.server.http.route import StrictRoute, described
+from statewright.server.models.health import Health, Readiness
+from statewright.service.access import METRICS
+
+router = APIRouter(route_class=StrictRoute, tags=["health"])
+_WELL = {"model": Health, "description": "It works."}
+_ILL = {"model": Health, "description": "A part of it does not; the checks tell which."}
+_READY = {"model": Readiness, "description": "Send requests here."}
+_NOT_READY = {"model": Readiness, "description": "Not yet, or not any more."}
+
+
+def _plainly(summary: str, responses: dict[int | str, dict[str, object]]) -> dict[str, object]:
+    return {**described(summary), "responses": responses}
+
+
+@router.get("/health", **_plainly("Whether the service works.", {200: _WELL, 503: _ILL}))  # pyright: ignore[reportArgumentType]
+async def health(request: Request) -> Response:
+    context = server_context_of(request)
+    checks = {
+        "database": await _database_check(context),
+        "writes": "ok" if await context.writes.succeeds() else "failing",
+        "queue": "ok" if context.service.worker is not None else "failing",
+    }
+    well = all(one == "ok" for one in checks.values())
+    return Json({"status": "ok" if well else "failing", "checks": checks}, 200 if well else 503)
+
+
+async def _database_check(context: ServerContext) -> str:
+    try:
+        await context.service.check()
+    except StatewrightError:
+        return "failing"
+    return "ok"
+
+
+@router.get("/ready", **_plainly("Whether requests should be sent here.", {200: _READY, 503: _NOT_READY}))  # pyright: ignore[reportArgumentType]
+async def ready(request: Request) -> Response:
+    context = server_context_of(request)
+    if context.closing.begun:
+        return Json({"status": "stopping"}, 503)
+    return Json({"status": "ready"}) if context.service.worker is not None else Json({"status": "starting"}, 503)
+
+
+_NUMBERS = {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "In the text format."}
+
+
+def _metrics_described() -> dict[str, object]:
+    told = described("Numbers for Prometheus.", scope=METRICS, errors=(404,))
+    return {**told, "responses": {**told["responses"], 200: _NUMBERS}}
+
+
+@router.get("/metrics", **_metrics_described())  # pyright: ignore[reportArgumentType]
+async def metrics(request: Request) -> Response:
+    """They name the graphs and steps of all workspaces. Unless the server is set to show them to everybody, a key needs
+    the scope `metrics:read`, which `admin` does not include; the operator's token will do too."""
+    render: Callable[[], bytes] | None = getattr(server_context_of(request).metrics, "render", None)
+    content = render() if render is not None else b""
+    return PlainTextResponse(content, media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -1,0 +1,66 @@
+"""What a browser gets at the root: a page that leads to the API. Programs that ask for JSON get the same as JSON."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from hashlib import sha256
+from html import escape
+from typing import Final
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import HTMLResponse
+
+from statewright.server.http.encode import Json
+
+router = APIRouter()
+_LINKS: Final = {
+    "openapi": ("/openapi.json", "The API, as an OpenAPI document"),
+    "health": ("/health", "Whether the service works"),
+    "ready": ("/ready", "Whether it takes requests now"),
+}
+_STYLE: Final = (
+    ":root{color-scheme:light dark}"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:3rem auto;padding:0 1rem}"
+    "pre{padding:.75rem 1rem;overflow-x:auto;border:1px solid;border-radius:.4rem}"
+)
+_STYLE_HASH: Final = b64encode(sha256(_STYLE.encode()).digest()).decode()
+_HEADERS: Final = {
+    "content-security-policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "vary": "accept",
+}
+_HEAD: Final = '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+
+
+@router.get("/", include_in_schema=False)
+@router.get("/docs", include_in_schema=False)
+async def welcome(request: Request) -> Response:
+    """Answer with a page, or with JSON where the request prefers it. Needs no key, and says nothing about runs."""
+    title, version = request.app.title, request.app.version
+    if not _wants_html(request.headers.get("accept", "")):
+        paths = {name: path for name, (path, _) in _LINKS.items()}
+        return Json({"title": title, "version": version, "links": {**paths, "api": "/api/v1"}}, headers=_HEADERS)
+    return HTMLResponse(_page(title, version, str(request.base_url).rstrip("/")), headers=_HEADERS)
+
+
+def _wants_html(accept: str) -> bool:
+    return any(part.partition(";")[0].strip().lower() == "text/html" for part in accept.split(","))
+
+
+def _page(title: str, version: str, url: str) -> str:
+    links = "".join(f'<li><a href="{path}">{escape(text)}</a></li>' for path, text in _LINKS.values())
+    start = escape(f"statewright runs start GRAPH --input '{{}}' --wait --url {url}")
+    curl = escape(
+        f"curl '{url}/api/v1/workflow-runs?wait=60' -H 'content-type: application/json' "
+        f"""-d '{{"graph": "GRAPH", "input": {{}}}}'"""
+    )
+    return (
+        f'{_HEAD}<meta name="viewport" content="width=device-width">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>"
+        f"<p>Statewright {escape(version)}: durable runs of workflows, over HTTP.</p><ul>{links}</ul>"
+        f"<h2>Start a run</h2><pre>{start}</pre><p>or</p><pre>{curl}</pre>"
+        f"<p>With keys, send one in the header <code>x-api-key</code>; "
+        f"<code>statewright keys create NAME</code> makes one.</p></body></html>\n"
+    )

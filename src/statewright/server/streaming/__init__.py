@@ -1,0 +1,1 @@
+"""Event streams: server-sent events, their encoding, and their limits."""

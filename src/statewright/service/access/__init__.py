@@ -1,0 +1,29 @@
+"""Access: workspaces, API keys and their scopes, rate limits, and spending limits."""
+
+from statewright.service.access.keys import (
+    ADMIN,
+    METRICS,
+    SCOPES,
+    KeyRing,
+    check_scope,
+    count_keys,
+    create_key,
+    find_key,
+    is_open,
+    list_keys,
+    revoke_key,
+)
+
+__all__ = [
+    "ADMIN",
+    "METRICS",
+    "SCOPES",
+    "KeyRing",
+    "check_scope",
+    "count_keys",
+    "create_key",
+    "find_key",
+    "is_open",
+    "list_keys",
+    "revoke_key",
+]

@@ -1,0 +1,254 @@
+"""API keys of workspaces: their scopes, records, and authentication.
+
+A key is 32 random bytes, so its plain hash reveals nothing about it; only the hash is stored.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from statewright.async_futures import aresolve
+from statewright.errors import (
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    RecordConflict,
+    RequestConflict,
+    Unauthorized,
+    suggestion,
+)
+from statewright.ids import draw_checkpoint_id
+from statewright.runs import ApiKey, Insert, Ledger, Order, Update, where
+from statewright.service.context.validation import instant, number, text, texts
+
+ADMIN: Final = "admin"
+"""Full access to the workspace of the key, and to nothing else."""
+SCOPES: Final = (
+    "runs:read",
+    "runs:write",
+    "definitions:read",
+    "definitions:write",
+    "approvals:decide",
+    "threads:read",
+    "threads:write",
+    "webhooks:manage",
+    "schedules:manage",
+    "keys:manage",
+    "events:send",
+    "metrics:read",
+    ADMIN,
+)
+METRICS: Final = "metrics:read"
+_OF_THE_OPERATOR: Final = (METRICS,)
+"""Scopes that reach beyond one workspace; `admin` does not include them."""
+
+
+def check_scope(key: ApiKey, scope: str) -> None:
+    """Refuse what a key does not allow. Raises Forbidden."""
+    if scope not in key.scopes and (ADMIN not in key.scopes or scope in _OF_THE_OPERATOR):
+        raise Forbidden(
+            f"The key {key.name!r} ({key.prefix}...) may not do this: it lacks the scope {scope!r}, and has "
+            f"{', '.join(key.scopes)}. Use a key that has it."
+        )
+
+
+def read_scopes(given: Any) -> list[str]:
+    """Validate the scopes of a request, without duplicates. Raises InvalidRequest for none or unknown ones."""
+    scopes = texts(given, "The scopes of a key")
+    for one in scopes:
+        if one not in SCOPES:
+            raise InvalidRequest(f"There is no scope {one!r}. {suggestion(one, SCOPES, noun='Scopes')}")
+    if not scopes:
+        raise InvalidRequest(f"A key without scopes allows nothing. Scopes: {', '.join(SCOPES)}.")
+    return scopes
+
+
+# -- keys
+
+BEGIN: Final = "stw_"
+"""The prefix of every key, by which secret scanners recognise it."""
+SHOWN: Final = 12
+"""Characters of a key that are stored in plain text, to identify it."""
+LONGEST_KEY: Final = 100
+"""Characters. Longer values cannot be keys, and are not hashed."""
+
+
+async def create_key(
+    ledger: Ledger,
+    workspace_id: str,
+    name: str,
+    scopes: Sequence[str],
+    *,
+    now: datetime,
+    requests_per_minute: int | None = None,
+    expires_at: datetime | None = None,
+) -> tuple[ApiKey, str]:
+    """Create a key. Return its record and the key itself, which is not stored. Raises InvalidRequest."""
+    from secrets import token_urlsafe
+
+    if expires_at is not None and instant(expires_at, "The end of a key") <= now:
+        raise InvalidRequest(f"The key would have expired when it is created: {expires_at.isoformat()} is in the past.")
+    key = BEGIN + token_urlsafe(32)
+    record = ApiKey(
+        id=f"key_{draw_checkpoint_id()}",
+        workspace_id=workspace_id,
+        name=text(name, "The name of a key"),
+        digest=_hashed(key),
+        prefix=key[:SHOWN],
+        scopes=read_scopes(scopes),
+        requests_per_minute=number(requests_per_minute, "The key's requests_per_minute"),
+        expires_at=expires_at,
+        created_at=now,
+    )
+    await aresolve(ledger.write([Insert(record)]))
+    return record, key
+
+
+async def list_keys(ledger: Ledger, workspace_id: str, *, limit: int | None = None, offset: int = 0) -> list[ApiKey]:
+    """Return the keys of a workspace, including revoked ones, the newest first."""
+    newest = Order("created_at", descending=True)
+    found = await aresolve(
+        ledger.find(ApiKey, where(workspace_id=workspace_id), order=newest, limit=limit, offset=offset)
+    )
+    return list(found)
+
+
+async def count_keys(ledger: Ledger, workspace_id: str) -> int:
+    """Return the number of keys of a workspace, including revoked ones."""
+    return await aresolve(ledger.count(ApiKey, where(workspace_id=workspace_id)))
+
+
+async def revoke_key(ledger: Ledger, workspace_id: str, key_id: str, now: datetime) -> ApiKey:
+    """Revoke a key; the first time counts. Raises NotFound, and RequestConflict for the last key that may do all.
+
+    A `KeyRing` may know it for some seconds: let it forget the key where it is in the same process.
+    """
+    while True:
+        found: ApiKey | None = await aresolve(ledger.get(ApiKey, key_id))
+        if found is None or found.workspace_id != workspace_id:
+            raise NotFound(f"There is no key {key_id!r} in this workspace. List them to see their ids.")
+        if found.revoked_at is not None:
+            return found
+        another = await _another_admin(ledger, found, now)
+        try:
+            await aresolve(
+                ledger.write([*another, Update(ApiKey, key_id, {"revoked_at": now}, where(revoked_at=None))])
+            )
+        except RecordConflict:  # one of the two was revoked meanwhile
+            continue
+        return replace(found, revoked_at=now)
+
+
+async def _another_admin(ledger: Ledger, key: ApiKey, now: datetime) -> list[Update]:
+    """Return the change that fails unless another admin key stays. Raises RequestConflict if there is none.
+
+    It changes nothing: it keeps two requests from revoking the last two keys, each relying on the other's.
+    """
+    if ADMIN not in key.scopes or not is_open(key, now):
+        return []
+    keys: Sequence[ApiKey] = await aresolve(ledger.find(ApiKey, where(workspace_id=key.workspace_id, revoked_at=None)))
+    other = next((one for one in keys if one.id != key.id and ADMIN in one.scopes and is_open(one, now)), None)
+    if other is None:
+        raise RequestConflict(
+            f"The key {key.prefix}... is the last one with the scope {ADMIN!r} in its workspace: without it no key "
+            f"could be made any more. Make another one first."
+        )
+    return [Update(ApiKey, other.id, {"revoked_at": None}, where(revoked_at=None))]
+
+
+def is_open(key: ApiKey, now: datetime) -> bool:
+    """Return True if a key opens its workspace at that instant."""
+    return key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
+
+
+async def find_key(ledger: Ledger, key: str, now: datetime) -> ApiKey:
+    """Return the record of a key. Raises Unauthorized if there is none, or it was revoked or has expired."""
+    return checked_key(await look_up(ledger, digest_of(key)), now)
+
+
+async def look_up(ledger: Ledger, digest: str | None) -> ApiKey | None:
+    """Return the record of the key that has a hash; None if there is none."""
+    if digest is None:
+        return None
+    from hmac import compare_digest
+
+    found: Sequence[ApiKey] = await aresolve(ledger.find(ApiKey, where(digest=digest), limit=1))
+    return found[0] if found and compare_digest(found[0].digest, digest) else None
+
+
+def checked_key(found: ApiKey | None, now: datetime) -> ApiKey:
+    """Return the record, if it opens its workspace at that instant. Raises Unauthorized."""
+    if found is None:
+        raise Unauthorized("The key is unknown. Check that it was copied completely, or create another.")
+    if found.revoked_at is not None:
+        raise Unauthorized(f"The key {found.prefix}... was revoked. Use another.")
+    if found.expires_at is not None and found.expires_at <= now:
+        raise Unauthorized(f"The key {found.prefix}... has expired. Create a new one.")
+    return found
+
+
+def digest_of(key: str) -> str | None:
+    """Return the SHA-256 of a key in hexadecimal digits; None of what cannot be a key."""
+    if not key.startswith(BEGIN) or not key.isascii() or len(key) > LONGEST_KEY:
+        return None
+    return _hashed(key)
+
+
+def _hashed(key: str) -> str:
+    from hashlib import sha256
+
+    return sha256(key.encode()).hexdigest()
+
+
+# -- cache of recently used keys: one that another process has revoked remains valid for some seconds
+
+MOST_KEYS: Final = 1000
+FRESH: Final = timedelta(seconds=5)
+"""How long a cached record is used."""
+
+
+class KeyRing:
+    """Finds keys like `find_key`, with a cache. To be used by one event loop."""
+
+    def __init__(self, ledger: Ledger, *, most: int = MOST_KEYS, fresh: timedelta = FRESH) -> None:
+        self._ledger = ledger
+        self._most = most
+        self._fresh = fresh
+        self._known: OrderedDict[str | None, tuple[ApiKey, datetime]] = OrderedDict()
+        self._forgotten = 0
+        """Counts invalidations: a record that was read before one is not cached after it."""
+
+    async def find(self, key: str, now: datetime) -> ApiKey:
+        """Return the record of a key. Raises Unauthorized."""
+        digest = digest_of(key)
+        known = self._known.get(digest)
+        if known is not None and abs(now - known[1]) < self._fresh:
+            self._known.move_to_end(digest)
+            return checked_key(known[0], now)
+        before = self._forgotten
+        found = checked_key(await look_up(self._ledger, digest), now)
+        if before == self._forgotten:
+            self._remember(digest, found, now)
+        return found
+
+    async def revoke(self, workspace_id: str, key_id: str, now: datetime) -> ApiKey:
+        """Revoke a key like `revoke_key`, and know it no more."""
+        revoked = await revoke_key(self._ledger, workspace_id, key_id, now)
+        self.forget(key_id)
+        return revoked
+
+    def forget(self, key_id: str) -> None:
+        """Read a key again when it is used next."""
+        self._forgotten += 1
+        for digest in [digest for digest, (key, _) in self._known.items() if key.id == key_id]:
+            del self._known[digest]
+
+    def _remember(self, digest: str | None, key: ApiKey, now: datetime) -> None:
+        self._known[digest] = (key, now)
+        self._known.move_to_end(digest)
+        if len(self._known) > self._most:
+            self._known.popitem(last=False)

@@ -1,0 +1,64 @@
+"""Rate limits: a token bucket for each name, in the memory of this process."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from datetime import datetime
+from typing import Final
+
+from statewright.errors import TooManyRequests
+
+MOST_BUCKETS: Final = 10_000
+_ROUNDING: Final = 1e-9
+"""Tolerance for rounding, so that a caller who waits exactly as long as the error said is not refused."""
+
+
+class _Bucket:
+    __slots__ = ("at", "tokens")
+
+    def __init__(self, tokens: float, at: datetime) -> None:
+        self.tokens = tokens
+        self.at = at
+
+
+class RateLimiter:
+    """Counts requests by name. Each name may take a minute's worth at once, and gets tokens back evenly.
+
+    Of more names than `most`, the least recently used are dropped; they start again with a full bucket.
+    To be used by one event loop.
+    """
+
+    def __init__(self, most: int = MOST_BUCKETS) -> None:
+        self._most = most
+        self._buckets: OrderedDict[Hashable, _Bucket] = OrderedDict()
+
+    def check(self, name: Hashable, per_minute: int | None, now: datetime) -> None:
+        """Take a token. Raises TooManyRequests, and takes none, if there is none; without a limit there always is."""
+        if per_minute is None:
+            return
+        bucket = self._bucket(name, per_minute, now)
+        if bucket.tokens < 1 - _ROUNDING:
+            seconds = (1 - bucket.tokens) * 60 / per_minute
+            raise TooManyRequests(
+                f"More than {per_minute} in a minute are not allowed. Try again in {seconds:.1f} seconds.",
+                retry_after=seconds,
+            )
+        bucket.tokens = max(bucket.tokens - 1, 0.0)
+
+    def remaining(self, name: Hashable, per_minute: int, now: datetime) -> int:
+        """Return how many tokens a name has."""
+        return int(self._bucket(name, per_minute, now).tokens + _ROUNDING)
+
+    def _bucket(self, name: Hashable, per_minute: int, now: datetime) -> _Bucket:
+        """Return the bucket of a name, filled up to now."""
+        bucket = self._buckets.get(name)
+        if bucket is None:
+            bucket = self._buckets[name] = _Bucket(per_minute, now)
+            if len(self._buckets) > self._most:
+                self._buckets.popitem(last=False)
+        self._buckets.move_to_end(name)
+        passed = max((now - bucket.at).total_seconds(), 0.0)
+        bucket.tokens = min(bucket.tokens + passed * per_minute / 60, float(per_minute))
+        bucket.at = max(now, bucket.at)
+        return bucket

@@ -1,0 +1,154 @@
+"""Daily spending of workspaces, and their limits.
+
+Spending is written in the transaction of the superstep whose model calls it counts (see `engine/progress.py`), so the
+ledger is exact, and this module only reads."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from math import isfinite
+from typing import Any, Final, cast
+
+from statewright.async_futures import aresolve
+from statewright.clock import Clock
+from statewright.errors import InvalidConfig, SpendingLimitReached
+from statewright.runs import DailySpending, Ledger, Workspace
+from statewright.runtime.core.limits import warn_unpriced
+
+EVERY_OTHER: Final = "*"
+"""The name that stands for all workspaces without limits of their own."""
+_SPENT: Final = {"tokens_per_day": "tokens", "cost_per_day": "cost", "requests_per_day": "requests"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpendingLimits:
+    """Limits of the model calls of all runs of a workspace on one day (in UTC)."""
+
+    tokens_per_day: int | None = None
+    """Of input and of output."""
+    cost_per_day: float | None = None
+    """In US dollars. Calls of models whose price is unknown cost nothing here: limit tokens too."""
+    requests_per_day: int | None = None
+
+    def __post_init__(self) -> None:
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        if all(most is None for most in given.values()):
+            raise InvalidConfig(f"SpendingLimits() has no limit. Give {', '.join(given)}, or some of them.")
+        for name, most in given.items():
+            kinds = (int, float) if name == "cost_per_day" else (int,)
+            is_number = isinstance(most, kinds) and not isinstance(most, bool)
+            if most is not None and not (is_number and isfinite(most) and most > 0):
+                kind = "number" if name == "cost_per_day" else "whole number"
+                raise InvalidConfig(f"SpendingLimits({name}={most!r}): give a {kind} above 0, or leave it out.")
+
+    def reached(self, spent: DailySpending, now: datetime) -> SpendingLimitReached | None:
+        """Return the error for the first limit that the spending of a day has reached; None if there is none."""
+        for name, column in _SPENT.items():
+            most, used = getattr(self, name), getattr(spent, column)
+            if most is not None and used >= most:
+                return SpendingLimitReached(
+                    spent.workspace_id, name, used=used, most=most, ends_at=spent.ends_at, now=now
+                )
+        return None
+
+
+Limits = SpendingLimits | Mapping[str, SpendingLimits]
+"""Limits of each workspace, or by name (slug or id) with `*` for all others."""
+
+
+def by_name(given: Limits | None) -> dict[str, SpendingLimits]:
+    """Limits by the names of workspaces. Raises InvalidConfig."""
+    if given is None:
+        return {}
+    if isinstance(given, SpendingLimits):
+        return {EVERY_OTHER: given}
+    found = dict(cast("Mapping[Any, Any]", given))
+    for name, limits in found.items():
+        if not isinstance(name, str) or not isinstance(limits, SpendingLimits):
+            raise InvalidConfig(
+                f"spending_limits[{name!r}] is {limits!r}. Give SpendingLimits by the names of workspaces, and by "
+                f"{EVERY_OTHER!r} for all others."
+            )
+    return found
+
+
+# -- current spending
+
+logger = logging.getLogger("statewright.service")
+
+
+@dataclass(frozen=True, slots=True)
+class SpendingReport:
+    """Return the spending of a workspace today, and its limits."""
+
+    spent: DailySpending
+    limits: SpendingLimits | None
+    reached: str | None
+    """The limit that was reached, if any."""
+
+
+class Spending:
+    """Reads the limits and the spending of workspaces."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, limits: Limits | None = None) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._limits = by_name(limits)
+        self._slugs: dict[str, str] = {}
+        """The slugs of workspaces by id; a slug never changes."""
+        self._has_warned = False
+
+    async def limits_of(self, workspace_id: str) -> SpendingLimits | None:
+        """Return the daily limits of a workspace; None if it has none."""
+        if not self._limits:
+            return None
+        others = self._limits.get(EVERY_OTHER)
+        if len(self._limits) == 1 and others is not None:
+            return others
+        own = self._limits.get(workspace_id) or self._limits.get(await self._slug_of(workspace_id))
+        return own or others
+
+    async def _slug_of(self, workspace_id: str) -> str:
+        if workspace_id not in self._slugs:
+            workspace: Workspace | None = await aresolve(self._ledger.get(Workspace, workspace_id))
+            if workspace is None:
+                return workspace_id
+            self._slugs[workspace_id] = workspace.slug
+        return self._slugs[workspace_id]
+
+    async def of_today(self, workspace_id: str) -> DailySpending:
+        """Return the spending of a workspace today."""
+        nothing = DailySpending.of(workspace_id, self._clock.now())
+        return await aresolve(self._ledger.get(DailySpending, nothing.id)) or nothing
+
+    async def check_start(self, workspace_id: str, not_before: datetime | None = None) -> None:
+        """Raise SpendingLimitReached if a run is to begin today in a workspace that has used up its day."""
+        limits = await self.limits_of(workspace_id)
+        if limits is None:
+            return
+        reached = limits.reached(await self.of_today(workspace_id), self._clock.now())
+        if reached is not None and (not_before is None or not_before < reached.ends_at):
+            raise reached
+
+    async def report(self, workspace_id: str) -> SpendingReport:
+        """Return the spending of a workspace today, and its limits."""
+        limits, spent = await self.limits_of(workspace_id), await self.of_today(workspace_id)
+        reached = limits.reached(spent, self._clock.now()) if limits is not None else None
+        return SpendingReport(spent, limits, reached.limit if reached is not None else None)
+
+    def warn_if_unpriced(self, limits: SpendingLimits, spent: DailySpending) -> None:
+        """Log once that a limit on cost cannot hold, since calls of models whose price is unknown cost nothing."""
+        if limits.cost_per_day is not None and spent.tokens and not spent.cost and not self._has_warned:
+            self._has_warned = True
+            warn_unpriced(f"The spending limit of {limits.cost_per_day:g} dollars a day", spent.tokens)
+
+    async def warn_of_unknown(self) -> None:
+        """Log which workspaces with limits are not there: their names may be misspelt."""
+        named = set(self._limits) - {EVERY_OTHER}
+        if named:
+            known = {name for one in await aresolve(self._ledger.find(Workspace)) for name in (one.id, one.slug)}
+            for name in sorted(named - known):
+                logger.warning("There are spending limits for workspace %r, which does not exist (yet).", name)

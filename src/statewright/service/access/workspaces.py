@@ -1,0 +1,106 @@
+"""Workspaces: created, read, and limited."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from statewright.async_futures import aresolve
+from statewright.errors import DuplicateRecord, InvalidRequest, NotFound, RequestConflict
+from statewright.ids import draw_checkpoint_id
+from statewright.runs import DEFAULT_WORKSPACE, Insert, Ledger, Order, Update, Workspace
+from statewright.service.context.validation import known_fields, number, text
+
+LONGEST_SLUG: Final = 63
+"""Characters: the limit of a label of a host name."""
+_LIMITS: Final = ("max_running", "starts_per_minute", "retention_days")
+_FIELDS: Final = ("name", *_LIMITS)
+_SLUG: Final = re.compile(r"[a-z0-9-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewWorkspace:
+    """A workspace to create."""
+
+    slug: str
+    """At most 63 lowercase letters, digits and hyphens; unique, and never changed."""
+    name: str = ""
+    max_running: int | None = None
+    """Limit of concurrently claimed runs."""
+    starts_per_minute: int | None = None
+    """Limit of runs started per minute."""
+    retention_days: int | None = None
+    """Days for which ended runs are kept; None keeps them for ever."""
+
+
+async def create_workspace(ledger: Ledger, new: NewWorkspace, now: datetime) -> Workspace:
+    """Create a workspace. Raises InvalidRequest, and RequestConflict for a slug in use."""
+    slug = _checked_slug(new.slug)
+    values = _checked({name: getattr(new, name) for name in _FIELDS})
+    workspace = Workspace(id=f"ws_{draw_checkpoint_id()}", slug=slug, created_at=now, **values)
+    try:
+        await aresolve(ledger.write([Insert(workspace)]))
+    except DuplicateRecord:
+        raise RequestConflict(f"There is a workspace {slug!r} already. Choose another slug.") from None
+    return workspace
+
+
+async def ensure_default_workspace(ledger: Ledger, now: datetime) -> Workspace:
+    """Return the default workspace, and create it if it does not exist."""
+    found: Workspace | None = await aresolve(ledger.get(Workspace, DEFAULT_WORKSPACE))
+    if found is None:
+        made = Workspace(id=DEFAULT_WORKSPACE, slug=DEFAULT_WORKSPACE, name="Default", created_at=now)
+        try:
+            await aresolve(ledger.write([Insert(made)]))
+        except DuplicateRecord:  # another process was quicker
+            return await get_workspace(ledger, DEFAULT_WORKSPACE)
+        return made
+    return found
+
+
+async def get_workspace(ledger: Ledger, workspace_id: str) -> Workspace:
+    """Return a workspace. Raises NotFound."""
+    found: Workspace | None = await aresolve(ledger.get(Workspace, workspace_id))
+    if found is None:
+        raise NotFound(f"There is no workspace {workspace_id!r}. List them to see their ids.")
+    return found
+
+
+async def list_workspaces(ledger: Ledger, *, limit: int | None = None, offset: int = 0) -> list[Workspace]:
+    """Return all workspaces, by their slugs."""
+    return list(await aresolve(ledger.find(Workspace, order=Order("slug"), limit=limit, offset=offset)))
+
+
+async def count_workspaces(ledger: Ledger) -> int:
+    """Return the number of workspaces."""
+    return await aresolve(ledger.count(Workspace))
+
+
+async def change_workspace(ledger: Ledger, workspace_id: str, changes: Mapping[str, Any]) -> Workspace:
+    """Change the name or the limits of a workspace. Raises InvalidRequest and NotFound."""
+    known_fields(changes, _FIELDS, "A workspace")
+    values = _checked(changes)
+    workspace = await get_workspace(ledger, workspace_id)
+    if values:
+        await aresolve(ledger.write([Update(Workspace, workspace_id, values)]))
+    return replace(workspace, **values)
+
+
+def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
+    checked = {name: number(values[name], f"The workspace's {name}") for name in _LIMITS if name in values}
+    if "name" not in values:
+        return checked
+    name = values["name"]
+    return {**checked, "name": text(name, "The name of a workspace") if name != "" else ""}
+
+
+def _checked_slug(slug: Any) -> str:
+    if not isinstance(slug, str) or len(slug) > LONGEST_SLUG or not _SLUG.fullmatch(slug):
+        raise InvalidRequest(
+            f"A workspace cannot have the slug {str(slug)[:100]!r}. Use 1 to {LONGEST_SLUG} lowercase letters, digits "
+            "and hyphens, such as 'sales-eu'."
+        )
+    return slug

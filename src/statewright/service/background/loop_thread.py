@@ -1,0 +1,58 @@
+"""An event loop on a thread of its own, isolated from the callers of the service."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+logger = logging.getLogger("statewright.service")
+CANCELLING: Final = 5.0
+"""Seconds that tasks have to end after they were cancelled."""
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Runs coroutines on its thread from `start` until `stop`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(ready,), name=self._name, daemon=True)
+        self._thread.start()
+        ready.wait()
+
+    def _run(self, ready: threading.Event) -> None:
+        with asyncio.Runner() as runner:
+            self._loop = runner.get_loop()
+            self._loop.call_soon(ready.set)
+            self._loop.run_forever()
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine on the thread; return the future of its result."""
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def stop(self, seconds: float | None = None) -> None:
+        """Cancel all tasks, and end the thread.
+
+        Tasks that have not ended after so many seconds (`CANCELLING` by default) are left behind: the thread ends with
+        the last of them, or with the process.
+        """
+        if self._loop is None or self._thread is None:
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CANCELLING if seconds is None else seconds)
+        if self._thread.is_alive():
+            logger.warning(
+                "Thread %s has not ended: its tasks ignore their cancellation, or block it. It is abandoned.",
+                self._name,
+            )
+        self._loop = self._thread = None

@@ -1,0 +1,1 @@
+"""The catalog of what can be run: served graphs, and stored versions of definitions."""

@@ -1,0 +1,131 @@
+"""Stored versions of workflows, and descriptions of graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from statewright.async_futures import aresolve
+from statewright.errors import DuplicateRecord, RequestConflict
+from statewright.runs import Insert, Json, StoredDefinition, where
+from statewright.service.catalog.catalog import definition_id
+from statewright.service.catalog.versions import alookup
+from statewright.service.context.records import Page
+from statewright.service.context.service_context import ServiceContext
+from statewright.workflow.steps import read_definition
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """The result of storing a version."""
+
+    definition: StoredDefinition
+    created: bool
+    """False if the same content was stored before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedGraph:
+    """A graph that can be run, by its name."""
+
+    name: str
+    kind: str
+    version: str
+    definition_id: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphDescription:
+    """The drawing and the schemas of a graph."""
+
+    served: ServedGraph
+    mermaid: str
+    nodes: list[dict[str, Json]]
+    edges: list[dict[str, Json]]
+    input_schema: Json
+    output_schema: Json
+    state_schema: Json
+
+
+class Definitions:
+    """Stores definitions, and describes graphs."""
+
+    def __init__(self, context: ServiceContext) -> None:
+        self._context = context
+        self._versions = context.versions
+
+    async def add(self, workspace_id: str, body: Mapping[str, Any]) -> Added:
+        """Store a version of a workflow in JSON; the same content again changes nothing.
+
+        Raises WorkflowError with everything wrong, handlers that there are not included; RequestConflict for another
+        content under a name and version that are taken.
+        """
+        definition = read_definition(body)
+        self._context.catalog.compile_steps(definition)  # what it names must be there
+        stored = StoredDefinition(
+            id=definition_id(workspace_id, definition.name, definition.version),
+            workspace_id=workspace_id,
+            name=definition.name,
+            version=definition.version,
+            kind="steps",
+            description=definition.description,
+            digest=definition.digest,
+            body=definition.to_json(),
+            created_at=self._context.now(),
+        )
+        try:
+            await self._context.write([Insert(stored)])
+        except DuplicateRecord:
+            return Added(await self._same(stored), created=False)
+        return Added(stored, created=True)
+
+    async def _same(self, stored: StoredDefinition) -> StoredDefinition:
+        known = await alookup(self._versions.stored(stored.workspace_id, stored.id))
+        if known.digest != stored.digest:
+            raise RequestConflict(
+                f"Version {stored.version!r} of {stored.name!r} is stored with another content, and a version never "
+                f"changes. Give the new one another version.",
+                details={"definitionId": known.id},
+            )
+        return known
+
+    async def page(self, workspace_id: str, *, page: int, page_size: int) -> Page[StoredDefinition]:
+        """Return the versions that a workspace has stored, the newest first."""
+        conditions = where(workspace_id=workspace_id)
+        return await self._context.records.page(StoredDefinition, conditions, page=page, page_size=page_size)
+
+    async def get(self, workspace_id: str, identity: str) -> StoredDefinition:
+        """Return a version, of the workspace or of the project. Raises NotFound."""
+        return await alookup(self._versions.stored(workspace_id, identity))
+
+    async def graphs(self, workspace_id: str) -> list[ServedGraph]:
+        """Return the graphs that can be run by name: those of the project, and the newest versions of the workspace."""
+        found = await aresolve(self._context.ledger.find(StoredDefinition, where(workspace_id=workspace_id)))
+        newest = {one.name: one for one in sorted(found, key=lambda one: one.created_at)}
+        shown = {one.name: _shown(one) for one in newest.values()}
+        shown |= {one.name: _shown(one) for one in self._context.catalog.stored(self._context.now())}
+        return [shown[name] for name in sorted(shown)]
+
+    async def graph(self, workspace_id: str, name: str) -> GraphDescription:
+        """Return one of these. Raises NotFound."""
+        definition = await alookup(self._versions.newest(workspace_id, name))
+        app = self._context.catalog.app_of(definition)
+        drawing = app.get_graph()
+        drawn = drawing.to_json()
+        return GraphDescription(
+            served=_shown(definition),
+            mermaid=drawing.draw_mermaid(),
+            nodes=drawn["nodes"],
+            edges=drawn["edges"],
+            input_schema=app.get_input_jsonschema(),
+            output_schema=app.get_output_jsonschema(),
+            state_schema=app.get_state_jsonschema(),
+        )
+
+
+def _shown(one: StoredDefinition) -> ServedGraph:
+    return ServedGraph(
+        name=one.name, kind=one.kind, version=one.version, definition_id=one.id, description=one.description
+    )

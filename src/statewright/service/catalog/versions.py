@@ -1,0 +1,122 @@
+"""Lookup of the version of a workflow that a name or an id refers to.
+
+Lookups are generators that yield queries of the ledger and are sent their results, like the core of a run. So the same
+lookup serves callers on an event loop (`alookup`) and nodes that run on worker threads (`lookup`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from statewright.async_futures import aresolve
+from statewright.errors import InvalidRequest, NotFound, suggestion
+from statewright.futures import resolve
+from statewright.runs import Ledger, Order, Run, StoredDefinition, where
+from statewright.runtime import CompiledGraph
+from statewright.service.catalog.catalog import PROJECT, Catalog
+from statewright.service.context.requests import StartRun
+from statewright.service.context.validation import text
+
+T = TypeVar("T")
+Lookup = Generator[Any, Any, T]
+"""Yields results that may be futures, is sent the values, and returns the value looked up."""
+
+
+async def alookup(generator: Lookup[T]) -> T:
+    """Run a lookup on an event loop."""
+    value: Any = None
+    while True:
+        try:
+            pending = generator.send(value)
+        except StopIteration as end:
+            return end.value
+        value = await aresolve(pending)
+
+
+def lookup(generator: Lookup[T]) -> T:
+    """Run a lookup on a thread that may block."""
+    value: Any = None
+    while True:
+        try:
+            pending = generator.send(value)
+        except StopIteration as end:
+            return end.value
+        value = resolve(pending)
+
+
+class Versions:
+    """Finds stored versions. They are cached without limit of time, because a version never changes."""
+
+    def __init__(self, ledger: Ledger, catalog: Catalog) -> None:
+        self._ledger = ledger
+        self._catalog = catalog
+        self._cache: dict[str, StoredDefinition] = {}
+
+    def requested(self, workspace_id: str, request: StartRun) -> Lookup[StoredDefinition]:
+        """Find the version that a request names. Raises NotFound, and InvalidRequest if it names none or two."""
+        if (request.graph is None) == (request.definition_id is None):
+            raise InvalidRequest("A run is of a graph or of a definition: give either graph or definitionId, not both.")
+        if request.definition_id is not None:
+            return (yield from self.stored(workspace_id, request.definition_id))
+        return (yield from self.newest(workspace_id, str(request.graph)))
+
+    def stored(self, workspace_id: str, definition_id: str) -> Lookup[StoredDefinition]:
+        """Find a version of the workspace or of the project by its id. Raises NotFound."""
+        allowed = (workspace_id, PROJECT)
+        definition = self._cache.get(definition_id)
+        # A cached version of another workspace is read again: the response takes as long as for an unknown id.
+        if definition is None or definition.workspace_id not in allowed:
+            definition = yield self._ledger.get(StoredDefinition, definition_id)
+            if definition is not None:
+                self._cache[definition_id] = definition
+        if definition is None or definition.workspace_id not in allowed:
+            raise NotFound(f"There is no definition {definition_id!r}.")
+        return definition
+
+    def newest(self, workspace_id: str, name: str) -> Lookup[StoredDefinition]:
+        """Find the graph that the project serves under a name, or the newest version of the workspace.
+
+        Raises NotFound.
+        """
+        served = self._catalog.get(name)
+        if served is not None:
+            return (yield from self.stored(PROJECT, served.definition_id))
+        conditions = where(workspace_id=workspace_id, name=name)
+        order = Order("created_at", descending=True)
+        newest: Sequence[StoredDefinition] = yield self._ledger.find(StoredDefinition, conditions, order=order, limit=1)
+        if newest:
+            return newest[0]
+        own: Sequence[StoredDefinition] = yield self._ledger.find(StoredDefinition, where(workspace_id=workspace_id))
+        names = {*(definition.name for definition in own), *(served.name for served in self._catalog.served)}
+        raise NotFound(f"There is no graph {name!r}. " + suggestion(name, names, noun="Graphs"))
+
+    async def load_graph(self, run: Run) -> CompiledGraph:
+        """Return the graph of a run, in the version that it began with. Raises NotFound and WorkflowError."""
+        return self._catalog.app_of(await alookup(self.stored(run.workspace_id, run.definition_id or "")))
+
+
+# -- targets of schedules and triggers
+
+
+class Target(NamedTuple):
+    """The graph or definition that a schedule or a trigger runs."""
+
+    graph: str
+    definition_id: str | None
+    """The version; None for the newest at each time."""
+
+
+async def find_target(ledger: Ledger, workspace_id: str, graph: str | None, definition_id: str | None) -> Target:
+    """Return the target that one of the two names.
+
+    Raises InvalidRequest for both or neither, NotFound for an unknown definition. A graph need not be served yet.
+    """
+    if (graph is None) == (definition_id is None):
+        raise InvalidRequest("The target is a graph or a definition: give either graph or definitionId, not both.")
+    if definition_id is None:
+        return Target(text(graph, "The graph"), None)
+    definition = await aresolve(ledger.get(StoredDefinition, text(definition_id, "The definition's id")))
+    if definition is None or definition.workspace_id not in (workspace_id, PROJECT):
+        raise NotFound(f"There is no definition {definition_id!r} in this workspace. Add it, or name a graph.")
+    return Target(definition.name, definition.id)

@@ -1,0 +1,69 @@
+"""Conversion to JSON: values of states, errors, instants."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from pydantic_core import from_json, to_json
+
+from statewright import errors
+from statewright.errors import StatewrightError
+from statewright.runs import Json
+
+LONGEST_MESSAGE: Final = 4000
+"""Characters of an error message that a record stores."""
+
+
+def as_json(value: Any) -> Json:
+    """Convert a value to JSON. Values without a JSON form become the result of their `to_dict`, or text."""
+    return from_json(to_json(value, fallback=_written, inf_nan_mode="strings", bytes_mode="base64"))
+
+
+def _written(value: Any) -> Any:
+    to_dict = getattr(value, "to_dict", None)
+    return to_dict() if callable(to_dict) else str(value)
+
+
+def error_json(error: BaseException, *, step: str | None = None) -> dict[str, Json]:
+    """Return an error as stored in records: its message, its code, the step and its details if it has any."""
+    message = f"{error}" if isinstance(error, StatewrightError) else f"{type(error).__name__}: {error}"
+    told: dict[str, Any] = {"message": _sayable(message), "code": code_of(error)}
+    if step is not None:
+        told["step"] = step
+    details = getattr(error, "details", None)
+    return {**told, "details": as_json(details)} if details is not None else told
+
+
+def code_of(error: BaseException) -> str:
+    """Return the code of an error: its own if it has one, else the name of its class."""
+    code = getattr(error, "code", None)
+    return code if isinstance(code, str) and code else type(error).__name__
+
+
+def error_from_text(text: str) -> dict[str, Json]:
+    """Return an error as stored in records, from its text `Class: message`."""
+    name, _, message = text.partition(": ")
+    known = getattr(errors, name, None)
+    if isinstance(known, type) and issubclass(known, StatewrightError):
+        return {"message": _sayable(message), "code": known.code}
+    return {"message": _sayable(text), "code": name if message else "ERROR"}
+
+
+def _sayable(text: str) -> str:
+    """Return a text as stored in records: truncated, and without lone surrogates, which cannot be encoded."""
+    return text[:LONGEST_MESSAGE].encode("utf-8", "replace").decode()
+
+
+def iso(instant: datetime) -> str:
+    """Return an instant in the API's format."""
+    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def entries_as_text(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the entries of a map as searchable text: values that are not strings as JSON."""
+    return {
+        key: value if isinstance(value, str) else json.dumps(value, sort_keys=True) for key, value in values.items()
+    }

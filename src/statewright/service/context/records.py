@@ -1,0 +1,116 @@
+"""Reading the records of a workspace: records of other workspaces count as not existing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from statewright.async_futures import aresolve
+from statewright.errors import InvalidRequest, NotFound
+from statewright.runs import (
+    ENDED,
+    Absent,
+    Among,
+    Change,
+    Condition,
+    Ledger,
+    Order,
+    Record,
+    Run,
+    RunLabel,
+    RunStatus,
+    Where,
+    where,
+)
+from statewright.service.context.jsonable import entries_as_text
+from statewright.service.context.requests import RunFilter
+
+R = TypeVar("R", bound=Record)
+LARGEST_PAGE: Final = 100
+MOST_LABELS: Final = 50
+"""Limit of tags and metadata entries in a filter, and of tags of a run."""
+GOING: Final = [status for status in RunStatus if status not in ENDED]
+"""The statuses of runs that have not ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[R]):
+    """A page of records."""
+
+    items: Sequence[R]
+    page: int
+    """From 1."""
+    page_size: int
+    total: int
+
+
+class Records:
+    """Reads the ledger for workspaces."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def own(self, kind: type[R], workspace_id: str, identity: str, noun: str) -> R:
+        """Return a record of a workspace. Raises NotFound if there is none, or it belongs to another workspace."""
+        found: Any = await aresolve(self._ledger.get(kind, identity))
+        if found is None or found.workspace_id != workspace_id:
+            raise NotFound(f"There is no {noun} {identity!r}.")
+        return found
+
+    async def run(self, workspace_id: str, run_id: str) -> Run:
+        return await self.own(Run, workspace_id, run_id, "run")
+
+    async def page(
+        self, kind: type[R], conditions: Where, *, page: int, page_size: int, order: Order | None = None
+    ) -> Page[R]:
+        """Return a page of the matching records, the newest first by default. Raises InvalidRequest."""
+        if page < 1 or not 1 <= page_size <= LARGEST_PAGE:
+            raise InvalidRequest(
+                f"page {page} of {page_size} is not valid: use pages from 1, with a size of 1 to {LARGEST_PAGE}."
+            )
+        sorted_by = order or Order("created_at", descending=True)
+        offset = (page - 1) * page_size
+        found = await aresolve(self._ledger.find(kind, conditions, order=sorted_by, limit=page_size, offset=offset))
+        total = await aresolve(self._ledger.count(kind, conditions))
+        return Page(found, page, page_size, total)
+
+    async def all_of_run(self, kind: type[R], run: Run, *, order: str = "created_at") -> Sequence[R]:
+        """Return the records of a kind that belong to a run, the oldest first."""
+        return await aresolve(self._ledger.find(kind, where(run_id=run.id), order=Order(order)))
+
+
+def others_on_thread(run: Run) -> list[Condition]:
+    """Return conditions for the other runs that use the thread of a run, or are queued for it."""
+    same_thread = where(workspace_id=run.workspace_id, thread_id=run.thread_id)
+    return [*same_thread, Condition("id", "!=", run.id), Condition("status", "in", GOING)]
+
+
+def conditions_of(workspace_id: str, wanted: RunFilter) -> list[Condition]:
+    """Return the conditions of a filter of runs. Raises InvalidRequest for too many."""
+    names = ("graph", "definition_id", "thread_id", "idempotency_key", "parent_id")
+    given = {name: getattr(wanted, name) for name in names if getattr(wanted, name) is not None}
+    conditions = where(workspace_id=workspace_id, **given)
+    if wanted.status:
+        conditions.append(Condition("status", "in", list(wanted.status)))
+    if wanted.created_from is not None:
+        conditions.append(Condition("created_at", ">=", wanted.created_from))
+    if wanted.created_to is not None:
+        conditions.append(Condition("created_at", "<", wanted.created_to))
+    labels = [("", tag) for tag in wanted.tags] + list(entries_as_text(wanted.metadata).items())
+    if len(labels) > MOST_LABELS:  # each is a subquery, and databases take only so many
+        raise InvalidRequest(f"The filter names {len(labels)} tags and metadata. Give at most {MOST_LABELS}.")
+    for name, value in labels:
+        conditions.append(Condition("id", "in", Among(RunLabel, "run_id", where(name=name, value=value))))
+    return conditions
+
+
+async def load_if_claimed(ledger: Ledger, run: Run) -> Run | None:
+    """Return the current record of a run if its claim is unchanged; None if the run is gone or has another claim."""
+    current = await aresolve(ledger.get(Run, run.id))
+    return current if current is not None and current.claim == run.claim else None
+
+
+def guard_claim(run: Run) -> Change:
+    """Return a change that modifies nothing, and is refused if the run has another claim by now, or none."""
+    return Absent(Run, [*where(id=run.id), Condition("claim", "!=", run.claim)])

@@ -1,0 +1,134 @@
+"""The shared dependencies of the service: storage, clock, settings, spending, hub, and how others are notified.
+
+Everything in the service is given this one context. It does not import the engine or the operations: what these offer
+to each other (waking the worker, the attempts of this process) is set by `Service` when it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from statewright.async_futures import aresolve
+from statewright.checkpoint import WorkspaceCheckpointer
+from statewright.clock import Clock
+from statewright.runs import Advance, Announce, Change, Insert, Json, Ledger, Run, RunStatus, UpdateAll
+from statewright.service.access.spending import Limits, Spending
+from statewright.service.catalog.catalog import Catalog
+from statewright.service.catalog.versions import Versions
+from statewright.service.context.records import Records
+from statewright.service.context.settings import ServiceSettings
+from statewright.service.following.hub import Hub
+from statewright.service.following.run_watch import RunWatch
+
+
+class Meter(Protocol):
+    """Measures the service. `statewright.observe.Metrics` is an implementation."""
+
+    def begins_run(self, run_id: str, workspace_id: str) -> None:
+        """Record that a worker starts to advance a run."""
+        ...
+
+    def waited_in_queue(self, seconds: float) -> None:
+        """Record the time between the instant at which a run was due and its start."""
+        ...
+
+    def tried_delivery(self, outcome: str) -> None:
+        """Record an attempt to deliver a webhook message: `delivered` or `failed`."""
+        ...
+
+
+class LogSource(Protocol):
+    """The captured log records and printed lines of tasks."""
+
+    def take(self, task_id: str) -> Sequence[Mapping[str, Json]]:
+        """Return and remove the lines of a task, the oldest first."""
+        ...
+
+
+class StoppableAttempt(Protocol):
+    """An attempt of this process to advance a run, as far as operations control it."""
+
+    def pause(self) -> None:
+        """Stop before the next superstep, and pause the run."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop at once, because the run was cancelled."""
+        ...
+
+
+@dataclass(slots=True)
+class ServiceContext:
+    """Shared dependencies of the service."""
+
+    ledger: Ledger
+    saver: WorkspaceCheckpointer
+    """The saver of all workspaces; see `saver_of`."""
+    catalog: Catalog
+    clock: Clock
+    settings: ServiceSettings
+    spending_limits: Limits | None = None
+    services: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Further services of the graphs: `store` and `instruments`; see `CompiledGraph.with_services`."""
+    logs: LogSource | None = None
+    redact: Callable[[Any], Any] | None = None
+    """Removes secrets from events, errors and webhook messages."""
+    meter: Meter | None = None
+    hub: Hub = field(default_factory=Hub)
+    watch: RunWatch = field(init=False)
+    """Polls followed runs for changes by other processes."""
+    spending: Spending = field(init=False)
+    versions: Versions = field(init=False)
+    ring: Callable[[], object] = lambda: None
+    """Wakes the worker of this process, because a run is due."""
+    ring_background: Callable[[], object] = lambda: None
+    """Wakes the background tasks (webhook delivery, schedules)."""
+    attempt_at: Callable[[str], StoppableAttempt | None] = lambda _: None
+    """Returns the current attempt of this process at a run."""
+
+    def __post_init__(self) -> None:
+        self.watch = RunWatch(self.ledger)
+        self.spending = Spending(self.ledger, self.clock, self.spending_limits)
+        self.versions = Versions(self.ledger, self.catalog)
+
+    @property
+    def records(self) -> Records:
+        return Records(self.ledger)
+
+    def saver_of(self, workspace_id: str) -> WorkspaceCheckpointer:
+        """Return the saver that sees the threads of one workspace only."""
+        return self.saver.for_workspace(workspace_id)
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    async def write(self, changes: Sequence[Change]) -> None:
+        """Write changes in one transaction, then publish them. Raises RecordConflict."""
+        await aresolve(self.ledger.write(changes))
+        self.publish(changes)
+
+    def publish(self, changes: Sequence[Change]) -> None:
+        """Notify listeners of changes that were written, and wake the worker and the background tasks if needed."""
+        for change in changes:
+            if isinstance(change, Advance):
+                self.hub.publish(change.written)
+        if any(_makes_due(change) for change in changes):
+            self.ring()
+        if any(isinstance(change, Announce) and change.made for change in changes):
+            self.ring_background()
+
+
+def _makes_due(change: Change) -> bool:
+    """Return True if a change may make a run due: the run itself, or another one that it has blocked."""
+    match change:
+        case Insert(Run()):
+            return True
+        case UpdateAll(kind, _, values):
+            return kind is Run and values.get("due_at") is not None
+        case Advance():
+            return change.values.get("due_at") is not None or change.values.get("status") is RunStatus.CANCELLED
+        case _:
+            return False

@@ -1,0 +1,79 @@
+"""Validation of request values: each function returns the value, or raises InvalidRequest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, cast
+
+from statewright.errors import InvalidRequest, suggestion
+
+LONGEST_NAME: Final = 200
+"""Characters."""
+
+
+def text(value: Any, what: str, *, longest: int = LONGEST_NAME) -> str:
+    """Validate a non-empty string that every database can store."""
+    if not isinstance(value, str):
+        raise InvalidRequest(f"{what} must be a string, not {type(value).__name__}.")
+    if not value.strip() or len(value) > longest:
+        raise InvalidRequest(f"{what} must have 1 to {longest} characters that are not all blank; it has {len(value)}.")
+    if not value.isprintable():
+        raise InvalidRequest(f"{what} contains characters that are not printable: {value!r}. Remove them.")
+    return value
+
+
+def texts(values: Any, what: str) -> list[str]:
+    """Validate a list of strings, without duplicates."""
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise InvalidRequest(f"{what} must be a list of strings, not {type(values).__name__}.")
+    given = cast("Sequence[Any]", values)
+    return list(dict.fromkeys(text(one, f"{what}[{place}]") for place, one in enumerate(given)))
+
+
+def mapping(value: Any, what: str) -> dict[str, Any]:
+    """Validate a map with string keys."""
+    if not isinstance(value, Mapping):
+        raise InvalidRequest(f"{what} must be an object, not {type(value).__name__}.")
+    given = cast("Mapping[Any, Any]", value)
+    return {text(key, f"A key of {what}"): one for key, one in given.items()}
+
+
+def choice(value: Any, what: str, known: Iterable[str]) -> str:
+    """Validate one of some words."""
+    words = tuple(known)
+    if value not in words:
+        raise InvalidRequest(f"{what} cannot be {value!r}. {suggestion(str(value), words, noun='It may be')}")
+    return value
+
+
+def flag(value: Any, what: str) -> bool:
+    """Validate a boolean."""
+    if not isinstance(value, bool):
+        raise InvalidRequest(f"{what} must be true or false, not {value!r}.")
+    return value
+
+
+def number(value: Any, what: str, *, most: int = 1_000_000) -> int | None:
+    """Validate a whole number from 1, or None for no limit."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise InvalidRequest(f"{what} must be a whole number from 1 to {most}, or none; it is {value!r}.")
+    return value
+
+
+def instant(value: Any, what: str) -> datetime:
+    """Validate a datetime with a time zone."""
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise InvalidRequest(f"{what} must be a date and time with a time zone, not {value!r}.")
+    return value
+
+
+def known_fields(changes: Mapping[str, Any], fields: Iterable[str], what: str) -> None:
+    """Refuse changes of unknown fields."""
+    names = tuple(fields)
+    for name in changes:
+        if name not in names:
+            told = suggestion(str(name), names, noun="What can be changed")
+            raise InvalidRequest(f"{what} has no field {name!r} that can be changed. {told}")

@@ -1,0 +1,322 @@
+"""One worker's attempt to advance one run until it completes, waits, or is stopped.
+
+The graph runs on the event loop of the worker, with a checkpointer (`RunRecorder`) that writes the records of the run
+in the same transaction as each checkpoint. So the attempt itself writes only where the graph cannot: when the run could
+not be started, when a write was refused, or when the run ended without having been able to save how.
+
+Every write is guarded by the claim of the attempt. A refused write means that the run was cancelled, or belongs to
+another worker by now: the attempt ends, and changes nothing more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from statewright.async_futures import aresolve
+from statewright.errors import (
+    CheckpointConflict,
+    DuplicateRecord,
+    Fenced,
+    NotFound,
+    RecordConflict,
+    SpendingLimitReached,
+    StatewrightError,
+    StorageUnavailable,
+    ThreadBusy,
+    WorkflowError,
+)
+from statewright.graph import RunStarter
+from statewright.runs import Change, DailySpending, Run, RunStatus, Spend
+from statewright.runtime import CompiledGraph, RunControl
+from statewright.service.access.spending import SpendingLimits
+from statewright.service.context.records import load_if_claimed
+from statewright.service.context.service_context import ServiceContext
+from statewright.service.engine.attempt_start import AttemptPreparation
+from statewright.service.engine.progress import NO_GRAPH, OnEnd, Progress, Stopping
+from statewright.service.engine.recorder import RunRecorder
+from statewright.service.engine.thread_takeover import ThreadTakeover
+
+logger = logging.getLogger("statewright.service")
+_RETRY_AFTER: Final = timedelta(seconds=0.5)
+"""Delay before the next attempt at a run whose thread or storage is not available."""
+_MISSING_CODE_RETRY_AFTER: Final = timedelta(seconds=10)
+"""Delay before the next attempt at a run whose graph is not served."""
+_PRECEDENCE: Final[Mapping[str, int]] = {"release": 0, "limit": 1, "pause": 2}
+"""The reasons to stop before the next superstep; a longer-lasting one replaces a shorter."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunHooks:
+    """Behaviour of attempts that the engine does not define itself."""
+
+    load_graph: Callable[[Run], Awaitable[CompiledGraph]]
+    """Returns the graph of a run. Raises NotFound or WorkflowError if its code is not available in this process."""
+    child_starter: Callable[[Run, Progress], RunStarter] | None = None
+    """Returns the object that starts child runs for the nodes of a run."""
+    on_end: OnEnd | None = None
+    """Returns further changes for the transaction in which a run ends."""
+
+
+class RunAttempt:
+    """Advances a run that was claimed."""
+
+    def __init__(self, run: Run, context: ServiceContext, hooks: RunHooks) -> None:
+        self.run_id = run.id
+        self.claim = run.claim
+        self._run = run
+        self._context = context
+        self._hooks = hooks
+        self._control = RunControl()
+        self._progress: Progress | None = None
+        self._stopping: Stopping | None = None
+        self._is_cancelled = False
+        self._limits: SpendingLimits | None = None
+        self._spent_before: DailySpending | None = None
+        """The spending of the workspace today, before the attempt."""
+        self._limit: SpendingLimitReached | None = None
+        """The spending limit that was reached."""
+        if run.settings.get("pause"):  # requested before the run was claimed
+            self.pause()
+
+    # -- stopping, from any thread
+
+    def pause(self) -> None:
+        """Stop before the next superstep, and pause the run."""
+        self._drain("pause")
+
+    def release(self) -> None:
+        """Stop before the next superstep, and leave the run to another worker; at once if it only backs off."""
+        self._drain("release")
+        if self._progress is not None and self._progress.steps.is_backing_off(self._context.now()):
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Stop at once, and leave the run to another worker."""
+        self._cancel("release", "the service stops")
+
+    def cancel(self) -> None:
+        """Stop at once, because the run does not belong to this worker any more."""
+        self._control.request_cancel("the run was cancelled")
+
+    def check_record(self, record: Run | None) -> None:
+        """Stop if the current record of the run has another claim, or requests a pause."""
+        if record is None or record.claim != self._run.claim:
+            self.cancel()
+        elif record.settings.get("pause"):
+            self.pause()
+
+    def _drain(self, reason: Stopping) -> None:
+        """Stop before the next superstep. A pause takes precedence: the run is paused even if its worker stops too."""
+        if self._stopping is None or (
+            _PRECEDENCE.get(self._stopping, 9) < _PRECEDENCE[reason] and not self._is_cancelled
+        ):
+            self._stopping = reason
+        self._share_stopping()
+        self._control.request_drain(reason)
+
+    def _cancel(self, reason: Stopping, message: str) -> None:
+        """Stop at once, for this reason rather than an earlier one; but a run that has timed out has failed."""
+        if self._stopping != "timeout":
+            self._stopping = reason
+        self._is_cancelled = True
+        self._share_stopping()
+        self._control.request_cancel(message)
+
+    def _share_stopping(self) -> None:
+        """Pass the reason on to the progress, which interprets later writes by it. Called after each change."""
+        if self._progress is not None:
+            self._progress.limit = self._limit  # first: it is the reason if "limit" is why the run stops
+            self._progress.stopping, self._progress.is_cancelled = self._stopping, self._is_cancelled
+
+    def _count_spending(self, change: Spend) -> None:
+        """Stop before the next superstep if the workspace has reached its daily limit. Called on any thread."""
+        if self._limits is None or change.after is None:
+            return
+        self._context.spending.warn_if_unpriced(self._limits, change.spent)
+        if self._progress is not None:
+            self._progress.spent = change.after
+        limit = self._limits.reached(change.after, self._context.now())
+        if limit is not None:
+            self._limit = limit
+            self._drain("limit")
+
+    # -- advancing
+
+    async def advance(self) -> None:
+        """Advance the run as far as possible. The outcome is in the ledger."""
+        try:
+            await self._advance()
+        except (RecordConflict, Fenced) as error:
+            await self._handle_refused_write(error)
+        except (ThreadBusy, CheckpointConflict):  # perhaps an earlier attempt at this run whose end could not be saved
+            await ThreadTakeover(self._context, self._run).release_stale_lease()
+            await self._postpone(self._context.now() + _RETRY_AFTER)
+        except StorageUnavailable:
+            logger.exception("Run %s cannot be saved now. It will be tried again.", self.run_id)
+            await self._postpone(self._context.now() + _RETRY_AFTER)
+
+    async def _advance(self) -> None:
+        context, run = self._context, self._run
+        if await self._postpone_if_over_limit():
+            return
+        try:
+            graph = await self._hooks.load_graph(run)
+        except (NotFound, WorkflowError) as error:
+            await self._postpone_missing_code(error)
+            return
+        except Exception as error:
+            await self._fail(Progress(run, NO_GRAPH), error)
+            return
+        if context.meter is not None:
+            context.meter.begins_run(run.id, run.workspace_id)
+        start = await AttemptPreparation(context, run).prepare(graph)
+        if start is None:
+            return
+        progress = start.progress
+        self._configure(progress)
+        progress.limits, progress.spent = self._limits, self._spent_before
+        self._progress = progress  # before sharing: a stop requested on another thread from here on updates it too
+        self._share_stopping()
+        if self._is_late:
+            await self._time_out(progress)
+            return
+        recorder = RunRecorder(context, progress, on_lost=self.cancel, on_spent=self._count_spending)
+        child_starter = self._hooks.child_starter(run, progress) if self._hooks.child_starter is not None else None
+        await self._call_graph(recorder.graph(graph, starter=child_starter, **context.services), start.input, progress)
+
+    async def _call_graph(self, graph: CompiledGraph, graph_input: Any, progress: Progress) -> None:
+        deadline_timer = self._start_deadline_timer()
+        try:
+            await graph.ainvoke(graph_input, self._config(), **self._options())
+        except (RecordConflict, Fenced, ThreadBusy, StorageUnavailable):
+            raise
+        except Exception as error:
+            await self._fail_if_unsaved(progress, error)
+        else:
+            unsaved = "The graph ended, and saved no outcome. This is a bug in Statewright. Please report it."
+            await self._fail_if_unsaved(progress, StatewrightError(unsaved))
+        finally:
+            if deadline_timer is not None:
+                deadline_timer.cancel()
+
+    def _config(self) -> dict[str, Any]:
+        """Return the config of the run's nodes: its workspace, and how often it was retried on request."""
+        retries = self._run.settings.get("retries", 0)
+        configurable = {"workspace_id": self._run.workspace_id, "retry": retries}
+        return {"configurable": configurable, "metadata": dict(self._run.metadata), "tags": list(self._run.tags)}
+
+    def _options(self) -> dict[str, Any]:
+        """Return the options of `ainvoke`."""
+        settings: Mapping[str, Any] = self._run.settings or {}
+        defaults = self._context.settings
+        options = {
+            "thread_id": self._run.thread_id,
+            "run_id": self.run_id,
+            "control": self._control,
+            # Open interrupts on the thread belong to runs that have ended.
+            "on_unfinished": "discard",
+            "durability": settings.get("durability") or defaults.durability,
+            "recursion_limit": settings.get("recursionLimit") or defaults.max_steps,
+            "max_concurrency": settings.get("maxConcurrency"),
+            "context": settings.get("context"),
+            "interrupt_before": settings.get("interruptBefore"),
+            "interrupt_after": settings.get("interruptAfter"),
+        }
+        return {name: value for name, value in options.items() if value is not None}
+
+    def _configure(self, progress: Progress) -> None:
+        progress.on_end, progress.redact = self._hooks.on_end, self._context.redact
+        progress.max_output = self._context.settings.max_output
+
+    # -- deadlines
+
+    @property
+    def _is_late(self) -> bool:
+        return self._run.deadline_at is not None and self._run.deadline_at <= self._context.now()
+
+    def _start_deadline_timer(self) -> Any:
+        deadline = self._run.deadline_at
+        if deadline is None:
+            return None
+
+        def cancel_run() -> None:
+            self._cancel("timeout", "its time is over")
+
+        return self._context.clock.call_later((deadline - self._context.now()).total_seconds(), cancel_run)
+
+    async def _time_out(self, progress: Progress) -> None:
+        self._stopping = progress.stopping = "timeout"
+        await self._fail(progress, TimeoutError())
+
+    # -- postponing
+
+    async def _postpone(self, until: datetime) -> None:
+        """Release the run until an instant."""
+        progress = Progress(replace(self._run, status=RunStatus.PENDING), NO_GRAPH)
+        try:
+            await self._write(progress.postpone(until, self._context.now()))
+        except RecordConflict:
+            logger.info("Run %s was taken over or cancelled.", self.run_id)
+        except StatewrightError:
+            logger.exception("Run %s could not be released. Its worker retries with its next heartbeat.", self.run_id)
+
+    async def _postpone_if_over_limit(self) -> bool:
+        """Postpone the run to the next day if its workspace has reached its spending limit. Signals are kept."""
+        context, run = self._context, self._run
+        self._limits = await context.spending.limits_of(run.workspace_id)
+        if self._limits is None:
+            return False
+        self._spent_before = await context.spending.of_today(run.workspace_id)
+        limit = self._limits.reached(self._spent_before, context.now())
+        if limit is None or self._is_late:
+            return False
+        progress = Progress(replace(run, status=RunStatus.PENDING), NO_GRAPH)
+        pauses = run.status is RunStatus.RUNNING
+        await self._write(progress.postpone_to_next_day(limit, context.now(), pauses=pauses))
+        return True
+
+    async def _postpone_missing_code(self, error: StatewrightError) -> None:
+        """Postpone a run whose graph, or something that its definition names, is not available in this process.
+
+        It was available when the run was started, so this is a fault of the deployment, and no reason for it to fail.
+        """
+        if self._is_late:
+            await self._time_out(Progress(self._run, NO_GRAPH))
+            return
+        logger.warning("Run %s is postponed: %s", self.run_id, error)
+        await self._postpone(self._context.now() + _MISSING_CODE_RETRY_AFTER)
+
+    # -- failing
+
+    async def _handle_refused_write(self, error: RecordConflict | Fenced) -> None:
+        """End the attempt after a refused write: the run was cancelled, taken over, or changed since it was read."""
+        current = await load_if_claimed(self._context.ledger, self._run)
+        if current is None:
+            logger.info("Run %s was taken over or cancelled.", self.run_id)
+        elif isinstance(error, DuplicateRecord) or (self._progress is not None and self._progress.has_written):
+            logger.error("Run %s could not be saved.", self.run_id, exc_info=error)
+            await self._fail(Progress(current, NO_GRAPH), error)
+        else:
+            await self._postpone(self._context.now())
+
+    async def _fail_if_unsaved(self, progress: Progress, error: BaseException) -> None:
+        """Fail a run that has ended without saving its outcome."""
+        if progress.rests and not progress.was_refused:
+            return
+        current = await load_if_claimed(self._context.ledger, self._run)
+        if current is not None:
+            unsaved = Progress(replace(current, status=RunStatus.RUNNING), NO_GRAPH)
+            unsaved.stopping = progress.stopping
+            await self._fail(unsaved, error)
+
+    async def _fail(self, progress: Progress, error: BaseException) -> None:
+        self._configure(progress)
+        await self._write(progress.failed(error, self._context.now()))
+
+    async def _write(self, changes: Sequence[Change]) -> None:
+        await aresolve(self._context.ledger.write(changes))
+        self._context.publish(changes)

@@ -1,0 +1,133 @@
+"""The start of an attempt: what the graph is called with, and the records from which its progress continues.
+
+There are three cases. A run that has not begun takes its thread over and starts from its input. A run that waits is
+resumed with the answers that have arrived; while there are none, it keeps waiting and the attempt is over. Any other
+run was interrupted by the end of its worker, and continues from its last checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple, cast
+
+from statewright.async_futures import aresolve
+from statewright.errors import RecordConflict
+from statewright.graph import Command
+from statewright.runs import Advance, Condition, Order, Run, RunStatus, Signal, StepRun, StepStatus, Update, Wait, where
+from statewright.runtime import CompiledGraph
+from statewright.service.context.service_context import ServiceContext
+from statewright.service.engine.progress import Progress
+from statewright.service.engine.thread_takeover import ThreadTakeover
+from statewright.service.engine.waits import (
+    Arrived,
+    arrived,
+    due_again,
+    find_unfit,
+    ignored_events,
+    next_due,
+    taken_changes,
+)
+
+_OPEN: Final = (StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING)
+
+
+class AttemptStart(NamedTuple):
+    """The start of an attempt."""
+
+    input: Any
+    """The first argument of the graph: the input of the run, a `Command` with answers, or None to continue."""
+    progress: Progress
+
+
+class AttemptPreparation:
+    """Prepares the start of an attempt at one claimed run."""
+
+    def __init__(self, context: ServiceContext, run: Run) -> None:
+        self._context = context
+        self._run = run
+        self._saver = context.saver_of(run.workspace_id)
+        self._takeover = ThreadTakeover(context, run)
+
+    async def prepare(self, graph: CompiledGraph) -> AttemptStart | None:
+        """Return how the attempt begins; None if the run keeps waiting."""
+        run = self._run
+        if not run.begun:
+            self._report_queue_time()
+            await self._takeover.take_over(graph)
+            return AttemptStart(run.input if run.input is not None else {}, Progress(run, graph.graph))
+        open_steps = [*where(run_id=run.id), Condition("status", "in", _OPEN)]
+        steps = await aresolve(self._context.ledger.find(StepRun, open_steps))
+        waits = await aresolve(self._context.ledger.find(Wait, where(run_id=run.id)))
+        if run.status is RunStatus.WAITING:
+            return await self._resume_waiting(graph, steps, waits)
+        await self._takeover.release_stale_lease()
+        progress = Progress(run, graph.graph, steps=steps, waits=waits)
+        inbox = await self._load_inbox()
+        progress.steps.answered = {signal.interrupt_id for signal in inbox if signal.interrupt_id is not None}
+        saved = await aresolve(self._saver.load(run.thread_id))
+        if saved is not None and saved.checkpoint.at_rest:  # the thread was completed from outside
+            progress.values = saved.checkpoint.values
+        return AttemptStart(None, progress)
+
+    def _report_queue_time(self) -> None:
+        if self._context.meter is not None:
+            not_before = self._run.settings.get("notBefore")
+            since = datetime.fromisoformat(not_before) if not_before is not None else self._run.created_at
+            self._context.meter.waited_in_queue((self._context.now() - since).total_seconds())
+
+    async def _resume_waiting(
+        self, graph: CompiledGraph, steps: Sequence[StepRun], waits: Sequence[Wait]
+    ) -> AttemptStart | None:
+        """Return how a waiting run continues with what has arrived; None, after releasing it, if that is nothing."""
+        run, now = self._run, self._context.now()
+        answers = arrived(waits, await self._load_inbox(), now)
+        await self._refuse_unfit(answers)
+        is_late = run.deadline_at is not None and run.deadline_at <= now
+        if not answers.ended and answers.refused:
+            await self._ignore(answers, next_due(waits, run.deadline_at))
+            return None
+        if not answers.ended and not is_late:
+            await self._release_waiting(next_due(waits, run.deadline_at))
+            return None
+        command = cast("Any", Command)(resume=answers.answers)
+        progress = Progress(run, graph.graph, steps=steps, waits=waits, arrived=None if is_late else answers)
+        return AttemptStart(command, progress)
+
+    async def _load_inbox(self) -> Sequence[Signal]:
+        """Return the untaken signals for the run, the oldest first."""
+        untaken = where(run_id=self._run.id, taken=False)
+        return await aresolve(self._context.ledger.find(Signal, untaken, order=Order("created_at")))
+
+    async def _refuse_unfit(self, answers: Arrived) -> None:
+        """Keep the waits open whose answers do not have the required type."""
+        typed = [wait for wait in answers.ended if wait.schema is not None and wait.id in answers.signals]
+        if not typed:
+            return
+        saved = await aresolve(self._saver.load(self._run.thread_id))
+        refused = find_unfit(saved, {wait.interrupt_id: answers.answers[wait.interrupt_id] for wait in typed})
+        for wait in typed:
+            if wait.interrupt_id in refused:
+                answers.refuse(wait, refused[wait.interrupt_id])
+
+    async def _ignore(self, answers: Arrived, due: datetime | None) -> None:
+        """Record that only unfit signals have arrived, and release the run, which keeps waiting."""
+        context, run, now = self._context, self._run, self._context.now()
+        guard = [Condition("claim", "=", run.claim)]
+        advance = Advance(run.id, now, _released(due), ignored_events(answers), guard)
+        changes = [advance, *taken_changes(answers), *due_again(run.id, now)]
+        await aresolve(context.ledger.write(changes))
+        context.publish(changes)
+
+    async def _release_waiting(self, due: datetime | None) -> None:
+        """Release the run, which keeps waiting."""
+        guard = [Condition("claim", "=", self._run.claim), Condition("version", "=", self._run.version)]
+        ledger = self._context.ledger
+        try:
+            await aresolve(ledger.write([Update(Run, self._run.id, _released(due), guard)]))
+        except RecordConflict:  # a signal arrived since the inbox was read: the run is due at once
+            await aresolve(ledger.write([Update(Run, self._run.id, _released(self._context.now()), guard[:1])]))
+
+
+def _released(due: datetime | None) -> Mapping[str, Any]:
+    return {"claim": None, "worker_id": None, "due_at": due, "error": None}

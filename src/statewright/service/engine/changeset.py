@@ -1,0 +1,58 @@
+"""The changes that one write makes to the records of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from statewright.runs import Advance, Announce, Change, DailySpending, Json, ModelCall, NewEvent, StepRun, Update
+
+Redact = Callable[[Any], Any]
+"""Removes secrets from a JSON value."""
+
+
+@dataclass(slots=True)
+class ChangeSet:
+    """The changes that one write makes to the records of a run."""
+
+    values: dict[str, Any] = field(default_factory=dict[str, Any])
+    events: list[NewEvent] = field(default_factory=list[NewEvent])
+    changes: list[Change] = field(default_factory=list[Change])
+    ends: list[Change] = field(default_factory=list[Change])
+    """Changes that must come after that of the run itself."""
+    spent: DailySpending | None = None
+    """The spending of the recorded model calls."""
+
+    def add_event(self, kind: str, payload: Mapping[str, Json], step: StepRun | None = None) -> None:
+        named = {"stepName": step.name, **payload} if step is not None else payload
+        self.events.append(NewEvent(kind, named, step.id if step is not None else None))
+
+    def spend(self, call: ModelCall) -> None:
+        """Add a model call to the spending of its day."""
+        spent = self.spent = self.spent or DailySpending.of(call.workspace_id, call.created_at)
+        spent.requests += 1
+        spent.input_tokens += call.input_tokens
+        spent.output_tokens += call.output_tokens
+        spent.cost += call.cost
+
+
+def without_secrets(changes: Sequence[Change], redact: Redact) -> list[Change]:
+    """Return the changes with secrets removed from events, errors and webhook messages, but not from outputs."""
+    for change in changes:
+        match change:
+            case Advance():
+                change.events = [one._replace(payload=redact(one.payload)) for one in change.events]
+                change.values = _values_without(change.values, redact)
+            case Update(values=values):
+                change.values = _values_without(values, redact)
+            case Announce():
+                kept = {name: change.data[name] for name in ("output",) if name in change.data}
+                change.data = {**redact(change.data), **kept}
+            case _:
+                pass
+    return list(changes)
+
+
+def _values_without(values: Mapping[str, Any], redact: Redact) -> Mapping[str, Any]:
+    return {**values, "error": redact(values["error"])} if values.get("error") is not None else values

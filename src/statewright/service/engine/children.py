@@ -1,0 +1,87 @@
+"""Child runs: a run that a node starts is created in the transaction that saves the node's superstep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from statewright.errors import InvalidRequest, suggestion
+from statewright.futures import resolve
+from statewright.runs import Change, Run, Signal, where
+from statewright.runtime import RUN_ENDED
+from statewright.service.catalog.versions import lookup
+from statewright.service.context.jsonable import as_json
+from statewright.service.context.requests import StartRun
+from statewright.service.context.service_context import ServiceContext
+from statewright.service.engine.completion import report_again
+from statewright.service.engine.progress import Progress
+from statewright.service.operations.starting import Starter, check_start
+
+OPTIONS: Final = ("thread_id", "timeout", "tags", "metadata", "concurrency_key", "concurrency_limit", "settings")
+
+
+class ChildStarter:
+    """Starts child runs for the nodes of one run. Called on the threads of nodes, so it may block on the ledger."""
+
+    def __init__(self, run: Run, progress: Progress, context: ServiceContext, starter: Starter) -> None:
+        self._run = run
+        self._progress = progress
+        self._context = context
+        self._starter = starter
+        self._started: dict[str, StartRun] = {}
+
+    def start(
+        self,
+        run_id: str,
+        graph: str,
+        input: Any,  # noqa: A002  # the field's word
+        *,
+        work: Sequence[str],
+        awaited: bool,
+        options: Mapping[str, Any],
+    ) -> None:
+        unknown = next((name for name in options if name not in OPTIONS), None)
+        if unknown is not None:
+            raise InvalidRequest(
+                f"start_run() has no option {unknown!r}. " + suggestion(unknown, OPTIONS, noun="Known")
+            )
+        if awaited and options.get("thread_id") == self._run.thread_id:
+            raise InvalidRequest(
+                f"Run {run_id} was to advance thread {self._run.thread_id!r}, which its parent holds while it waits "
+                f"for it. Give it another thread, or none."
+            )
+        if run_id in self._started:
+            return
+        if self._read(run_id) is not None:  # it was started when the node was executed before
+            if awaited:
+                self._progress.steps.add(work, self._report_again(run_id))
+            return
+        wanted = StartRun(
+            graph=graph,
+            input=as_json(input),
+            run_id=run_id,
+            source=f"run:{self._run.id}",
+            parent_id=self._run.id,
+            parent_waits=awaited,
+            on_busy="enqueue",
+            **options,
+        )
+        check_start(wanted, self._context.settings)
+        definition = lookup(self._context.versions.requested(self._run.workspace_id, wanted))
+        _, changes = self._starter.made(self._run.workspace_id, wanted, definition, self._context.now())
+        self._started[run_id] = wanted
+        self._progress.steps.add(work, changes)
+
+    def differs(self, run_id: str, graph: str, input: Any) -> bool:  # noqa: A002
+        before = self._started.get(run_id) or self._read(run_id)
+        return before is not None and (before.graph, before.input) != (graph, as_json(input))
+
+    def _read(self, run_id: str) -> Run | None:
+        return resolve(self._context.ledger.get(Run, run_id))
+
+    def _report_again(self, run_id: str) -> list[Change]:
+        """Return the changes that report the current status of a child to the run, replacing earlier reports."""
+        before = where(run_id=self._run.id, type=f"{RUN_ENDED}{run_id}", taken=False)
+        reports = resolve(self._context.ledger.find(Signal, before))
+        child = self._read(run_id)  # read last: an end in between is reported twice, but never lost
+        return report_again(child, self._run.id, reports) if child is not None else []

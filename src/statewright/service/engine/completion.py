@@ -1,0 +1,97 @@
+"""The completion of runs, and its consequences for webhooks and parent runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from statewright.ids import digest
+from statewright.runs import (
+    ENDED,
+    Announce,
+    Change,
+    Condition,
+    Delete,
+    Insert,
+    Json,
+    Run,
+    RunStatus,
+    Signal,
+    Update,
+    UpdateAll,
+)
+from statewright.runtime import RUN_ENDED
+from statewright.service.context.jsonable import iso
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of a run: its status, event, and output or error."""
+
+    status: RunStatus
+    event: str
+    payload: Mapping[str, Json]
+    output: Json = None
+    error: Json = None
+
+    @classmethod
+    def completed(cls, output: Json) -> Self:
+        return cls(RunStatus.COMPLETED, "WORKFLOW_COMPLETED", {}, output=output)
+
+    @classmethod
+    def failed(cls, error: Mapping[str, Json]) -> Self:
+        return cls(RunStatus.FAILED, "WORKFLOW_FAILED", {"error": error}, error=error)
+
+    @classmethod
+    def cancelled(cls, reason: str | None) -> Self:
+        return cls(RunStatus.CANCELLED, "WORKFLOW_CANCELLED", {"reason": reason})
+
+    @classmethod
+    def of(cls, run: Run) -> Self:
+        """Return the ending of a run that has ended."""
+        return cls(run.status, f"WORKFLOW_{run.status.upper()}", {}, output=run.output, error=run.error)
+
+    def values(self, now: datetime) -> dict[str, Any]:
+        """Return the columns of the run that the end changes."""
+        values: dict[str, Any] = {"status": self.status, f"{self.status}_at": now, "error": self.error}
+        if self.status is RunStatus.COMPLETED:
+            values |= {"output": self.output, "current_step": None}
+        return {**values, "claim": None, "worker_id": None, "due_at": None, "deadline_at": None}
+
+    @staticmethod
+    def announcement(run: Run, kind: str, more: Mapping[str, Json], now: datetime) -> Announce:
+        """Return the announcement of an event of a run to webhooks."""
+        data = {"workflowRunId": run.id, "graph": run.graph, "definitionId": run.definition_id}
+        return Announce(run.workspace_id, kind, {**data, "metadata": run.metadata, **more}, now, run.id)
+
+
+def completion_changes(run: Run, ending: Ending, now: datetime) -> list[Change]:
+    """Return the changes for the transaction in which a run ends: webhook messages, a signal to its parent."""
+    more = {"status": str(ending.status), "output": ending.output, "error": ending.error, "endedAt": iso(now)}
+    changes: list[Change] = [Ending.announcement(run, f"workflow.{ending.status}", more, now)]
+    if run.parent_id is not None and run.parent_waits:
+        changes += report_to_parent(run, run.parent_id, ending, now)
+    return changes
+
+
+def report_again(run: Run, parent_id: str, reports: Sequence[Signal]) -> list[Change]:
+    """Return the changes that report a run to a parent that starts to wait for it, replacing earlier reports."""
+    changes: list[Change] = [Update(Signal, one.id, {"taken": True}) for one in reports]
+    if run.status not in ENDED:
+        return changes
+    again = report_to_parent(run, parent_id, Ending.of(run), getattr(run, f"{run.status}_at"))
+    same = [Condition("id", "=", one.record.id) for one in again if isinstance(one, Insert)]
+    return [*changes, Delete(Signal, same), *again]
+
+
+def report_to_parent(run: Run, parent_id: str, ending: Ending, now: datetime) -> list[Change]:
+    """Return a signal for the run that waits for this one."""
+    kind = f"{RUN_ENDED}{run.id}"
+    payload = {"runId": run.id, "status": str(ending.status), "output": ending.output, "error": ending.error}
+    # A run may fail, be retried, and end again: each end is reported.
+    identity = digest("signal", run.id, kind, now)
+    signal = Signal(id=identity, run_id=parent_id, type=kind, payload=payload, key=identity, created_at=now)
+    waiting = [Condition("id", "=", parent_id), Condition("status", "=", RunStatus.WAITING)]
+    return [Insert(signal), UpdateAll(Run, waiting, {"due_at": now})]

@@ -1,0 +1,208 @@
+"""The checkpointer of one run: each checkpoint and the records of the run are written in one transaction.
+
+`RunRecorder` wraps the saver of the workspace. For each commit it asks `Progress` which changes of the ledger follow
+from it, and gives these to the saver as a job of the same transaction. So the records of a run never disagree with its
+thread, and a worker that has lost its claim cannot write either.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from statewright.checkpoint import BranchKey, Checkpointer, Commit, LeaseRequest, Pending
+from statewright.errors import RecordConflict
+from statewright.events import Event, Log
+from statewright.futures import MaybeFuture, is_future
+from statewright.ids import CheckpointId
+from statewright.runs import Change, Json, Spend
+from statewright.runtime import CompiledGraph, Instrument
+from statewright.runtime.core.effects import Failure
+from statewright.service.context.jsonable import as_json
+from statewright.service.context.records import guard_claim
+from statewright.service.context.service_context import ServiceContext
+from statewright.service.engine.progress import Progress, ProgressSnapshot
+from statewright.service.following.hub import LiveEvent
+
+
+class RunRecorder(Instrument):
+    """Saves to the saver of a workspace, and writes the records of one run with it.
+
+    It is also an instrument of the run, to receive the errors of tasks: the thread stores only their text.
+    """
+
+    def __init__(
+        self,
+        context: ServiceContext,
+        progress: Progress,
+        *,
+        on_lost: Callable[[], object] = lambda: None,
+        on_spent: Callable[[Spend], object] = lambda _: None,
+    ) -> None:
+        self._saver = context.saver_of(progress.run.workspace_id)
+        self._ledger = context.ledger
+        self._guard = guard_claim(progress.run)
+        self._clock = context.clock
+        self._publish = context.publish
+        self._on_lost = on_lost
+        """Called on any thread when a refused write shows that the run belongs to another worker by now."""
+        self._on_spent = on_spent
+        """Called on any thread with the spending that a saved write has added to the day."""
+        self._hub = context.hub
+        progress.steps.logs = context.logs
+        self._lock = threading.Lock()
+        self._unconfirmed: list[tuple[Any, ProgressSnapshot]] = []
+        """The writes made before the run has saved anything, each with the progress before it."""
+        self.progress = progress
+
+    def __getattr__(self, name: str) -> Any:
+        """Delegate everything else to the saver."""
+        return getattr(self._saver, name)
+
+    def graph(self, app: CompiledGraph, **parts: Any) -> CompiledGraph:
+        """Return the graph with this recorder as its checkpointer."""
+        instruments = (*parts.pop("instruments", ()), self)
+        recorded = app.with_services(
+            checkpointer=cast("Checkpointer", self), clock=self._clock, instruments=instruments, **parts
+        )
+        self.progress.output_of = recorded.program.output
+        return recorded
+
+    # -- as a saver
+
+    def commit(self, commit: Commit, *, also: Sequence[Any] = ()) -> MaybeFuture[CheckpointId]:
+        return self._write(
+            lambda: self._changes_of(commit),
+            lambda changes: self._saver.commit(commit, also=self._jobs(also, changes)),
+        )
+
+    def _changes_of(self, commit: Commit) -> list[Change]:
+        """Return the changes that follow from a commit.
+
+        Nested calls change no step, but their calls of models and tools are recorded, and the runs that they started.
+        """
+        is_recorded = not commit.line.namespace or _has_entries(commit.log) or self.progress.steps.has_added
+        return self.progress.commit_changes(commit) if is_recorded else []
+
+    def save_results(
+        self,
+        line: BranchKey,
+        checkpoint_id: CheckpointId,
+        pending: Pending,
+        *,
+        hold: LeaseRequest | None = None,
+        log: Log | None = None,
+        also: Sequence[Any] = (),
+    ) -> MaybeFuture[None]:
+        now = log.at if log is not None else hold.now if hold is not None else self._clock.now()
+        return self._write(
+            lambda: self.progress.result_changes(line.namespace, pending, log, now),
+            lambda changes: self._saver.save_results(
+                line, checkpoint_id, pending, hold=hold, log=log, also=self._jobs(also, changes)
+            ),
+        )
+
+    def _jobs(self, also: Sequence[Any], changes: Sequence[Change]) -> Sequence[Any]:
+        """Return the jobs of a write, which is refused if the worker has lost its claim on the run."""
+        return [*also, self._ledger.job(changes or [self._guard])]
+
+    def _write(self, changes_of: Callable[[], list[Change]], write: Callable[[Sequence[Change]], Any]) -> Any:
+        """Write together with the changes of the run's records, and return the answer of the saver.
+
+        As long as the run has saved nothing, a refused write may be tried again: the thread has moved, and the run
+        reloads it. The progress is then restored, so that the next write includes these changes. Once something is
+        saved, a refusal ends the attempt.
+        """
+        with self._lock:
+            self._undo_refused_writes()
+            before = self.progress.snapshot() if not self.progress.has_written else None
+            changes = changes_of()
+            try:
+                answer = write(changes)
+            except BaseException as error:
+                self._record_failure(error, changes)
+                if before is not None:
+                    self.progress.restore(before)
+                raise
+            if before is not None and is_future(answer):
+                self._unconfirmed.append((answer, before))
+        return self._publish_when_saved(answer, changes)
+
+    def _undo_refused_writes(self) -> None:
+        """Restore the progress before the first unconfirmed write that was refused.
+
+        Done before the next write and not in a callback: the run may receive the refusal before callbacks run.
+        """
+        refused = next(
+            (before for answer, before in self._unconfirmed if answer.done() and _error_of(answer) is not None), None
+        )
+        if refused is not None:
+            self.progress.restore(refused)
+            self._unconfirmed.clear()
+        elif self.progress.has_written:
+            self._unconfirmed.clear()
+
+    def _publish_when_saved(self, answer: Any, changes: Sequence[Change]) -> Any:
+        """Publish the changes once they are saved; return the answer."""
+        if is_future(answer):
+            answer.add_done_callback(lambda done: self._saved(done, changes))
+        else:
+            self._saved(None, changes)
+        return answer
+
+    def _saved(self, done: Any, changes: Sequence[Change]) -> None:
+        error = _error_of(done) if done is not None else None
+        if error is not None:
+            self._record_failure(error, changes)
+        elif changes:
+            self.progress.has_written = True
+            for change in changes:
+                if isinstance(change, Spend):
+                    self._on_spent(change)
+            self._publish(changes)
+
+    def _record_failure(self, error: BaseException, changes: Sequence[Change]) -> None:
+        """Record that a write has failed. One without changes is refused only if the run belongs to another worker.
+
+        Then the run stops at once: if it was the write of a step, its node could catch the error, or be retried.
+        """
+        if changes:
+            self.progress.was_refused = True
+        elif isinstance(error, RecordConflict):
+            self._on_lost()
+
+    # -- as an instrument
+
+    def wants_messages(self) -> bool:
+        return self._hub.is_heard(self.progress.run.id)
+
+    def on_message(self, event: Event) -> None:
+        self._publish_live("message", as_json(event.data), event)
+
+    def on_custom(self, event: Event) -> None:
+        if self.wants_messages():
+            self._publish_live("custom", as_json(event.data), event)
+
+    def _publish_live(self, kind: str, payload: Json, event: Event) -> None:
+        self._hub.publish([LiveEvent(self.progress.run.id, kind, payload, event.node)])
+
+    def on_task_finished(self, event: Event) -> None:
+        if type(event.data) is Failure and not event.namespace and event.task_id is not None:
+            self.progress.steps.failures[event.task_id] = event.data.error
+
+    def on_attempt_failed(self, event: Event) -> None:
+        if not event.namespace and event.task_id is not None:
+            self.progress.steps.failures[event.task_id] = event.data[0]
+
+
+def _error_of(done: Any) -> BaseException | None:
+    try:
+        done.result()
+    except BaseException as error:
+        return error
+    return None
+
+
+def _has_entries(log: Log | None) -> bool:
+    return log is not None and bool(log.entries)

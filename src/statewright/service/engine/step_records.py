@@ -1,0 +1,369 @@
+"""Records of the steps of a run: their status, retries, waits, model calls and logs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from statewright.checkpoint import Interrupt, Task
+from statewright.events import Entry
+from statewright.graph import START, Graph
+from statewright.ids import digest
+from statewright.runs import (
+    Approval,
+    Change,
+    Delete,
+    Insert,
+    Json,
+    ModelCall,
+    NewEvent,
+    Plus,
+    Run,
+    StepLog,
+    StepRun,
+    StepStatus,
+    Update,
+    Wait,
+    where,
+)
+from statewright.service.context.jsonable import as_json, error_from_text, error_json, iso
+from statewright.service.context.service_context import LogSource
+from statewright.service.engine.changeset import ChangeSet
+from statewright.service.engine.completion import Ending
+from statewright.service.engine.waits import approval_of, next_due, wait_id, wait_of
+
+_KIND: Final = "step_type"
+"""The entry of a node's metadata with the type of the step."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Added:
+    """Changes to write in the transaction that saves the first result of `work`."""
+
+    work: Sequence[str]
+    """Ids of the step and its enclosing tasks, the innermost first."""
+    changes: Sequence[Change]
+
+
+@dataclass(frozen=True, slots=True)
+class StepsSnapshot:
+    """The records of a run's steps at one instant; see `StepRecords.restore`."""
+
+    waits: dict[str, Wait]
+    steps: dict[str, StepRun]
+    reported: dict[str, dict[str, Json]]
+    retries: dict[str, datetime]
+    added: Sequence[_Added]
+
+
+class StepRecords:
+    """The steps of a run and their waits, as known to the worker."""
+
+    def __init__(self, run: Run, graph: Graph, steps: Iterable[StepRun], waits: Iterable[Wait]) -> None:
+        self._run = run
+        self.logs: LogSource | None = None
+        self.failures: dict[str, BaseException] = {}
+        """The errors of failed tasks, by task. Records store more of them than the thread does."""
+        self.waits = {wait.interrupt_id: wait for wait in waits}
+        """Open waits, by interrupt."""
+        self.answered: Collection[str] = ()
+        """Interrupts with untaken answers, from before the run was retried."""
+        self._types = {name: _type_of(node) for name, node in graph.nodes.items()}
+        self._steps = {step.task_id: step for step in steps}
+        self._reported: dict[str, dict[str, Json]] = {}
+        self._retries: dict[str, datetime] = {}
+        """The times at which failed tasks are retried."""
+        self._calls = self._log_parts = 0
+        self._added: list[_Added] = []
+        self._adding = threading.Lock()
+
+    def add(self, work: Sequence[str], changes: Sequence[Change]) -> None:
+        """Queue changes for the transaction that saves the first result of `work`. Thread-safe.
+
+        `work` holds task ids, the innermost first. Changes of unknown tasks go into the next transaction.
+        """
+        with self._adding:
+            self._added.append(_Added(work if any(one in self._steps for one in work) else (), changes))
+
+    @property
+    def has_added(self) -> bool:
+        """True if any changes are queued."""
+        return bool(self._added)
+
+    def take_added(self, changeset: ChangeSet, kept: AbstractSet[str]) -> None:
+        """Move the queued changes of the saved task ids, and those of unknown tasks, into a change set."""
+        with self._adding:
+            taken = [one for one in self._added if not one.work or not kept.isdisjoint(one.work)]
+            self._added = [one for one in self._added if one not in taken]
+        for one in taken:
+            changeset.ends.extend(one.changes)
+
+    def snapshot(self) -> StepsSnapshot:
+        """Return the current records, for `restore`."""
+        with self._adding:
+            added = tuple(self._added)
+        steps = {task_id: replace(step) for task_id, step in self._steps.items()}
+        reported = {task_id: dict(report) for task_id, report in self._reported.items()}
+        return StepsSnapshot(dict(self.waits), steps, reported, dict(self._retries), added)
+
+    def restore(self, snapshot: StepsSnapshot) -> None:
+        """Return to a snapshot; changes that tasks have added since are kept."""
+        self.waits, self._steps = snapshot.waits, snapshot.steps
+        self._reported, self._retries = snapshot.reported, snapshot.retries
+        with self._adding:
+            since = [one for one in self._added if one not in snapshot.added]
+            self._added = [*snapshot.added, *since]
+
+    def is_backing_off(self, now: datetime) -> bool:
+        """Return whether the run only waits until failed steps are retried."""
+        at_work = [step for step in self._steps.values() if step.status is StepStatus.RUNNING]
+        return bool(at_work) and all(self._retries.get(step.task_id, now) > now for step in at_work)
+
+    def error_of(self, text: str) -> dict[str, Json]:
+        """Return the error that ended the run, with the step that raised it if that is known."""
+        for task_id, error in reversed(self.failures.items()):
+            if text == f"{type(error).__name__}: {error}":
+                step = self._steps.get(task_id)
+                return error_json(error, step=step.name if step is not None else None)
+        return error_from_text(text)
+
+    # -- begun, and going on
+
+    def begin_due(self, changeset: ChangeSet, now: datetime) -> None:
+        """Begin the steps that were pending when the run was stopped."""
+        for step in self._steps.values():
+            self._begin_if_due(changeset, step, now)
+
+    def _begin_if_due(self, changeset: ChangeSet, step: StepRun, now: datetime) -> None:
+        """Begin a step that was due when the run was to stop; it may have begun all the same, just before that."""
+        if step.status is not StepStatus.PENDING:
+            return
+        step.status, step.started_at = StepStatus.RUNNING, now
+        changeset.changes.append(Update(StepRun, step.id, {"status": step.status, "started_at": now}))
+        changeset.add_event("STEP_STARTED", {"stepType": step.type}, step)
+
+    def wake(self, changeset: ChangeSet) -> None:
+        """Set steps without open waits back to running."""
+        still = {wait.step_id for wait in self.waits.values()}
+        for step in self._steps.values():
+            if step.status is StepStatus.WAITING and step.id not in still:
+                step.status = StepStatus.RUNNING
+                changeset.changes.append(Update(StepRun, step.id, {"status": step.status, "wait_until": None}))
+
+    def step_of(self, wait: Wait) -> StepRun | None:
+        return next((step for step in self._steps.values() if step.id == wait.step_id), None)
+
+    def start(
+        self,
+        changeset: ChangeSet,
+        tasks: Sequence[Task],
+        superstep: int,
+        now: datetime,
+        *,
+        halts: bool,
+        done: Collection[str] = (),
+    ) -> None:
+        """Open a step for each task that has none; a task in `done` keeps the step it completed."""
+        for position, task in enumerate(tasks):
+            if task.id in self._steps or task.id in done:
+                continue
+            step = self._new_step(task, superstep, position, now, halts=halts)
+            changeset.changes.append(Insert(step))
+            if not halts:
+                changeset.add_event("STEP_STARTED", {"stepType": step.type}, step)
+            changeset.values["current_step"] = task.node
+
+    def _new_step(self, task: Task, superstep: int, position: int, now: datetime, *, halts: bool) -> StepRun:
+        step = self._steps[task.id] = StepRun(
+            id=digest("step", self._run.id, task.id),
+            run_id=self._run.id,
+            task_id=task.id,
+            name=task.node,
+            type=self._types.get(task.node, "node"),
+            status=StepStatus.PENDING if halts else StepStatus.RUNNING,
+            superstep=superstep,
+            position=position,
+            started_at=None if halts else now,
+        )
+        return step
+
+    def complete(self, changeset: ChangeSet, task: Task, now: datetime) -> None:
+        step = self._steps.get(task.id)
+        if task.node == START or step is None or step.status is StepStatus.COMPLETED:
+            return
+        self._begin_if_due(changeset, step, now)
+        self._keep_logs(changeset, step, now)
+        self.take_added(changeset, {task.id})
+        report = self._reported.pop(task.id, {})
+        step.status, step.completed_at, step.output = StepStatus.COMPLETED, now, report.get("output")
+        values = {"status": step.status, "completed_at": now, "output": step.output, "error": None}
+        changeset.changes.append(Update(StepRun, step.id, values))
+        took = (now - step.started_at).total_seconds() * 1000 if step.started_at is not None else 0
+        changeset.add_event("STEP_COMPLETED", {"durationMs": round(took)}, step)
+        for name in report.get("skipped", ()):
+            self._skip(changeset, str(name), step, now)
+
+    def _skip(self, changeset: ChangeSet, name: str, by: StepRun, now: datetime) -> None:
+        identity = digest("skipped", self._run.id, by.task_id, name)
+        skipped = StepRun(
+            id=identity,
+            run_id=self._run.id,
+            task_id=identity,
+            name=name,
+            type=self._types.get(name, "node"),
+            status=StepStatus.SKIPPED,
+            superstep=by.superstep,
+            position=by.position,
+            completed_at=now,
+        )
+        changeset.changes.append(Insert(skipped))
+        changeset.add_event("STEP_SKIPPED", {"by": by.name}, skipped)
+
+    def retry(self, changeset: ChangeSet, task_id: str, failed: int, due: datetime, now: datetime) -> None:
+        step = self._steps.get(task_id)
+        if step is None:
+            return
+        self._begin_if_due(changeset, step, now)
+        self._keep_logs(changeset, step, now)
+        self._retries[task_id] = due
+        error = self._error_of_task(task_id)
+        step.attempt, step.error = failed + 1, error
+        changeset.changes.append(Update(StepRun, step.id, {"attempt": step.attempt, "error": error}))
+        changeset.add_event("STEP_FAILED", {"attempt": failed, "error": error}, step)
+        changeset.add_event("STEP_RETRY_SCHEDULED", {"attempt": step.attempt, "at": iso(due)}, step)
+
+    def fail(self, changeset: ChangeSet, task_id: str, text: str, now: datetime) -> None:
+        step = self._steps.get(task_id)
+        if step is None:
+            return
+        self._begin_if_due(changeset, step, now)
+        self._keep_logs(changeset, step, now)
+        error = self._error_of_task(task_id) or error_from_text(text)
+        step.status, step.error, step.completed_at = StepStatus.FAILED, error, now
+        changeset.changes.append(Update(StepRun, step.id, {"status": step.status, "error": error, "completed_at": now}))
+        changeset.add_event("STEP_FAILED", {"attempt": step.attempt, "error": error}, step)
+
+    def _keep_logs(self, changeset: ChangeSet, step: StepRun, now: datetime) -> None:
+        """Record the captured log lines of an attempt at a step."""
+        lines = self.logs.take(step.task_id) if self.logs is not None else ()
+        if not lines:
+            return
+        self._log_parts += 1
+        kept = StepLog(
+            id=f"{digest('log', self._run.id, self._run.claim)}{self._log_parts:x}",
+            run_id=self._run.id,
+            step_id=step.id,
+            step_name=step.name,
+            attempt=step.attempt,
+            number=self._log_parts,
+            lines=list(lines),
+            created_at=now,
+        )
+        changeset.changes.append(Insert(kept))
+
+    def _error_of_task(self, task_id: str) -> dict[str, Json] | None:
+        error = self.failures.get(task_id)
+        return error_json(error) if error is not None else None
+
+    def ask(self, changeset: ChangeSet, task_id: str, questions: Sequence[Interrupt], now: datetime) -> None:
+        """Record the waits of a task, each once."""
+        step = self._steps.get(task_id)
+        asked = [one for one in questions if one.id not in self.waits]
+        if step is None or not asked:
+            return
+        self._begin_if_due(changeset, step, now)
+        self._keep_logs(changeset, step, now)
+        self.take_added(changeset, {task_id})
+        for question in asked:
+            wait = self.waits[question.id] = wait_of(self._run, step, question, now)
+            changeset.changes.append(Insert(wait))
+            self._announce_wait(changeset, wait, step)
+        due = next_due((wait for wait in self.waits.values() if wait.step_id == step.id), None)
+        event = next((one.event for one in asked if one.event is not None), None)
+        step.status = StepStatus.WAITING
+        values = {"status": step.status, "wait_until": due, "signal_type": event}
+        changeset.changes.append(Update(StepRun, step.id, values))
+
+    def _announce_wait(self, changeset: ChangeSet, wait: Wait, step: StepRun) -> None:
+        due = iso(wait.due_at) if wait.due_at is not None else None
+        changeset.add_event(
+            "STEP_WAITING", {"waitId": wait.id, "kind": wait.kind, "signalType": wait.event, "until": due}, step
+        )
+        if due is not None:
+            changeset.add_event("TIMER_SCHEDULED", {"dueAt": due}, step)
+        approval = approval_of(wait)
+        # A retried run asks again, unless the approval was decided before: a decision is final.
+        if approval is not None and wait.interrupt_id not in self.answered:
+            changeset.changes += [Delete(Approval, where(id=approval.id)), Insert(approval)]
+            request = {"approvalId": approval.id, "prompt": approval.prompt, "contentKey": approval.content_key}
+            changeset.add_event("APPROVAL_REQUESTED", request, step)
+            changeset.changes.append(Ending.announcement(self._run, "approval.requested", request, wait.created_at))
+
+    # -- what tasks have noted
+
+    def note(self, changeset: ChangeSet, entries: Iterable[Entry], now: datetime) -> None:
+        for kind, _, node, task_id, data in entries:
+            if kind == "model_called":
+                self._note_model_call(changeset, node, task_id, data, now)
+            elif kind == "tool_called":
+                changeset.events.append(NewEvent("TOOL_CALLED", as_json(data), self._step_id(task_id)))
+            elif kind == "question_changed":
+                self._note_changed_question(changeset, task_id, data)
+            elif kind == "step_reported" and task_id is not None:
+                self._note_report(changeset, task_id, data)
+
+    def _note_changed_question(self, changeset: ChangeSet, task_id: str | None, data: Mapping[str, Any]) -> None:
+        step = self._steps.get(task_id) if task_id is not None else None
+        texts = {"asked": as_json(data["before"]), "asksNow": as_json(data["now"])}
+        changeset.add_event("QUESTION_CHANGED", {"waitId": wait_id(self._run.id, data["id"]), **texts}, step)
+
+    def _note_report(self, changeset: ChangeSet, task_id: str, data: Mapping[str, Any]) -> None:
+        event = data.get("event")
+        if event is not None:
+            step = self._steps.get(task_id)
+            changeset.add_event(event["type"], as_json(event.get("payload") or {}), step)
+        report = {key: value for key, value in data.items() if key != "event"}
+        if report:
+            self._reported.setdefault(task_id, {}).update(as_json(report))
+
+    def _note_model_call(
+        self, changeset: ChangeSet, node: str | None, task_id: str | None, data: Mapping[str, Any], now: datetime
+    ) -> None:
+        self._calls += 1
+        step_id = self._step_id(task_id)
+        call = ModelCall(
+            id=f"{digest('call', self._run.id, self._run.claim)}{self._calls:x}",
+            run_id=self._run.id,
+            workspace_id=self._run.workspace_id,
+            step_id=step_id,
+            step_name=node,
+            model=str(data.get("model") or ""),
+            input_tokens=int(data.get("input_tokens") or 0),
+            output_tokens=int(data.get("output_tokens") or 0),
+            cost=float(data.get("cost") or 0.0),
+            details=as_json(data),
+            created_at=now,
+        )
+        changeset.changes.append(Insert(call))
+        changeset.spend(call)
+        changeset.values["total_cost"] = Plus(changeset.values.get("total_cost", Plus(0.0)).amount + call.cost)
+        payload = {
+            "stepName": node,
+            "model": call.model,
+            "inputTokens": call.input_tokens,
+            "outputTokens": call.output_tokens,
+            "costUsd": call.cost,
+        }
+        changeset.events.append(NewEvent("LLM_CALL_COMPLETED", payload, step_id))
+
+    def _step_id(self, task_id: str | None) -> str | None:
+        step = self._steps.get(task_id) if task_id is not None else None
+        return step.id if step is not None else None
+
+
+def _type_of(node: Any) -> str:
+    return node.metadata.get(_KIND) or ("subgraph" if node.is_subgraph else "node")

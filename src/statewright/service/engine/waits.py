@@ -1,0 +1,175 @@
+"""Waits of tasks, and the matching of arrived signals with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, cast
+
+from statewright.checkpoint import Interrupt, SavedCheckpoint
+from statewright.errors import InvalidResume
+from statewright.ids import digest
+from statewright.runs import (
+    Among,
+    Approval,
+    Change,
+    Condition,
+    Json,
+    NewEvent,
+    Run,
+    Signal,
+    StepRun,
+    Update,
+    UpdateAll,
+    Wait,
+    where,
+)
+from statewright.runtime import RUN_ENDED, TIMED_OUT, read_answers
+from statewright.service.context.jsonable import as_json
+from statewright.state import hint_json_schema
+
+APPROVAL: Final = "approval"
+"""The `type` of an interrupt that asks for an approval."""
+
+
+def wait_id(run_id: str, interrupt_id: str) -> str:
+    """Return the id of a wait. It includes the run, because runs on forks may have equal interrupt ids."""
+    return digest("wait", run_id, interrupt_id)
+
+
+def wait_of(run: Run, step: StepRun, interrupt: Interrupt, now: datetime) -> Wait:
+    """Return the record of a question."""
+    return Wait(
+        id=wait_id(run.id, interrupt.id),
+        run_id=run.id,
+        interrupt_id=interrupt.id,
+        workspace_id=run.workspace_id,
+        step_id=step.id,
+        step_name=step.name,
+        kind=interrupt.kind,
+        event=interrupt.event,
+        value=as_json(interrupt.value),
+        schema=hint_json_schema(interrupt.schema) if interrupt.schema is not None else None,
+        due_at=interrupt.due_at,
+        created_at=now,
+    )
+
+
+def approval_of(wait: Wait) -> Approval | None:
+    """Return the request that a question is, if it asks for an approval."""
+    asked: Any = wait.value
+    if not isinstance(asked, Mapping) or cast("Mapping[str, Any]", asked).get("type") != APPROVAL:
+        return None
+    fields = cast("Mapping[str, Any]", asked)
+    return Approval(
+        id=wait.id,
+        run_id=wait.run_id,
+        workspace_id=wait.workspace_id,
+        step_id=wait.step_id,
+        step_name=wait.step_name,
+        content_key=fields.get("contentKey"),
+        content=fields.get("content"),
+        prompt=fields.get("prompt") or "",
+        expires_at=wait.due_at,
+        created_at=wait.created_at,
+    )
+
+
+def only_end_of(wait: Wait) -> str | None:
+    """Return the only thing that ends a wait, for error messages; None for questions and events, which take answers."""
+    if wait.kind == "timer":
+        return "the time"
+    if wait.event is not None and wait.event.startswith(RUN_ENDED):
+        return f"the end of run {wait.event.removeprefix(RUN_ENDED)}"
+    return None
+
+
+@dataclass(slots=True)
+class Arrived:
+    """The signals and timeouts that have arrived for the open waits of a run."""
+
+    answers: dict[str, Json] = field(default_factory=dict[str, Json])
+    """By interrupt."""
+    ended: list[Wait] = field(default_factory=list[Wait])
+    """Waits that are over."""
+    signals: dict[str, Signal] = field(default_factory=dict[str, Signal])
+    """Signals by wait; waits that timed out have none."""
+    lapsed: list[Wait] = field(default_factory=list[Wait])
+    """Waits that timed out."""
+    refused: list[tuple[Signal, str]] = field(default_factory=list[tuple[Signal, str]])
+    """Signals whose payload was refused, with the reason."""
+
+    def refuse(self, wait: Wait, why: str) -> None:
+        """Keep a wait open, because its answer was refused."""
+        self.ended.remove(wait)
+        del self.answers[wait.interrupt_id]
+        self.refused.append((self.signals.pop(wait.id), why))
+
+
+def find_unfit(saved: SavedCheckpoint | None, answers: Mapping[str, Json]) -> dict[str, str]:
+    """Return the answers that do not have the type that their question asks for, by interrupt, and why."""
+    open_questions = saved.pending.open if saved is not None else ()
+    refused: dict[str, str] = {}
+    for identity, value in answers.items():
+        try:
+            read_answers({identity: value}, open_questions)
+        except InvalidResume as error:
+            refused[identity] = str(error)
+    return refused
+
+
+def arrived(waits: Sequence[Wait], inbox: Iterable[Signal], now: datetime) -> Arrived:
+    """Match the signals of an inbox, the oldest first, with open waits; waits that are due have timed out.
+
+    One signal goes to every wait for its type, since they are one question to the world; where a signal and the end of
+    a wait have both come, the signal wins.
+    """
+    found, signals = Arrived(), list(inbox)
+    for wait in waits:
+        matching = [signal for signal in signals if matches(signal, wait)]
+        # A signal addressed to this wait was accepted as its answer, so it came first, whatever the clocks say.
+        addressed = (signal for signal in matching if signal.interrupt_id is not None)
+        signal = next(addressed, matching[0] if matching else None)
+        if signal is not None:
+            found.answers[wait.interrupt_id] = signal.payload
+            found.signals[wait.id] = signal
+            found.ended.append(wait)
+        elif wait.due_at is not None and wait.due_at <= now:
+            found.answers[wait.interrupt_id] = TIMED_OUT
+            found.lapsed.append(wait)
+            found.ended.append(wait)
+    return found
+
+
+def matches(signal: Signal, wait: Wait) -> bool:
+    """Return whether a signal answers a wait: it is addressed to it, or has the type that it waits for."""
+    if signal.interrupt_id is not None:
+        return signal.interrupt_id == wait.interrupt_id
+    return wait.event is not None and signal.type == wait.event
+
+
+def next_due(waits: Iterable[Wait], deadline: datetime | None) -> datetime | None:
+    """Return when a waiting run is due by itself: its first timeout, or its deadline."""
+    instants = [wait.due_at for wait in waits if wait.due_at is not None]
+    return min([*instants, *([deadline] if deadline is not None else [])], default=None)
+
+
+def ignored_events(come: Arrived) -> list[NewEvent]:
+    """Return the events for signals whose payload was refused."""
+    return [
+        NewEvent("SIGNAL_IGNORED", {"signalType": signal.type, "signalId": signal.key, "reason": why})
+        for signal, why in come.refused
+    ]
+
+
+def taken_changes(come: Arrived) -> list[Change]:
+    """Return the changes that remove handled signals from the inbox; a refused answer may be sent again."""
+    refused = [Update(Signal, signal.id, {"taken": True, "key": None}) for signal, _ in come.refused]
+    return [*refused, *(Update(Signal, one, {"taken": True}) for one in {each.id for each in come.signals.values()})]
+
+
+def due_again(run_id: str, now: datetime) -> list[Change]:
+    """Return the change that makes a run due at once if signals have arrived that were not handled yet."""
+    early = Among(Signal, "run_id", where(run_id=run_id, taken=False))
+    return [UpdateAll(Run, [Condition("id", "=", run_id), Condition("id", "in", early)], {"due_at": now})]

@@ -1,0 +1,120 @@
+"""One poll for all followed runs, which other processes may advance.
+
+The hub notifies followers of what this process saves. Writes of other processes must be polled for, and a poll for each
+follower would cost two queries a second. So one task per event loop reads the versions of all followed runs, and wakes
+the followers of those that have changed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from statewright.async_futures import aresolve
+from statewright.errors import StatewrightError
+from statewright.runs import ENDED, Condition, Ledger, Run, RunStatus
+from statewright.service.following.hub import Listener
+
+logger = logging.getLogger("statewright.service")
+EVERY: Final = 1.0
+"""Seconds between polls."""
+_AT_ONCE: Final = 400
+"""Runs that one query reads."""
+
+
+class RunVersion(NamedTuple):
+    """The columns that show whether a run has changed."""
+
+    version: int
+    last_event: int
+    status: RunStatus
+    claim: str | None
+    due_at: datetime | None
+
+    @property
+    def last_event_or_end(self) -> int | None:
+        """The number of the last event; None if no other can be expected."""
+        return None if self.status in ENDED else self.last_event
+
+
+class RunWatch:
+    """Wakes the listeners of changed runs. Usable from any number of event loops."""
+
+    def __init__(self, ledger: Ledger, every: float = EVERY) -> None:
+        self._ledger = ledger
+        self._every = every
+        self._polls: WeakKeyDictionary[asyncio.AbstractEventLoop, _Poll] = WeakKeyDictionary()
+
+    @contextmanager
+    def watching(self, run_id: str, listener: Listener) -> Generator[None]:
+        """Wake a listener of the running loop when its run changes, while the block lasts.
+
+        It is woken once in any case: what happened before the first look may have been missed.
+        """
+        loop = asyncio.get_running_loop()
+        poll = self._polls.get(loop)
+        if poll is None:
+            poll = self._polls[loop] = _Poll(self._ledger, self._every)
+        poll.add(run_id, listener)
+        try:
+            yield
+        finally:
+            poll.remove(run_id, listener)
+
+
+class _Poll:
+    """The poll of one event loop, which runs while it has listeners."""
+
+    def __init__(self, ledger: Ledger, every: float) -> None:
+        self._ledger = ledger
+        self._every = every
+        self._listeners: defaultdict[str, list[Listener]] = defaultdict(list)
+        self._seen: dict[Listener, RunVersion | None] = {}
+        """The last version reported to each listener."""
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, run_id: str, listener: Listener) -> None:
+        self._listeners[run_id].append(listener)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._keep_looking())
+
+    def remove(self, run_id: str, listener: Listener) -> None:
+        self._listeners[run_id].remove(listener)
+        self._seen.pop(listener, None)
+        if not self._listeners[run_id]:
+            del self._listeners[run_id]
+        if not self._listeners and self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.sleep(self._every)
+            try:
+                await self._look()
+            except StatewrightError as error:  # it cannot be read now, and is read again
+                logger.debug("Followed runs could not be polled: %s", error)
+
+    async def _look(self) -> None:
+        ids = list(self._listeners)
+        for begin in range(0, len(ids), _AT_ONCE):
+            some = ids[begin : begin + _AT_ONCE]
+            self._compare(some, await self._versions(some))
+
+    async def _versions(self, ids: Iterable[str]) -> Mapping[str, RunVersion]:
+        columns = ("id", *RunVersion._fields)
+        rows = await aresolve(self._ledger.groups(Run, columns, where=[Condition("id", "in", ids)]))
+        return {row.key[0]: RunVersion(*row.key[1:]) for row in rows}
+
+    def _compare(self, ids: Iterable[str], versions: Mapping[str, RunVersion]) -> None:
+        for run_id in ids:
+            version = versions.get(run_id)
+            for listener in self._listeners.get(run_id, ()):
+                if listener not in self._seen or self._seen[listener] != version:
+                    self._seen[listener] = version
+                    listener.notice(version.last_event_or_end if version is not None else None)

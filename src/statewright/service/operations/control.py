@@ -1,0 +1,290 @@
+"""Control of runs: cancel, pause, resume, retry. Each change is guarded by the version of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from statewright.async_futures import aresolve
+from statewright.errors import InvalidTransition, RecordConflict, RecordPresent, RequestConflict
+from statewright.runs import (
+    ENDED,
+    Absent,
+    Advance,
+    Approval,
+    Change,
+    Condition,
+    Delete,
+    NewEvent,
+    Order,
+    Run,
+    RunStatus,
+    StepRun,
+    StepStatus,
+    UpdateAll,
+    Wait,
+    check_transition,
+    where,
+)
+from statewright.service.context.records import GOING, conditions_of, others_on_thread
+from statewright.service.context.requests import RunFilter
+from statewright.service.context.service_context import ServiceContext
+from statewright.service.engine.completion import Ending, completion_changes
+
+_TRIES: Final = 20
+"""Tries of a change to a run that others change concurrently."""
+_UNFINISHED: Final = [StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING]
+_BULK: Final = 1000
+"""Limit of runs that one bulk request changes."""
+Changes = Callable[[Run, datetime], Sequence[Change]]
+
+
+@dataclass(frozen=True, slots=True)
+class Cancellation:
+    """The changes that cancel runs, to be written with the start that replaces them."""
+
+    changes: Sequence[Change]
+    """Refused with RecordConflict if one of the runs has changed."""
+    tell: Callable[[], object]
+    """Publishes the changes; to be called once they are written."""
+
+
+class Control:
+    """Cancels, pauses, resumes and retries runs."""
+
+    def __init__(self, context: ServiceContext) -> None:
+        self._context = context
+
+    async def cancel(self, workspace_id: str, run_id: str, reason: str | None = None) -> Run:
+        """Cancel a run and its child runs in one transaction. A run that has ended is returned unchanged."""
+        context = self._context
+        for _ in range(_TRIES):
+            run = await context.records.run(workspace_id, run_id)
+            if run.status in ENDED:  # its children were cancelled with it, or continue without it
+                return run
+            cancellation = await self.cancellation([run], reason)
+            try:
+                await aresolve(context.ledger.write(cancellation.changes))
+            except RecordConflict:  # one of them has changed, or started another one
+                continue
+            cancellation.tell()
+            return await context.records.run(workspace_id, run_id)
+        raise _changed_concurrently(run_id)
+
+    async def cancellation(self, runs: Sequence[Run], reason: str | None = None) -> Cancellation:
+        """Return the changes that cancel runs, as they were read, and their child runs."""
+        now = self._context.now()
+        families = [(run, await self._descendants(run)) for run in runs]
+        below = {one.id for _, descendants in families for one in descendants}
+        ended: list[Run] = []
+        changes: list[Change] = []
+        for run, descendants in families:
+            if run.id in below:  # it ends with its parent, and behind it: its end moves a parent that waits for it
+                continue
+            changes += _cancelled(run, reason, now)
+            for one in descendants:
+                changes += _cancelled(one, f"run {run.id}, which has started it, was cancelled", now)
+            ended += [run, *descendants]
+
+        def tell() -> None:
+            self._context.publish(changes)
+            self._stop(ended)
+
+        return Cancellation(changes, tell)
+
+    async def _descendants(self, run: Run) -> list[Run]:
+        """Return the runs that a run has started, and those that these have, as far as they have not ended."""
+        found: list[Run] = []
+        parents = [run.id]
+        while parents:
+            conditions = [Condition("parent_id", "in", parents), Condition("status", "in", GOING)]
+            children = await aresolve(self._context.ledger.find(Run, conditions))
+            found += children
+            parents = [child.id for child in children]
+        return found
+
+    def _stop(self, runs: Sequence[Run]) -> None:
+        """Stop the attempts of this process at cancelled runs."""
+        for run in runs:
+            attempt = self._context.attempt_at(run.id)
+            if attempt is not None:
+                attempt.cancel()
+        self._context.ring()
+
+    async def pause(self, workspace_id: str, run_id: str) -> Run:
+        """Pause a run; one that is being advanced finishes its current superstep. Raises InvalidTransition."""
+
+        def wish(run: Run, now: datetime) -> Sequence[Change]:
+            if run.status is RunStatus.PAUSED and run.claim is None and run.due_at is None:
+                return ()
+            if run.status is not RunStatus.PAUSED:  # a run paused by a spending limit resumes by itself
+                check_transition(f"Run {run.id}", run.status, RunStatus.PAUSED)
+            if run.settings.get("pause"):
+                return ()
+            if run.claim is None:  # no worker has it: it is paused at once
+                return [_pause_change(run, now)]
+            return [Advance(run.id, now, {"settings": {**run.settings, "pause": True}}, (), _unchanged(run))]
+
+        run = await self._changed(workspace_id, run_id, wish)
+        attempt = self._context.attempt_at(run_id)
+        if attempt is not None:
+            attempt.pause()
+        return run
+
+    async def resume(self, workspace_id: str, run_id: str) -> Run:
+        """Resume a paused run. Raises InvalidTransition if it is not paused."""
+
+        def go_on(run: Run, now: datetime) -> Sequence[Change]:
+            if run.status is not RunStatus.PAUSED:
+                raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["paused"], is_asked_for=True)
+            return [_resume_change(run, now, NewEvent("WORKFLOW_RESUMED", {"reason": "resumed"}))]
+
+        run = await self._changed(workspace_id, run_id, go_on)
+        self._context.ring()
+        return run
+
+    async def retry(self, workspace_id: str, run_id: str) -> Run:
+        """Retry a failed run from the step that failed, with fresh attempts; completed steps are kept.
+
+        Raises InvalidTransition for one that has not failed, RequestConflict if another run has its thread, or the
+        thread was advanced since, SpendingLimitReached if its workspace has reached its daily limit.
+        """
+
+        def again(run: Run, now: datetime) -> Sequence[Change]:
+            if run.status is not RunStatus.FAILED:
+                raise InvalidTransition(f"Run {run.id}", run.status, "retried", ["failed"], is_asked_for=True)
+            steps = [*where(run_id=run.id, status=StepStatus.FAILED)]
+            values = {"status": StepStatus.RUNNING, "attempt": 1, "error": None, "completed_at": None}
+            return [
+                *(Absent(Run, conditions) for conditions, _ in _find_blockers(run)),
+                _resume_change(_retried(run), now, NewEvent("WORKFLOW_RETRIED", {}), **_RETRIED),
+                UpdateAll(StepRun, steps, values),
+            ]
+
+        while True:
+            failed = await self._context.records.run(workspace_id, run_id)
+            await self._check_thread(failed)
+            if failed.status is RunStatus.FAILED:
+                await self._context.spending.check_start(workspace_id)
+            with suppress(RecordPresent):  # another run took the thread after it was looked at: it is looked at again
+                run = await self._changed(workspace_id, run_id, again)
+                break
+        self._context.ring()
+        return run
+
+    async def _check_thread(self, run: Run) -> None:
+        """Raise RequestConflict if a failed run cannot have its thread back."""
+        if run.status is not RunStatus.FAILED:
+            return
+        for conditions, message in _find_blockers(run):
+            found: Sequence[Run] = await aresolve(self._context.ledger.find(Run, conditions, limit=1))
+            if found:
+                other = found[0]
+                raise RequestConflict(
+                    f"Run {run.id} cannot be tried again: its thread {run.thread_id!r} "
+                    + message.format(id=other.id, status=other.status),
+                    details={"runs": [other.id]},
+                )
+
+    # -- many at once
+
+    async def cancel_all(self, workspace_id: str, wanted: RunFilter) -> list[str]:
+        """Cancel the runs that fit and have not ended, 1000 at most; their ids."""
+        return await self._all(workspace_id, wanted, GOING, self.cancel)
+
+    async def retry_all(self, workspace_id: str, wanted: RunFilter) -> list[str]:
+        """Retry the matching runs that have failed, at most 1000; return their ids."""
+        return await self._all(workspace_id, wanted, [RunStatus.FAILED], self.retry)
+
+    async def _all(self, workspace_id: str, wanted: RunFilter, among: Sequence[RunStatus], act: Any) -> list[str]:
+        status = [one for one in among if not wanted.status or one in wanted.status]
+        conditions = conditions_of(workspace_id, replace(wanted, status=tuple(status)))
+        if not status:
+            return []
+        done: list[str] = []
+        for run in await aresolve(self._context.ledger.find(Run, conditions, order=Order("created_at"), limit=_BULK)):
+            try:
+                await act(workspace_id, run.id)
+            except RequestConflict:  # it was changed meanwhile
+                continue
+            done.append(run.id)
+        return done
+
+    # -- one change
+
+    async def _changed(self, workspace_id: str, run_id: str, changes_of: Changes) -> Run:
+        """Apply changes that are computed from the current record of a run, with retries on conflicts."""
+        context = self._context
+        for _ in range(_TRIES):
+            run = await context.records.run(workspace_id, run_id)
+            changes = changes_of(run, context.now())
+            if not changes:
+                return run
+            try:
+                await context.write(changes)
+            except RecordPresent:  # not this run is in the way
+                raise
+            except RecordConflict:
+                continue
+            return await context.records.run(workspace_id, run_id)
+        raise _changed_concurrently(run_id)
+
+
+def _changed_concurrently(run_id: str) -> RequestConflict:
+    return RequestConflict(f"Run {run_id!r} is changed concurrently. Try again.")
+
+
+def _unchanged(run: Run) -> list[Condition]:
+    return [Condition("version", "=", run.version)]
+
+
+def _cancelled(run: Run, reason: str | None, now: datetime) -> Sequence[Change]:
+    if run.status in ENDED:
+        return ()
+    ending = Ending.cancelled(reason)
+    unfinished = [*where(run_id=run.id), Condition("status", "in", _UNFINISHED)]
+    undecided = where(run_id=run.id, decision=None)
+    return [
+        Advance(run.id, now, ending.values(now), [NewEvent(ending.event, ending.payload)], _unchanged(run)),
+        UpdateAll(StepRun, unfinished, {"status": StepStatus.CANCELLED, "completed_at": now}),
+        UpdateAll(Approval, undecided, {"decision": "cancelled", "decided_at": now}),
+        Delete(Wait, where(run_id=run.id)),
+        *completion_changes(replace(run, status=RunStatus.CANCELLED), ending, now),
+    ]
+
+
+def _pause_change(run: Run, now: datetime) -> Advance:
+    values = {"status": RunStatus.PAUSED, "due_at": None}
+    return Advance(run.id, now, values, [NewEvent("WORKFLOW_PAUSED", {"reason": "paused"})], _unchanged(run))
+
+
+def _find_blockers(run: Run) -> list[tuple[list[Condition], str]]:
+    """Return conditions for the runs that prevent the retry of a failed one, each with its part of the error message.
+
+    Runs begin on a thread one after the other, so those that began later have begun since. Ids do not tell: they are
+    drawn before a run is written.
+    """
+    begun = where(workspace_id=run.workspace_id, thread_id=run.thread_id, begun=True)
+    at_once = [*where(started_at=run.started_at), Condition("id", ">", run.id)]
+    gone_on = "was advanced by run {id} since. Start a new run."
+    return [
+        ([*begun, Condition("started_at", ">", run.started_at)], gone_on),
+        ([*begun, *at_once], gone_on),
+        (others_on_thread(run), "belongs to run {id} now, which is {status}. Wait for its end, or start a new run."),
+    ]
+
+
+def _retried(run: Run) -> Run:
+    return replace(run, settings={**run.settings, "retries": run.settings.get("retries", 0) + 1})
+
+
+_RETRIED: Final = {"error": None, "failed_at": None, "deadline_at": None}
+
+
+def _resume_change(run: Run, now: datetime, event: NewEvent, **more: Any) -> Advance:
+    settings = {name: value for name, value in run.settings.items() if name != "pause"}
+    values = {"status": RunStatus.RUNNING, "due_at": now, "settings": settings, **more}
+    return Advance(run.id, now, values, [event], _unchanged(run))

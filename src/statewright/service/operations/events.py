@@ -1,0 +1,103 @@
+"""Events sent to a workspace: they start runs by triggers, and wake the runs that wait for them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from statewright.async_futures import aresolve
+from statewright.errors import DuplicateRecord, InvalidRequest, RecordConflict
+from statewright.ids import draw_checkpoint_id
+from statewright.runs import (
+    Among,
+    Change,
+    Condition,
+    Insert,
+    Json,
+    ReceivedEvent,
+    Signal,
+    Trigger,
+    Wait,
+    where,
+)
+from statewright.service.context.service_context import ServiceContext
+from statewright.service.operations.signals import check_payload, guard_unanswered, unanswered, woken
+from statewright.service.operations.starting import Starter
+from statewright.service.operations.triggers import runs_of_event
+
+
+class Events:
+    """Receives events."""
+
+    def __init__(self, context: ServiceContext, starter: Starter) -> None:
+        self._context = context
+        self._starter = starter
+
+    async def send(self, workspace_id: str, name: str, payload: Json, *, key: str | None = None) -> ReceivedEvent:
+        """Take an event, and everything that it does, in one transaction; what that was.
+
+        With a `key` that was sent before nothing happens again. Raises InvalidRequest for an empty name or a payload
+        that is no map, NotFound if a trigger names a graph that is not there.
+        """
+        context = self._context
+        if not 1 <= len(name) <= 255 or name.startswith("__"):
+            raise InvalidRequest(
+                f"An event is named {name!r:.80}. Give 1 to 255 characters that do not begin with two underscores."
+            )
+        check_payload(payload, context.settings.max_payload)
+        known = await self._known(workspace_id, key)
+        if known is not None:
+            return known
+        identity = f"evt_{draw_checkpoint_id()}"
+        while True:
+            now = context.now()
+            event = ReceivedEvent(
+                id=identity, workspace_id=workspace_id, name=name, payload=payload, key=key, created_at=now
+            )
+            changes = [*await self._starts(event, now), *await self._wakes(event, now)]
+            try:
+                await context.write([Insert(event), *changes])
+            except DuplicateRecord:
+                return await self._known(workspace_id, key) or event
+            except RecordConflict:  # a run no longer waits for it, or got its answer meanwhile: look again
+                continue
+            context.ring()
+            return event
+
+    async def _known(self, workspace_id: str, key: str | None) -> ReceivedEvent | None:
+        if key is None:
+            return None
+        found = await aresolve(self._context.ledger.find(ReceivedEvent, where(workspace_id=workspace_id, key=key)))
+        return found[0] if found else None
+
+    async def _starts(self, event: ReceivedEvent, now: datetime) -> list[Change]:
+        """Return the changes that start the runs of matching triggers."""
+        named = where(workspace_id=event.workspace_id, event=event.name, active=True)
+        triggers = await aresolve(self._context.ledger.find(Trigger, named))
+        changes: list[Change] = []
+        for wanted in runs_of_event(triggers, event.id, event.name, event.payload):
+            run, starting = await self._starter.prepare(event.workspace_id, wanted, now)
+            event.started = [*event.started, run.id]
+            changes += starting
+        return changes
+
+    async def _wakes(self, event: ReceivedEvent, now: datetime) -> list[Change]:
+        """Return the changes that deliver the event to the runs that wait for it."""
+        ledger = self._context.ledger
+        named = where(workspace_id=event.workspace_id, event=event.name)
+        open_waits = await aresolve(ledger.find(Wait, named))
+        # Read after the waits: a worker that takes a signal meanwhile closes its wait, so these changes are refused.
+        of_waiting_runs = Condition("run_id", "in", Among(Wait, "run_id", named))
+        waits = unanswered(open_waits, await aresolve(ledger.find(Signal, [*where(taken=False), of_waiting_runs])))
+        event.woken = list(dict.fromkeys(wait.run_id for wait in waits))
+        changes: list[Change] = [guard for wait in waits for guard in guard_unanswered(wait)]
+        for run_id in event.woken:
+            kept = Signal(
+                id=f"sig_{draw_checkpoint_id()}",
+                run_id=run_id,
+                type=event.name,
+                payload=event.payload,
+                key=event.id,
+                created_at=now,
+            )
+            changes += [Insert(kept), *woken(run_id, now)]
+        return changes

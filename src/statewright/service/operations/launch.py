@@ -1,0 +1,117 @@
+"""Starting runs: the record is written, and if this process has capacity its worker begins at once.
+
+A run that is claimed in the transaction that creates it needs no second one to be claimed, which halves the latency of
+a start. That is only possible if nothing stands in its way: no other run on its thread, no limit, and no later start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from statewright.async_futures import aresolve
+from statewright.errors import DuplicateRecord, RecordConflict, RequestConflict
+from statewright.runs import Change, Insert, Run
+from statewright.service.context.requests import StartRun
+from statewright.service.context.service_context import ServiceContext
+from statewright.service.engine.worker import RunWorker
+from statewright.service.following.follow import until_rest, wait_until_settled
+from statewright.service.operations.control import Control
+from statewright.service.operations.starting import Room, Started, Starter, claimed
+
+_MAX_TRIES: Final = 100
+"""Tries to start a run on a thread that other runs take and leave at the same time."""
+
+
+class Launcher:
+    """Starts runs for callers."""
+
+    def __init__(
+        self,
+        context: ServiceContext,
+        starter: Starter,
+        control: Control,
+        *,
+        worker: Callable[[], RunWorker | None],
+        ring: Callable[[], object],
+    ) -> None:
+        """`worker` returns the worker of this process, if it has one; `ring` wakes it and the background tasks."""
+        self._context = context
+        self._starter = starter
+        self._control = control
+        self._worker = worker
+        self._ring = ring
+
+    async def start(self, workspace_id: str, request: StartRun) -> Started:
+        """Start a run, or return the one that was started with the same idempotency key.
+
+        Raises InvalidRequest, NotFound for an unknown graph or definition, RequestConflict for a busy thread,
+        PayloadTooLarge, SpendingLimitReached.
+        """
+        for _ in range(_MAX_TRIES):
+            with suppress(RecordConflict):  # the thread has changed since it was read: try again
+                return await self._start(workspace_id, request)
+        raise RequestConflict(f"Thread {request.thread_id!r} is used by other runs concurrently. Try again.")
+
+    async def start_and_wait(self, workspace_id: str, request: StartRun, seconds: float) -> Started:
+        """Start a run, and wait until it has ended, waits or is paused, for so many seconds at most."""
+        context = self._context
+        run_id = request.run_id or self._starter.new_id()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        with context.hub.listening(run_id) as listener, context.watch.watching(run_id, listener):
+            started = await self.start(workspace_id, replace(request, run_id=run_id))
+            if not started.created:
+                run = await wait_until_settled(context, workspace_id, started.run.id, seconds)
+                return Started(run, created=False)
+            await until_rest(context.hub, listener, seconds)
+        # It may have been woken by another change, such as the first step of a run that another process advances.
+        run = await wait_until_settled(context, workspace_id, run_id, until - loop.time())
+        return Started(run, created=True)
+
+    async def _start(self, workspace_id: str, request: StartRun) -> Started:
+        existing = await self._find_existing(workspace_id, request)
+        if existing is not None:
+            return Started(existing, created=False)
+        # The request is validated completely before other runs are cancelled for it.
+        run, (_, *labels) = await self._starter.prepare(workspace_id, request, self._context.now())
+        room = await self._starter.make_room(run, self._control.cancellation)
+        if isinstance(room, Run):
+            return Started(room, created=False)
+        worker = self._worker()
+        promise = worker.promise() if worker is not None and await self._can_begin(run) else None
+        if worker is None or promise is None:
+            return await self._write(workspace_id, request, room, labels)
+        room, begun = replace(room, run=claimed(room.run, worker.id)), None
+        try:
+            started = await self._write(workspace_id, request, room, labels)
+            begun = started.run if started.created else None
+        finally:
+            worker.take(promise, begun)
+        return started
+
+    async def _write(self, workspace_id: str, request: StartRun, room: Room, labels: Sequence[Change]) -> Started:
+        run = room.run
+        try:
+            await aresolve(self._context.ledger.write([*room.changes, Insert(run), *labels]))
+        except DuplicateRecord:
+            return Started(await self._find_existing(workspace_id, request) or run, created=False)
+        room.tell()
+        if run.claim is None:
+            self._ring()
+        return Started(run, created=True)
+
+    async def _find_existing(self, workspace_id: str, request: StartRun) -> Run | None:
+        key = request.idempotency_key
+        return await self._starter.known(workspace_id, key) if key is not None else None
+
+    async def _can_begin(self, run: Run) -> bool:
+        """Return True if a new run can begin at once: no limit, other run or later start stands in its way."""
+        if run.due_at is None or run.due_at > self._context.now() or run.thread_id != run.id:
+            return False
+        return (
+            run.concurrency_key is None and run.queue is None and not await self._starter.is_limited(run.workspace_id)
+        )

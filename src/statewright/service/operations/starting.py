@@ -1,0 +1,243 @@
+"""Creation of runs: a request is validated, and turned into the changes that create the run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from pydantic_core import to_json
+
+from statewright.async_futures import aresolve
+from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge, RequestConflict, suggestion
+from statewright.ids import draw_checkpoint_id, draw_run_id
+from statewright.runs import (
+    Absent,
+    Change,
+    Insert,
+    Run,
+    RunLabel,
+    RunStatus,
+    StoredDefinition,
+    Workspace,
+    where,
+)
+from statewright.service.catalog.versions import alookup, lookup
+from statewright.service.context.jsonable import entries_as_text, iso
+from statewright.service.context.records import MOST_LABELS, others_on_thread
+from statewright.service.context.requests import StartRun
+from statewright.service.context.service_context import ServiceContext
+from statewright.service.context.settings import ServiceSettings
+from statewright.service.engine.completion import Ending
+from statewright.service.operations.control import Cancellation
+
+logger = logging.getLogger("statewright.service")
+ON_BUSY: Final = ("reject", "enqueue", "interrupt", "rollback")
+_LONGEST_KEY: Final = 255
+_LONGEST_TAG: Final = 200
+_KNOWN_FOR: Final = 2.0
+"""Seconds for which the limits of a workspace are cached."""
+Cancelling = Callable[[Sequence[Run], str], Awaitable[Cancellation]]
+"""Returns the cancellation of runs; see `Control.cancellation`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The result of a request to start a run."""
+
+    run: Run
+    created: bool
+    """False if the run exists already, started with the same idempotency key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The slot of a new run on its thread."""
+
+    run: Run
+    """The run, as it will be written."""
+    changes: Sequence[Change] = ()
+    """Changes that free and guard the slot, to be written before the run in the same transaction."""
+    tell: Callable[[], object] = lambda: None
+    """Publishes the changes; to be called once they are written."""
+
+
+class Starter:
+    """Creates the records of new runs."""
+
+    def __init__(self, context: ServiceContext) -> None:
+        self._context = context
+        self._limited: dict[str, tuple[float | None, bool]] = {}
+        """By workspace, when it was read, and whether it has a limit."""
+
+    async def prepare(self, workspace_id: str, wanted: StartRun, now: datetime) -> tuple[Run, list[Change]]:
+        """Validate a request, and return a new run with the changes that create it.
+
+        Raises InvalidRequest, NotFound, PayloadTooLarge, and SpendingLimitReached if it were to begin today in a
+        workspace that has used up its day.
+        """
+        check_start(wanted, self._context.settings)
+        made = self.made(
+            workspace_id, wanted, await alookup(self._context.versions.requested(workspace_id, wanted)), now
+        )
+        await self._context.spending.check_start(workspace_id, wanted.after)
+        return made
+
+    def made(
+        self, workspace_id: str, wanted: StartRun, definition: StoredDefinition, now: datetime
+    ) -> tuple[Run, list[Change]]:
+        """Return a new run of a version, and the changes that create it. Raises InvalidRequest for invalid input."""
+        check_input(definition, wanted.input)
+        identity = wanted.run_id or self.new_id()
+        run = Run(
+            id=identity,
+            workspace_id=workspace_id,
+            graph=definition.name,
+            definition_id=definition.id,
+            thread_id=wanted.thread_id or identity,
+            due_at=max(wanted.after, now) if wanted.after is not None else now,
+            input=wanted.input,
+            settings={**wanted.settings, **({"notBefore": iso(wanted.after)} if wanted.after is not None else {})},
+            idempotency_key=wanted.idempotency_key,
+            on_busy=wanted.on_busy,
+            concurrency_key=wanted.concurrency_key,
+            concurrency_limit=wanted.concurrency_limit,
+            queue=wanted.queue,
+            deadline_at=now + timedelta(seconds=wanted.timeout) if wanted.timeout is not None else None,
+            source=wanted.source,
+            parent_id=wanted.parent_id,
+            parent_waits=wanted.parent_waits,
+            tags=list(wanted.tags),
+            metadata=dict(wanted.metadata),
+            created_at=now,
+            updated_at=now,
+        )
+        return run, [Insert(run), *_labels(run)]
+
+    def new_id(self) -> str:
+        """Return an id for a run: later ones sort behind it."""
+        return f"run_{draw_checkpoint_id()}"
+
+    async def is_limited(self, workspace_id: str) -> bool:
+        """Return whether a workspace has a limit of concurrent runs."""
+        read, limited = self._limited.get(workspace_id, (None, False))
+        now = self._context.clock.monotonic()
+        if read is None or now - read > _KNOWN_FOR:
+            workspace = await aresolve(self._context.ledger.get(Workspace, workspace_id))
+            limited = workspace is not None and workspace.max_running is not None
+            self._limited[workspace_id] = (now, limited)
+        return limited
+
+    def failure_changes(self, run: Run, ending: Ending, now: datetime) -> Sequence[Change]:
+        """Return the changes that start the failure handler of a run that has failed: its `on_failure` graph.
+
+        A run that is itself a failure handler has none.
+        """
+        context = self._context
+        served = context.catalog.get(run.graph)
+        graph = run.settings.get("onFailure") or (served.on_failure if served is not None else None)
+        if ending.status is not RunStatus.FAILED or graph is None or run.source.startswith("failure:"):
+            return ()
+        try:
+            definition = lookup(context.versions.newest(run.workspace_id, graph))
+        except NotFound:
+            logger.exception("Run %s has failed, and its on_failure graph cannot be started.", run.id)
+            return ()
+        error = context.redact(ending.error) if context.redact is not None else ending.error
+        failure = {"runId": run.id, "graph": run.graph, "input": run.input, "error": error}
+        request = StartRun(graph=graph, input=failure, source=f"failure:{run.id}", metadata={"failedRun": run.id})
+        return self.made(run.workspace_id, request, definition, now)[1]
+
+    # -- existing runs
+
+    async def known(self, workspace_id: str, key: str) -> Run | None:
+        """Return the run that an idempotency key gave before."""
+        found = await aresolve(self._context.ledger.find(Run, where(workspace_id=workspace_id, idempotency_key=key)))
+        return found[0] if found else None
+
+    async def make_room(self, run: Run, cancelling: Cancelling) -> Room | Run:
+        """Find a place for a new run on its thread, as its `on_busy` says; or the run that was started as this one.
+
+        Raises RequestConflict if another run has the thread, and nothing else was said.
+        """
+        if run.thread_id == run.id:
+            return Room(run)
+        busy = await aresolve(self._context.ledger.find(Run, others_on_thread(run)))
+        same = next((one for one in busy if run.idempotency_key and one.idempotency_key == run.idempotency_key), None)
+        if same is not None:
+            return same
+        if run.on_busy == "enqueue":
+            return Room(run)
+        alone = Absent(Run, others_on_thread(run))
+        if not busy:
+            return Room(run, [alone])
+        if run.on_busy == "reject":
+            raise RequestConflict(
+                f"Thread {run.thread_id!r} is busy with run {busy[0].id}, which is {busy[0].status}. Wait for its "
+                f"end, or say with onBusy what is to be done: enqueue, interrupt or rollback.",
+                details={"runs": [one.id for one in busy]},
+            )
+        cancellation = await cancelling(busy, f"run on_busy={run.on_busy!r} took its thread")
+        before = [one.id for one in busy] + [each for one in busy for each in one.settings.get("takesOver", ())]
+        undone = any(one.settings.get("rollsBack") for one in busy if not one.begun)
+        taken = {"takesOver": before, "rollsBack": undone or run.on_busy == "rollback"}
+        taking = replace(run, settings={**run.settings, **taken})
+        return Room(taking, [*cancellation.changes, alone], cancellation.tell)
+
+
+def claimed(run: Run, worker_id: str) -> Run:
+    """Return the run as claimed by a worker."""
+    return replace(run, claim=draw_run_id(), worker_id=worker_id, due_at=None)
+
+
+def check_input(definition: StoredDefinition, value: Any) -> None:
+    """Raise InvalidRequest for an input that is not an object, where steps in JSON are to read its fields."""
+    if definition.kind == "steps" and value is not None and not isinstance(value, Mapping):
+        raise InvalidRequest(
+            f"The input of {definition.name!r} is of type {type(value).__name__}. Its steps read fields of it: give an "
+            f"object."
+        )
+
+
+def _labels(run: Run) -> list[Insert]:
+    """Return the labels of a run, by which it is found: its tags and metadata."""
+    pairs = [*(("", tag) for tag in run.tags), *entries_as_text(run.metadata).items()]
+    return [
+        Insert(RunLabel(id=f"{run.id}/{place}", run_id=run.id, name=name, value=value[:_LONGEST_TAG]))
+        for place, (name, value) in enumerate(dict.fromkeys(pairs))
+    ]
+
+
+def size_of(value: Any) -> int:
+    """Return the size of a value as JSON, in bytes. Raises InvalidRequest if it cannot be represented."""
+    try:
+        return len(to_json(value))
+    except ValueError as error:
+        raise InvalidRequest(f"The value cannot be represented as JSON: {error}.") from None
+
+
+def check_start(wanted: StartRun, settings: ServiceSettings) -> None:
+    """Raise InvalidRequest or PayloadTooLarge for what cannot be started, wherever it is."""
+    if wanted.on_busy not in ON_BUSY:
+        raise InvalidRequest(f"onBusy is {wanted.on_busy!r}. " + suggestion(wanted.on_busy, ON_BUSY, noun="Choices"))
+    for name, value in (("idempotencyKey", wanted.idempotency_key), ("threadId", wanted.thread_id)):
+        if value is not None and not 1 <= len(value) <= _LONGEST_KEY:
+            raise InvalidRequest(f"{name} has {len(value)} characters. Give 1 to {_LONGEST_KEY}.")
+    if len(wanted.tags) > MOST_LABELS:
+        raise InvalidRequest(f"The run was given {len(wanted.tags)} tags. Give at most {MOST_LABELS}.")
+    for tag in wanted.tags:
+        if not 1 <= len(tag) <= _LONGEST_TAG:
+            raise InvalidRequest(f"A tag has {len(tag)} characters. Give 1 to {_LONGEST_TAG}.")
+    if wanted.after is not None and wanted.after.tzinfo is None:
+        raise InvalidRequest(f"after={wanted.after} has no time zone. Add one, such as +00:00.")
+    if wanted.timeout is not None and not 0 < wanted.timeout <= 10 * 365 * 86400:
+        raise InvalidRequest(f"The timeout is {wanted.timeout} seconds. Give more than 0, and at most ten years.")
+    if wanted.concurrency_limit is not None and (wanted.concurrency_limit < 1 or wanted.concurrency_key is None):
+        raise InvalidRequest("A concurrencyLimit is at least 1, and goes with a concurrencyKey.")
+    size = size_of(wanted.input)
+    if size > settings.max_input:
+        raise PayloadTooLarge(f"The input has {size} bytes; at most {settings.max_input} are allowed.")
+    if size_of([wanted.metadata, wanted.settings]) > settings.max_payload:
+        raise PayloadTooLarge(f"Metadata and settings have more than {settings.max_payload} bytes together.")

@@ -1,0 +1,239 @@
+"""Edits of a thread from outside, together with the run that waits, is paused or has failed on it, in one transaction.
+
+An update may do what a task waits for, and a fork may repeat a task that was completed. The records of the run follow
+the commit: waits of closed questions are deleted, steps of removed tasks are cancelled, steps of tasks that are due
+again are opened, and a run that can continue is made due. An accepted answer is never lost: while one has not been
+processed yet, the edit is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from statewright.async_futures import aresolve
+from statewright.checkpoint import Checkpointer, Commit, Interrupt, Pending, SavedCheckpoint
+from statewright.errors import RequestConflict
+from statewright.futures import MaybeFuture
+from statewright.graph import Graph
+from statewright.ids import CheckpointId
+from statewright.runs import (
+    Absent,
+    Advance,
+    Approval,
+    Change,
+    Condition,
+    Delete,
+    Ledger,
+    NewEvent,
+    Order,
+    Run,
+    RunStatus,
+    Signal,
+    StepRun,
+    StepStatus,
+    Update,
+    UpdateAll,
+    Wait,
+    where,
+)
+from statewright.runtime import RUN_ENDED
+from statewright.runtime.core.frontier import due_tasks
+from statewright.service.engine.changeset import ChangeSet
+from statewright.service.engine.step_records import StepRecords
+from statewright.service.engine.waits import arrived
+
+AT_WORK: Final = [RunStatus.PENDING, RunStatus.RUNNING]
+"""The statuses of runs that advance their thread, or are about to."""
+_RESTING: Final = [RunStatus.WAITING, RunStatus.PAUSED]
+_OPEN_STEPS: Final = [StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING, StepStatus.FAILED]
+"""Steps that have work left; a failed one is tried again if its run is retried."""
+_MAIN: Final = "main"
+"""The branch that runs are on."""
+ChangesOf = Callable[[Commit, datetime], Sequence[Change]]
+"""Returns the changes of records that follow from a commit; see `RestingRun.changes`."""
+
+
+class RestingRun:
+    """A run that may still continue on a thread, and its records that a change of the thread affects.
+
+    It waits, is halted, or has failed; a failed run continues if it is retried, from the state of the thread then.
+    """
+
+    def __init__(
+        self, run: Run, graph: Graph, waits: Sequence[Wait], steps: Sequence[StepRun], inbox: Sequence[Signal]
+    ) -> None:
+        self.run = run
+        self._graph = graph
+        self._waits = waits
+        self._steps = steps
+        self._inbox = inbox
+
+    @classmethod
+    async def find(cls, ledger: Ledger, workspace_id: str, thread_id: str, graph: Graph) -> RestingRun | None:
+        """Return the run that rests on a thread, or else its newest run if that has failed; None otherwise."""
+        runs: Sequence[Run] = await aresolve(ledger.find(Run, _rests_on(workspace_id, thread_id)))
+        if not runs:
+            begun = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
+            newest = Order("started_at", descending=True)
+            last: Sequence[Run] = await aresolve(ledger.find(Run, begun, order=newest, limit=1))
+            runs = [run for run in last if run.status is RunStatus.FAILED]
+            if not runs:
+                return None
+        run = max(runs, key=lambda one: one.id)
+        waits = await aresolve(ledger.find(Wait, where(run_id=run.id)))
+        steps = await aresolve(ledger.find(StepRun, [*where(run_id=run.id), Condition("status", "in", _OPEN_STEPS)]))
+        inbox = await aresolve(ledger.find(Signal, where(run_id=run.id, taken=False)))
+        return cls(run, graph, waits, steps, inbox)
+
+    def changes(self, commit: Commit, now: datetime) -> list[Change]:
+        """Return what a commit from outside means for the run. Raises RequestConflict if it would lose an answer."""
+        if commit.line.namespace or commit.line.branch != _MAIN:
+            return self._guard_unchanged()
+        pending, frontier = commit.pending or Pending(), commit.checkpoint.frontier
+        still_open = {question.id for question in pending.open}
+        closed = [wait for wait in self._waits if wait.interrupt_id not in still_open]
+        reopened = still_open - self._find_asked_ids(pending)
+        is_affected = bool(closed or reopened or due_tasks(commit.checkpoint, pending) or not frontier)
+        if not is_affected and self.run.status is not RunStatus.FAILED:
+            return self._guard_unchanged()  # everything waits as before
+        self._check_answers(closed, now)
+        return [
+            *self._advance(now),
+            *self._close(closed, now),
+            *self._discard_answers([question for question in pending.open if question.id in reopened]),
+            *self._match_steps(commit, pending, now),
+        ]
+
+    def _find_asked_ids(self, pending: Pending) -> set[Any]:
+        """Return the ids of the questions that the run has asked.
+
+        A failed run has no waits: its questions are those of tasks that have a step.
+        """
+        if self.run.status is not RunStatus.FAILED:
+            return {wait.interrupt_id for wait in self._waits}
+        own_tasks = {step.task_id for step in self._steps}
+        return {question.id for task, asked in pending.interrupts.items() if task in own_tasks for question in asked}
+
+    def _check_answers(self, closed: Sequence[Wait], now: datetime) -> None:
+        if arrived(closed, self._inbox, now).signals:
+            raise RequestConflict(
+                f"Run {self.run.id} has been answered, and is about to be resumed. Wait until it rests, and try again.",
+                details={"runs": [self.run.id]},
+            )
+
+    def _guard_unchanged(self) -> list[Change]:
+        """Return the guards of a change that does not affect the run: it is as it was read, and no worker has it."""
+        same = where(id=self.run.id)
+        moved = [Condition("version", "!=", self.run.version), Condition("claim", "!=", None)]
+        return [*(Absent(Run, [*same, one]) for one in moved), *self._guard_no_other_run()]
+
+    def _guard_no_other_run(self) -> list[Change]:
+        """Return the guards that no other run uses the thread of a failed run, which does not reserve it."""
+        if self.run.status is not RunStatus.FAILED:
+            return []
+        return _guard_no_run(self.run.workspace_id, self.run.thread_id)
+
+    def _advance(self, now: datetime) -> list[Change]:
+        guard = [Condition("version", "=", self.run.version), Condition("claim", "=", None)]
+        if self.run.status is not RunStatus.WAITING:  # it continues on request only
+            return [*self._guard_no_other_run(), Advance(self.run.id, now, {}, (), guard)]
+        event = NewEvent("WORKFLOW_RESUMED", {"reason": "thread changed"})
+        return [Advance(self.run.id, now, {"status": RunStatus.RUNNING, "due_at": now}, [event], guard)]
+
+    def _close(self, closed: Sequence[Wait], now: datetime) -> list[Change]:
+        if not closed:
+            return []
+        named = [Condition("id", "in", [wait.id for wait in closed])]
+        cancelled = {"decision": "cancelled", "decided_at": now}
+        return [Delete(Wait, named), UpdateAll(Approval, [*named, *where(decision=None)], cancelled)]
+
+    def _discard_answers(self, reopened: Sequence[Interrupt]) -> list[Change]:
+        """Discard earlier answers to questions that a fork asks again, so that they can be answered anew.
+
+        The end of a child run is kept: it is reported once, and no caller would send it again.
+        """
+        mine = where(run_id=self.run.id)
+        identities = sorted(question.id for question in reopened)
+        events = (question.event for question in reopened)
+        types = sorted(event for event in events if event is not None and not event.startswith(RUN_ENDED))
+        stale: list[Change] = []
+        if identities:
+            answers = [*mine, Condition("interrupt_id", "in", identities)]
+            stale.append(UpdateAll(Signal, answers, {"key": None, "taken": True}))
+        if types:
+            early = [*mine, *where(taken=False), Condition("type", "in", types)]
+            stale.append(UpdateAll(Signal, early, {"taken": True}))
+        return stale
+
+    def _match_steps(self, commit: Commit, pending: Pending, now: datetime) -> list[Change]:
+        """Cancel the steps of tasks that are gone, and open one for each task that is due."""
+        frontier = commit.checkpoint.frontier
+        due = {task.id for task in frontier}
+        gone = [step.id for step in self._steps if step.task_id not in due]
+        due_steps = [step for step in self._steps if step.task_id in due]
+        again = due - {step.task_id for step in due_steps} - pending.completed.keys()
+        changeset = ChangeSet()
+        records = StepRecords(self.run, self._graph, due_steps, self._waits)
+        records.start(changeset, frontier, commit.checkpoint.step + 1, now, halts=True, done=pending.completed)
+        former = [*where(run_id=self.run.id), Condition("task_id", "in", sorted(again))]
+        ended = {"status": StepStatus.CANCELLED, "completed_at": now}
+        return [
+            *([UpdateAll(StepRun, [Condition("id", "in", gone)], ended)] if gone else []),
+            *([Delete(StepRun, former)] if again else []),
+            *changeset.changes,
+        ]
+
+
+def _rests_on(workspace_id: str, thread_id: str) -> list[Condition]:
+    begun = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
+    return [*begun, Condition("status", "in", _RESTING)]
+
+
+def _guard_no_run(workspace_id: str, thread_id: str) -> list[Change]:
+    at_work = [*where(workspace_id=workspace_id, thread_id=thread_id), Condition("status", "in", AT_WORK)]
+    return [Absent(Run, at_work), Absent(Run, _rests_on(workspace_id, thread_id))]
+
+
+def guard_no_run_since(newest: Run) -> ChangesOf:
+    """Return the guards of a change to a thread whose runs have ended: no other has come since it was read.
+
+    Its newest run must still be there: retention may have deleted both, and the change would create the thread again.
+    """
+    still_there = Update(Run, newest.id, {})
+    return lambda commit, now: [*_guard_no_run(newest.workspace_id, newest.thread_id), still_there]
+
+
+async def find_edited_run(saver: Checkpointer, head: SavedCheckpoint) -> str:
+    """Return the id of the run that a head belongs to: that of the checkpoint which the edits since have changed.
+
+    Edits have run ids of their own. A rollback is not an edit: the run that it has undone does not have the thread.
+    """
+    saved = head
+    while saved.source in ("update", "fork") and "rolled_back" not in saved.metadata and saved.parent_id is not None:
+        parent = await aresolve(saver.load(saved.line.thread_id, checkpoint_id=saved.parent_id))
+        if parent is None:  # it was pruned
+            break
+        saved = parent
+    return saved.run_id
+
+
+class EditRecorder:
+    """The saver of a change from outside: what it commits changes the records of a run in the same transaction."""
+
+    def __init__(self, saver: Checkpointer, ledger: Ledger, changes_of: ChangesOf) -> None:
+        self._saver = saver
+        self._ledger = ledger
+        self._changes_of = changes_of
+        self.changes: Sequence[Change] = []
+        """The changes written with the commit."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Delegate everything else to the saver."""
+        return getattr(self._saver, name)
+
+    def commit(self, commit: Commit, *, also: Sequence[Any] = ()) -> MaybeFuture[CheckpointId]:
+        """Save a commit together with what it means for the run."""
+        self.changes = self._changes_of(commit, commit.created_at)
+        jobs = [*also, self._ledger.job(self.changes)] if self.changes else also
+        return self._saver.commit(commit, also=jobs)

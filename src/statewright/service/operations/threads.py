@@ -1,0 +1,208 @@
+"""Threads of runs: their state, history, forks and edits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from statewright.async_futures import aresolve
+from statewright.checkpoint import Checkpointer
+from statewright.errors import (
+    CheckpointNotFound,
+    InvalidRequest,
+    NotFound,
+    RecordConflict,
+    RequestConflict,
+    ServiceError,
+    StatewrightError,
+    StorageError,
+)
+from statewright.runs import ApiKey, Condition, Order, Run, RunStatus, where
+from statewright.runtime import CompiledGraph, StateSnapshot
+from statewright.runtime.concurrency.worker_threads import call_in_thread
+from statewright.service.access.approval_permission import check_thread_change
+from statewright.service.catalog.versions import alookup
+from statewright.service.context.jsonable import as_json, iso
+from statewright.service.context.service_context import ServiceContext
+from statewright.service.operations.thread_edits import AT_WORK, EditRecorder, RestingRun, guard_no_run_since
+
+
+class Threads:
+    """Reads and edits the threads on which a workspace has runs."""
+
+    def __init__(self, context: ServiceContext) -> None:
+        self._context = context
+
+    async def state(self, workspace_id: str, thread_id: str, checkpoint_id: str | None = None) -> dict[str, Any]:
+        """Return the state of a thread, now or at a checkpoint. Raises NotFound."""
+        app = await self._app(workspace_id, thread_id)
+        return _shown(await self._snapshot(app, thread_id, checkpoint_id))
+
+    async def history(
+        self, workspace_id: str, thread_id: str, *, branch: str | None = None, limit: int = 100
+    ) -> list[dict[str, Any]]:
+        """Return the checkpoints of a thread, the newest first, each with its parent; of all branches, or of one."""
+        app = await self._app(workspace_id, thread_id)
+        found = await aresolve(self._context.saver_of(workspace_id).history(thread_id, branch=branch, limit=limit))
+        from statewright.runtime.lifecycle.snapshot import snapshot_of
+
+        return [_shown(snapshot_of(app.program, one)) for one in found]
+
+    async def diff(self, workspace_id: str, thread_id: str, before: str, after: str) -> dict[str, Any]:
+        """Return the fields that differ between two checkpoints, with both values."""
+        app = await self._app(workspace_id, thread_id)
+        first = (await self._snapshot(app, thread_id, before)).values
+        second = (await self._snapshot(app, thread_id, after)).values
+        from statewright.runtime import diff
+
+        found = diff(_fields(first), _fields(second))
+        return {name: {"before": as_json(one), "after": as_json(other)} for name, (one, other) in found.items()}
+
+    async def fork(
+        self,
+        workspace_id: str,
+        thread_id: str,
+        checkpoint_id: str,
+        branch: str | None = None,
+        *,
+        key: ApiKey | None = None,
+    ) -> dict[str, Any]:
+        """Make a checkpoint the head of a new branch, or of its own branch again. Return the new state of the thread.
+
+        `key` is that of the caller, if callers need one: see `check_thread_change`. A run that waits on the branch
+        waits for the questions of that checkpoint, or is resumed. Raises RequestConflict while a run is being advanced
+        on the thread, or is about to be resumed with an answer.
+        """
+        config = {"configurable": {"thread_id": thread_id, "checkpoint_id": checkpoint_id}}
+        return await self._edited(workspace_id, thread_id, key, lambda app: app.fork(config, branch=branch))
+
+    async def update(
+        self,
+        workspace_id: str,
+        thread_id: str,
+        values: Any,
+        *,
+        as_node: str | None = None,
+        checkpoint_id: str | None = None,
+        key: ApiKey | None = None,
+    ) -> dict[str, Any]:
+        """Change the state as if a node had returned the values. Return the new state of the thread.
+
+        `key` is that of the caller, if callers need one: see `check_thread_change`. A run that waits for a task which
+        this completes is resumed. Raises RequestConflict while a run is being advanced on the thread, or is about to be
+        resumed with an answer.
+        """
+        named = {"thread_id": thread_id, "checkpoint_id": checkpoint_id}
+        config = {"configurable": {name: value for name, value in named.items() if value is not None}}
+        return await self._edited(workspace_id, thread_id, key, lambda app: app.update_state(config, values, as_node))
+
+    async def _edited(
+        self, workspace_id: str, thread_id: str, key: ApiKey | None, edit: Callable[[CompiledGraph], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Edit a thread together with the run that rests on it. Return the new state of the thread."""
+        app = await self._idle(workspace_id, thread_id)
+        context = self._context
+        resting = await RestingRun.find(context.ledger, workspace_id, thread_id, app.graph)
+        # Checked after the run was read: the edit is refused if the run changes, so the permission still holds then.
+        await self._check_change(workspace_id, thread_id, key)
+        if resting is not None:
+            changes_of = resting.changes
+        else:
+            changes_of = guard_no_run_since((await self.runs(workspace_id, thread_id))[0])
+        recorder = EditRecorder(context.saver_of(workspace_id), context.ledger, changes_of)
+        try:
+            head = await self._called(edit, app.with_services(checkpointer=cast("Checkpointer", recorder)))
+        except RecordConflict as error:
+            # A failed run changes only if it is retried; the conflict is most likely with a new run.
+            moved = [resting.run.id] if resting is not None and resting.run.status is not RunStatus.FAILED else []
+            raise RequestConflict(
+                f"{f'Run {moved[0]}' if moved else 'Another run'} has changed on thread {thread_id!r} meanwhile. "
+                f"Read the thread again, and retry.",
+                details={"runs": moved},
+            ) from error
+        context.publish(recorder.changes)
+        return _shown(await self._called(app.get_state, head))
+
+    async def _check_change(self, workspace_id: str, thread_id: str, key: ApiKey | None) -> None:
+        async def body_of(definition_id: str) -> Any:
+            return (await alookup(self._context.versions.stored(workspace_id, definition_id))).body
+
+        await check_thread_change(key, self._context.ledger, workspace_id, thread_id, body_of)
+
+    async def runs(self, workspace_id: str, thread_id: str) -> list[Run]:
+        """Return the runs on a thread, the newest first. Raises NotFound if the workspace has none."""
+        conditions = where(workspace_id=workspace_id, thread_id=thread_id)
+        newest = Order("created_at", descending=True)
+        found = await aresolve(self._context.ledger.find(Run, conditions, order=newest, limit=100))
+        if not found:
+            raise NotFound(f"There is no thread {thread_id!r}.")
+        return list(found)
+
+    async def _app(self, workspace_id: str, thread_id: str) -> CompiledGraph:
+        """Return the graph of the run that had the thread last, as one that reads the saver."""
+        newest = (await self.runs(workspace_id, thread_id))[0]
+        if not newest.begun:  # what another one has saved is read by its graph
+            mine = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
+            order = Order("created_at", descending=True)
+            begun = await aresolve(self._context.ledger.find(Run, mine, order=order, limit=1))
+            newest = begun[0] if begun else newest
+        graph = await self._context.versions.load_graph(newest)
+        return graph.with_services(checkpointer=self._context.saver_of(workspace_id), clock=self._context.clock)
+
+    async def _idle(self, workspace_id: str, thread_id: str) -> CompiledGraph:
+        app = await self._app(workspace_id, thread_id)
+        mine = where(workspace_id=workspace_id, thread_id=thread_id)
+        conditions = [*mine, Condition("status", "in", AT_WORK)]
+        busy = await aresolve(self._context.ledger.find(Run, conditions))
+        if busy:
+            raise RequestConflict(
+                f"Thread {thread_id!r} is being advanced by run {busy[0].id}. Pause it, or wait until it rests.",
+                details={"runs": [run.id for run in busy]},
+            )
+        return app
+
+    async def _snapshot(self, app: CompiledGraph, thread_id: str, checkpoint_id: str | None) -> StateSnapshot:
+        return await self._called(app.get_state, thread_id=thread_id, checkpoint_id=checkpoint_id)
+
+    async def _called(self, function: Any, *args: Any, **options: Any) -> Any:
+        try:
+            return await call_in_thread(function, *args, **options)
+        except CheckpointNotFound as error:
+            raise NotFound(str(error)) from error
+        except (StorageError, ServiceError):
+            raise
+        except StatewrightError as error:
+            raise InvalidRequest(str(error)) from error
+        except Exception as error:  # of a reducer, which does not take what was given
+            raise InvalidRequest(f"The graph rejects these values: {type(error).__name__}: {error}") from error
+
+
+def _fields(values: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", values) if isinstance(values, Mapping) else {"value": as_json(values)}
+
+
+def _shown(snapshot: StateSnapshot) -> dict[str, Any]:
+    """Return a checkpoint as the API shows it."""
+    named: Mapping[str, Any] = snapshot.config.get("configurable", {})
+    parent: Mapping[str, Any] = (snapshot.parent_config or {}).get("configurable", {})
+    return {
+        "threadId": named.get("thread_id"),
+        "checkpointId": named.get("checkpoint_id"),
+        "parentCheckpointId": parent.get("checkpoint_id"),
+        "branch": named.get("branch", "main"),
+        "values": as_json(snapshot.values),
+        "next": list(snapshot.next),
+        "metadata": as_json(snapshot.metadata),
+        "createdAt": iso(snapshot.created_at) if snapshot.created_at is not None else None,
+        "tasks": [_task(task) for task in snapshot.tasks],
+    }
+
+
+def _task(task: Any) -> dict[str, Any]:
+    return {
+        "id": task.id,
+        "name": task.name,
+        "error": task.error,
+        "result": as_json(task.result),
+        "interrupts": [{"id": one.id, "kind": one.kind, "value": as_json(one.value)} for one in task.interrupts],
+    }

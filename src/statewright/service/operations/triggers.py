@@ -1,0 +1,164 @@
+"""Triggers: rules of a workspace that start runs for events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final, cast
+
+from statewright.async_futures import aresolve
+from statewright.errors import InvalidRequest, NotFound
+from statewright.ids import draw_checkpoint_id
+from statewright.runs import Delete, Insert, Json, Ledger, Order, Trigger, Update, where
+from statewright.service.catalog.versions import find_target
+from statewright.service.context.requests import StartRun
+from statewright.service.context.validation import flag, known_fields, mapping, text
+
+MOST_PATHS: Final = 50
+_FIELDS: Final = ("event", "graph", "definition_id", "match", "active")
+_ABSENT: Final = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTrigger:
+    """A trigger to create, with either `graph` or `definition_id`."""
+
+    event: str
+    """The name of matching events."""
+    graph: str | None = None
+    definition_id: str | None = None
+    match: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Required values of the payload, such as `{"order.paid": True}`. Empty matches every event of the name."""
+    active: bool = True
+
+
+# -- matching
+
+
+def matching(triggers: Iterable[Trigger], name: str, payload: Json) -> list[Trigger]:
+    """Return the triggers that match an event, in their order."""
+    return [one for one in triggers if one.active and one.event == name and _fits(one.match, payload)]
+
+
+def runs_of_event(triggers: Iterable[Trigger], event_id: str, name: str, payload: Json) -> list[StartRun]:
+    """Return requests for the runs that an event starts. Their idempotency keys name the event and the trigger."""
+    return [
+        StartRun(
+            graph=one.graph if one.definition_id is None else None,
+            definition_id=one.definition_id,
+            input=payload,
+            idempotency_key=f"event:{event_id}:{one.id}",
+            source=f"event:{event_id}",
+        )
+        for one in matching(triggers, name, payload)
+    ]
+
+
+def _fits(match: Mapping[str, Any], payload: Json) -> bool:
+    return all(_same(_found(payload, path), value) for path, value in match.items())
+
+
+def _found(value: Any, path: str) -> Any:
+    """Return the value at a dotted path: names in maps, indexes in lists."""
+    for part in path.split("."):
+        if isinstance(value, Mapping):
+            value = cast("Mapping[str, Any]", value).get(part, _ABSENT)
+        elif isinstance(value, list) and part.isascii() and part.isdigit():
+            items = cast("list[Any]", value)
+            value = items[int(part)] if len(part) < 10 and int(part) < len(items) else _ABSENT
+        else:
+            return _ABSENT
+    return value
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two values are the same in JSON, where true is not 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        left, right = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
+        return left.keys() == right.keys() and all(_same(value, right[name]) for name, value in left.items())
+    if isinstance(one, list) and isinstance(other, list):
+        items, others = cast("list[Any]", one), cast("list[Any]", other)
+        return len(items) == len(others) and all(map(_same, items, others))
+    return one == other
+
+
+# -- stored triggers
+
+
+async def add_trigger(ledger: Ledger, workspace_id: str, new: NewTrigger, now: datetime) -> Trigger:
+    """Create a trigger. Raises InvalidRequest, and NotFound for an unknown definition."""
+    values = await _values(ledger, workspace_id, new)
+    trigger = Trigger(id=f"trg_{draw_checkpoint_id()}", workspace_id=workspace_id, created_at=now, **values)
+    await aresolve(ledger.write([Insert(trigger)]))
+    return trigger
+
+
+async def list_triggers(
+    ledger: Ledger, workspace_id: str, *, event: str | None = None, limit: int | None = None, offset: int = 0
+) -> list[Trigger]:
+    """Return the triggers of a workspace, or those for one event name, the oldest first."""
+    conditions = where(workspace_id=workspace_id) if event is None else where(workspace_id=workspace_id, event=event)
+    return list(await aresolve(ledger.find(Trigger, conditions, order=Order("created_at"), limit=limit, offset=offset)))
+
+
+async def count_triggers(ledger: Ledger, workspace_id: str) -> int:
+    """Return the number of triggers of a workspace."""
+    return await aresolve(ledger.count(Trigger, where(workspace_id=workspace_id)))
+
+
+async def get_trigger(ledger: Ledger, workspace_id: str, trigger_id: str) -> Trigger:
+    """Return a trigger. Raises NotFound."""
+    found: Trigger | None = await aresolve(ledger.get(Trigger, trigger_id))
+    if found is None or found.workspace_id != workspace_id:
+        raise NotFound(f"There is no trigger {trigger_id!r} in this workspace. List them to see their ids.")
+    return found
+
+
+async def change_trigger(ledger: Ledger, workspace_id: str, trigger_id: str, changes: Mapping[str, Any]) -> Trigger:
+    """Change some fields of a trigger. Raises like `add_trigger`."""
+    known_fields(changes, _FIELDS, "A trigger")
+    trigger = await get_trigger(ledger, workspace_id, trigger_id)
+    kept = {name: getattr(trigger, name) for name in _FIELDS}
+    if "definition_id" in changes or trigger.definition_id is not None:
+        kept["graph"] = None
+    if "graph" in changes:
+        kept["definition_id"] = None
+    values = await _values(ledger, workspace_id, NewTrigger(**{**kept, **changes}))
+    await aresolve(ledger.write([Update(Trigger, trigger_id, {name: values[name] for name in _touched(changes)})]))
+    return replace(trigger, **values)
+
+
+def _touched(changes: Mapping[str, Any]) -> list[str]:
+    """Return the columns that a change affects, so that concurrent changes of others are kept."""
+    target = {"graph", "definition_id"}
+    return [name for name in _FIELDS if name in changes or (name in target and target & changes.keys())]
+
+
+async def remove_trigger(ledger: Ledger, workspace_id: str, trigger_id: str) -> None:
+    """Remove a trigger; runs that it has started continue. Raises NotFound."""
+    await get_trigger(ledger, workspace_id, trigger_id)
+    await aresolve(ledger.write([Delete(Trigger, where(id=trigger_id, workspace_id=workspace_id))]))
+
+
+async def _values(ledger: Ledger, workspace_id: str, new: NewTrigger) -> dict[str, Any]:
+    match = mapping(new.match, "The match of a trigger")
+    _check_paths(match)
+    target = await find_target(ledger, workspace_id, new.graph, new.definition_id)
+    return {
+        "event": text(new.event, "The event of a trigger"),
+        "graph": target.graph,
+        "definition_id": target.definition_id,
+        "match": match,
+        "active": flag(new.active, "Whether a trigger is active"),
+    }
+
+
+def _check_paths(match: Mapping[str, Any]) -> None:
+    if len(match) > MOST_PATHS:
+        raise InvalidRequest(f"The match of a trigger has {len(match)} paths, and may have {MOST_PATHS}.")
+    for path in match:
+        if "" in path.split("."):
+            raise InvalidRequest(f"The path {path!r} in the match of a trigger has an empty part. Write it as 'a.b.0'.")

@@ -1,0 +1,189 @@
+"""Schedules of a workspace: validated, created, listed, changed, paused and removed.
+
+Schedules of other workspaces count as not existing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any, Final
+
+from statewright.async_futures import aresolve
+from statewright.errors import DuplicateRecord, InvalidRequest, NotFound, RecordConflict, RequestConflict
+from statewright.ids import draw_checkpoint_id
+from statewright.runs import Condition, Delete, Insert, Json, Ledger, Order, Plus, Schedule, Update, where
+from statewright.service.catalog.versions import find_target
+from statewright.service.context.validation import choice, flag, known_fields, mapping, text, texts
+from statewright.service.schedules.cron import next_time, read_cron, times, zone_of
+
+OVERLAPS: Final = ("skip", "enqueue", "allow", "cancel")
+CATCH_UPS: Final = ("none", "last", "all")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSchedule:
+    """A schedule to create, with either `graph` or `definition_id`."""
+
+    name: str
+    cron: str
+    """Five fields: minute, hour, day of the month, month, day of the week."""
+    graph: str | None = None
+    definition_id: str | None = None
+    timezone: str = "UTC"
+    input: Json = None
+    overlap: str = "skip"
+    """If its last run has not ended: `skip` this one, `enqueue` it behind, `allow` both, `cancel` the other."""
+    catch_up: str = "last"
+    """Times missed while no service was running: `none`, the `last` one, or `all` (at most 100) are caught up."""
+    paused: bool = False
+    tags: Sequence[str] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def check_schedule(new: NewSchedule) -> None:
+    """Validate a schedule, except for its target. Raises InvalidRequest."""
+    text(new.name, "The name of a schedule")
+    read_cron(new.cron)
+    zone_of(new.timezone)
+    choice(new.overlap, "The overlap of a schedule", OVERLAPS)
+    choice(new.catch_up, "The catch-up of a schedule", CATCH_UPS)
+    flag(new.paused, "Whether a schedule is paused")
+    texts(new.tags, "The tags of a schedule")
+    if "scheduledFor" in mapping(new.metadata, "The metadata of a schedule"):
+        raise InvalidRequest(
+            "The metadata of a schedule cannot hold 'scheduledFor': its runs store their scheduled time there. "
+            "Choose another key."
+        )
+
+
+# -- stored schedules
+
+MOST_PREVIEWED: Final = 100
+TRIES: Final = 10
+"""Tries of a change that conflicts with starts of runs."""
+_FIELDS: Final = tuple(one.name for one in fields(NewSchedule))
+
+
+async def add_schedule(ledger: Ledger, workspace_id: str, new: NewSchedule, now: datetime) -> Schedule:
+    """Create a schedule. Raises InvalidRequest, NotFound for an unknown definition, RequestConflict for a used name."""
+    values = await _values(ledger, workspace_id, new, now)
+    schedule = Schedule(id=f"sch_{draw_checkpoint_id()}", workspace_id=workspace_id, created_at=now, **values)
+    try:
+        await aresolve(ledger.write([Insert(schedule)]))
+    except DuplicateRecord:
+        raise _name_taken(new.name) from None
+    return schedule
+
+
+async def list_schedules(
+    ledger: Ledger, workspace_id: str, *, limit: int | None = None, offset: int = 0
+) -> list[Schedule]:
+    """Return the schedules of a workspace, sorted by name."""
+    conditions = where(workspace_id=workspace_id)
+    return list(await aresolve(ledger.find(Schedule, conditions, order=Order("name"), limit=limit, offset=offset)))
+
+
+async def count_schedules(ledger: Ledger, workspace_id: str) -> int:
+    """Return the number of schedules of a workspace."""
+    return await aresolve(ledger.count(Schedule, where(workspace_id=workspace_id)))
+
+
+async def get_schedule(ledger: Ledger, workspace_id: str, schedule_id: str) -> Schedule:
+    """Return a schedule. Raises NotFound."""
+    found: Schedule | None = await aresolve(ledger.get(Schedule, schedule_id))
+    if found is None or found.workspace_id != workspace_id:
+        raise NotFound(f"There is no schedule {schedule_id!r} in this workspace. List them to see their ids.")
+    return found
+
+
+async def change_schedule(
+    ledger: Ledger, workspace_id: str, schedule_id: str, changes: Mapping[str, Any], now: datetime
+) -> Schedule:
+    """Change some fields of a schedule. Raises like `add_schedule`, and NotFound.
+
+    Its next time is computed anew if its cron expression or time zone changes, and when it is resumed: times that
+    passed meanwhile are not caught up.
+    """
+    known_fields(changes, _FIELDS, "A schedule")
+    for _ in range(TRIES):
+        schedule = await get_schedule(ledger, workspace_id, schedule_id)
+        new = replace(_as_new(schedule), **_unset_the_other(changes))
+        values = await _values(ledger, workspace_id, new, now)
+        await _check_name(ledger, schedule, new.name)
+        if (new.cron, new.timezone, new.paused) == (schedule.cron, schedule.timezone, schedule.paused):
+            values["next_at"] = schedule.next_at
+        update = Update(Schedule, schedule_id, {**values, "version": Plus(1)}, where(version=schedule.version))
+        try:
+            await aresolve(ledger.write([update]))
+        except DuplicateRecord:
+            raise _name_taken(new.name) from None
+        except RecordConflict:
+            continue
+        return replace(schedule, **values, version=schedule.version + 1)
+    raise RequestConflict(f"The schedule {schedule_id!r} is changed concurrently. Try again.")
+
+
+async def pause_schedule(ledger: Ledger, workspace_id: str, schedule_id: str, now: datetime) -> Schedule:
+    """Pause a schedule: it starts no runs until it is resumed."""
+    return await change_schedule(ledger, workspace_id, schedule_id, {"paused": True}, now)
+
+
+async def resume_schedule(ledger: Ledger, workspace_id: str, schedule_id: str, now: datetime) -> Schedule:
+    """Resume a schedule with its first time after now."""
+    return await change_schedule(ledger, workspace_id, schedule_id, {"paused": False}, now)
+
+
+async def remove_schedule(ledger: Ledger, workspace_id: str, schedule_id: str) -> None:
+    """Remove a schedule; runs that it has started continue. Raises NotFound."""
+    await get_schedule(ledger, workspace_id, schedule_id)
+    await aresolve(ledger.write([Delete(Schedule, where(id=schedule_id, workspace_id=workspace_id))]))
+
+
+def preview(schedule: Schedule | NewSchedule, count: int, after: datetime) -> list[datetime]:
+    """Return the next times at which a schedule is due, whether it is paused or not, in UTC. Raises InvalidRequest."""
+    if not 1 <= count <= MOST_PREVIEWED:
+        raise InvalidRequest(f"A preview shows 1 to {MOST_PREVIEWED} times, not {count}.")
+    due = times(schedule.cron, schedule.timezone, after)
+    return [one for one, _ in zip(due, range(count), strict=False)]
+
+
+def _as_new(schedule: Schedule) -> NewSchedule:
+    values = {name: getattr(schedule, name) for name in _FIELDS}
+    if schedule.definition_id is not None:
+        values["graph"] = None  # it is the name of the definition
+    return NewSchedule(**values)
+
+
+def _unset_the_other(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes in which a new graph takes the place of a definition, and the reverse."""
+    if ("graph" in changes) == ("definition_id" in changes):
+        return dict(changes)
+    other = "definition_id" if "graph" in changes else "graph"
+    return {**changes, other: None}
+
+
+async def _values(ledger: Ledger, workspace_id: str, new: NewSchedule, now: datetime) -> dict[str, Any]:
+    """Return the columns of a requested schedule."""
+    check_schedule(new)
+    target = await find_target(ledger, workspace_id, new.graph, new.definition_id)
+    ahead = next_time(new.cron, new.timezone, now)
+    if ahead is None:
+        raise InvalidRequest(
+            f"The cron expression {new.cron!r} is not due within the next 50 years. Check its days and months."
+        )
+    values = {name: getattr(new, name) for name in _FIELDS}
+    values.update(graph=target.graph, definition_id=target.definition_id)
+    values.update(tags=list(dict.fromkeys(new.tags)), metadata=dict(new.metadata))
+    return {**values, "next_at": None if new.paused else ahead}
+
+
+async def _check_name(ledger: Ledger, schedule: Schedule, name: str) -> None:
+    """Refuse a name that another schedule has. Raises RequestConflict."""
+    named = [*where(workspace_id=schedule.workspace_id, name=name), Condition("id", "!=", schedule.id)]
+    if await aresolve(ledger.count(Schedule, named)):
+        raise _name_taken(name)
+
+
+def _name_taken(name: str) -> RequestConflict:
+    return RequestConflict(f"There is a schedule named {name!r} already. Choose another name, or change that one.")

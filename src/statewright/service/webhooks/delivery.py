@@ -1,0 +1,142 @@
+"""The content of a delivery, and the changes that follow from its outcome: pure values.
+
+A claimed delivery has a `claim`, and its `due_at` is the time at which its process counts as lost. So a process that
+is killed between sending and writing leaves the delivery to others, which send it again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from statewright import __version__
+from statewright.ids import digest, draw_run_id
+from statewright.runs import Advance, Change, Condition, Delivery, NewEvent, Plus, Update, UpdateAll, Webhook, where
+from statewright.service.webhooks.http_post import Answer
+from statewright.service.webhooks.registry import TEST_EVENT
+from statewright.service.webhooks.settings import WebhookSettings
+from statewright.service.webhooks.signature import SIGNATURE_HEADER, secrets_of, sign
+
+EVENT_HEADER: Final = "statewright-event"
+DELIVERY_HEADER: Final = "statewright-delivery"
+_GRACE: Final = 10.0
+"""Seconds between the end of the longest try and the moment when it counts as forgotten."""
+_JITTER: Final = 0.1
+"""Jitter of a pause, as a fraction, so that messages that failed together are not retried together."""
+_GONE: Final = 410
+
+
+def claim_change(delivery: Delivery, now: datetime, settings: WebhookSettings) -> Update:
+    """Return the change by which a delivery is taken. Refused if another process was quicker."""
+    held_until = now + timedelta(seconds=settings.timeout + _GRACE)
+    seen = where(status="pending", claim=delivery.claim, due_at=delivery.due_at)
+    return Update(Delivery, delivery.id, {"claim": str(draw_run_id()), "due_at": held_until}, seen)
+
+
+def body_of(delivery: Delivery) -> bytes:
+    """Return the message, the same at each try."""
+    return json.dumps(delivery.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def headers_of(delivery: Delivery, webhook: Webhook, body: bytes, now: datetime) -> dict[str, str]:
+    """Return the headers of the message; the signature is made anew for each try."""
+    return {
+        "content-type": "application/json",
+        "user-agent": f"statewright/{__version__}",
+        EVENT_HEADER: delivery.event_type,
+        DELIVERY_HEADER: delivery.id,
+        SIGNATURE_HEADER: sign(secrets_of(webhook, now), body, at=now),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The outcome of one try of a delivery."""
+
+    status: str
+    """`delivered`, `failed`, or `pending` if there will be another try."""
+    answer: Answer
+    due_at: datetime | None = None
+    gone: bool = False
+    """True if the receiver wants no more messages (410)."""
+
+
+def outcome_of(delivery: Delivery, answer: Answer, now: datetime, settings: WebhookSettings) -> Outcome:
+    """Return the outcome of a try."""
+    if answer.error is None:
+        return Outcome(status="delivered", answer=answer)
+    if answer.status == _GONE:
+        return Outcome(status="failed", answer=answer, gone=True)
+    pauses = () if delivery.event_type == TEST_EVENT else settings.retry_after
+    if delivery.attempts >= len(pauses):
+        return Outcome(status="failed", answer=answer)
+    asked = min(answer.retry_after or 0.0, settings.longest_pause)
+    pause = max(pauses[delivery.attempts], asked) * (1 + _JITTER * _part(delivery))
+    return Outcome(status="pending", answer=answer, due_at=now + timedelta(seconds=pause))
+
+
+def _part(delivery: Delivery) -> float:
+    """Return a number from 0 to 1, derived from the delivery and the attempt, so that it is reproducible."""
+    return int(digest("jitter", delivery.id, delivery.attempts)[:8], 16) / 0xFFFFFFFF
+
+
+def outcome_changes(
+    delivery: Delivery, claim: str, outcome: Outcome, now: datetime, settings: WebhookSettings
+) -> list[Change]:
+    """Return the changes that keep an outcome. Refused if another process has taken the delivery meanwhile."""
+    values = {
+        "status": outcome.status,
+        "attempts": delivery.attempts + 1,
+        "response_status": outcome.answer.status,
+        "error": outcome.answer.error,
+        "claim": None,
+        "due_at": outcome.due_at,
+        "delivered_at": now if outcome.status == "delivered" else None,
+    }
+    return [Update(Delivery, delivery.id, values, where(claim=claim)), *_on_webhook(delivery, outcome, settings)]
+
+
+def _on_webhook(delivery: Delivery, outcome: Outcome, settings: WebhookSettings) -> list[Change]:
+    """Return the changes of the webhook after a message was delivered, or has failed for good."""
+    this = where(id=delivery.webhook_id)
+    if outcome.status == "delivered":
+        return [UpdateAll(Webhook, [*this, Condition("failures", "!=", 0)], {"failures": 0})]
+    if outcome.gone:
+        return [_switched_off([*this, *where(active=True)], "The receiver answered 410: it is gone.")]
+    if outcome.status == "pending" or delivery.event_type == TEST_EVENT:
+        return []
+    most = settings.disable_after
+    too_many = [*this, *where(active=True), Condition("failures", ">=", most)]
+    return [
+        UpdateAll(Webhook, this, {"failures": Plus(1)}),
+        _switched_off(too_many, f"{most} messages in a row have failed for good."),
+    ]
+
+
+def _switched_off(which: Sequence[Condition], reason: str) -> Change:
+    return UpdateAll(Webhook, which, {"active": False, "disabled_reason": reason})
+
+
+def drop_change(delivery: Delivery, reason: str) -> Change:
+    """Return the change by which a delivery fails that is not even tried."""
+    seen = where(status="pending", claim=delivery.claim, due_at=delivery.due_at)
+    return Update(Delivery, delivery.id, {"status": "failed", "error": reason, "claim": None, "due_at": None}, seen)
+
+
+def event_changes(delivery: Delivery, outcome: Outcome, now: datetime) -> list[Change]:
+    """Return the event for the log of the message's run, once the delivery has succeeded or failed for good."""
+    if delivery.run_id is None or outcome.status == "pending":
+        return []
+    payload: dict[str, Any] = {
+        "deliveryId": delivery.id,
+        "webhookId": delivery.webhook_id,
+        "eventType": delivery.event_type,
+        "attempts": delivery.attempts + 1,
+        "status": outcome.answer.status,
+    }
+    event = NewEvent("WEBHOOK_DELIVERED", payload)
+    if outcome.status == "failed":
+        event = NewEvent("WEBHOOK_FAILED", {**payload, "error": outcome.answer.error})
+    return [Advance(delivery.run_id, now, events=[event])]

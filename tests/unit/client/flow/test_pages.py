@@ -1,0 +1,58 @@
+"""Lists read in pages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from statewright.client.call import Reply
+from statewright.client.flow.effects import Send, Yield
+from statewright.client.flow.pages import Page, all_of, page_of
+from statewright.client.settings import ClientSettings
+
+
+class Item(NamedTuple):
+    id: str
+
+
+CALL = page_of("/api/v1/x", Item, page=1, page_size=2, status=["a", "b"])
+
+
+def reply(page: int, total: int, *items: str) -> Reply:
+    meta = {"page": page, "pageSize": 2, "total": total, "totalPages": -(-total // 2)}
+    return Reply(status=200, headers={}, content=json.dumps({"data": items, "meta": meta}).encode())
+
+
+def read(*replies: Reply) -> tuple[list[str], list[Any]]:
+    """The ids that were given, and which pages were asked for."""
+    given: list[str] = []
+    asked: list[Any] = []
+    outcomes = list(replies)
+    flow = all_of(CALL, ClientSettings())
+    effect = next(flow)
+    try:
+        while True:
+            if isinstance(effect, Yield):
+                given.append(effect.item.id)
+                effect = flow.send(None)
+            else:
+                assert isinstance(effect, Send)
+                asked.append(dict(effect.call.params)["page"])
+                effect = flow.send(outcomes.pop(0))
+    except StopIteration:
+        return given, asked
+
+
+def test_one_page() -> None:
+    assert CALL.params == [("status", "a"), ("status", "b"), ("page", "1"), ("pageSize", "2")]
+    found = CALL.read(json.loads(reply(1, 3, "a", "b").content))
+    assert found == Page(items=(Item("a"), Item("b")), page=1, page_size=2, total=3, total_pages=2)
+
+
+def test_all_pages() -> None:
+    assert read(reply(1, 3, "a", "b"), reply(2, 3, "c")) == (["a", "b", "c"], ["1", "2"])
+    assert read(reply(1, 0)) == ([], ["1"])
+
+
+def test_what_moved_to_the_next_page_is_given_once() -> None:
+    assert read(reply(1, 3, "a", "b"), reply(2, 4, "b", "c")) == (["a", "b", "c"], ["1", "2"])

@@ -1,0 +1,257 @@
+"""The client against the OpenAPI document: everything in it can be asked for, and nothing else is."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.client import document as served
+
+from statewright import client as front
+from statewright.client import Client
+from statewright.client.call import camel
+from statewright.client.records.record import Shown
+from statewright.client.sync_async import FlowMethod, IteratingMethod, Namespace
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+FILTER: dict[str, Any] = {
+    "status": ["failed"],
+    "graph": "g",
+    "definition_id": "d",
+    "thread_id": "t",
+    "parent_id": "p",
+    "idempotency_key": "k",
+    "tags": ["a", "b"],
+    "metadata": {"customer": "acme"},
+    "created_from": NOW,
+    "created_to": NOW,
+}
+START: dict[str, Any] = {
+    "thread_id": "t",
+    "idempotency_key": "k",
+    "on_busy": "enqueue",
+    "after": NOW,
+    "timeout": 5.0,
+    "tags": ["a"],
+    "metadata": {"a_b": 1},
+    "concurrency_key": "c",
+    "concurrency_limit": 2,
+    "recursion_limit": 5,
+    "max_concurrency": 2,
+    "durability": "async",
+    "context": {"user_id": 1},
+}
+STEPS = {"name": "n", "version": "1", "steps": [{"type": "task", "name": "t", "handler": "h"}]}
+SCHEDULE: dict[str, Any] = {
+    "timezone": "UTC",
+    "input": {},
+    "overlap": "allow",
+    "catch_up": "all",
+    "tags": ["a"],
+    "metadata": {},
+}
+Calls = list[Callable[[Client], Any]]
+RUNS: Calls = [
+    lambda c: c.runs.start("g", {"a_b": 1}, wait=3, **START),
+    lambda c: c.runs.start(definition_id="d"),
+    lambda c: c.runs.start_and_wait("g", seconds=1),
+    lambda c: c.runs.wait("r", seconds=5),
+    lambda c: c.runs.get("r"),
+    lambda c: c.runs.list(page=2, page_size=5, sort="status", **FILTER),
+    lambda c: list(c.runs.iterate(**FILTER)),
+    lambda c: c.runs.steps("r"),
+    lambda c: c.runs.state("r"),
+    lambda c: c.runs.model_calls("r"),
+    lambda c: c.runs.logs("r", step="s"),
+    lambda c: c.runs.cost("r"),
+    lambda c: c.runs.events("r", after=3, page=2, page_size=5),
+    lambda c: next(c.runs.follow("r", after=3), None),
+    lambda c: next(c.runs.watch("r"), None),
+    lambda c: c.runs.cancel("r", "why"),
+    lambda c: c.runs.cancel("r"),
+    lambda c: c.runs.pause("r"),
+    lambda c: c.runs.resume("r"),
+    lambda c: c.runs.resume("r", "paid", {"a": 1}, signal_id="s"),
+    lambda c: c.runs.signal("r", "paid", {"a": 1}, signal_id="s"),
+    lambda c: c.runs.answer("r", {"w": True}),
+    lambda c: c.runs.retry("r"),
+    lambda c: c.runs.cancel_all(**FILTER),
+    lambda c: c.runs.retry_all(**FILTER),
+]
+WAITING: Calls = [
+    lambda c: c.interrupts.list(run_id="r", page=1, page_size=5),
+    lambda c: list(c.interrupts.iterate()),
+    lambda c: c.approvals.list(pending=True, run_id="r", page=1, page_size=5),
+    lambda c: list(c.approvals.iterate(pending=False)),
+    lambda c: c.approvals.get("a"),
+    lambda c: c.approvals.approve("a", by="Ada"),
+    lambda c: c.approvals.reject("a"),
+    lambda c: c.approvals.edit("a", {"x": 1}, by="Ada"),
+    lambda c: c.events.send("e", {"a": 1}, key="k"),
+]
+SERVED: Calls = [
+    lambda c: c.definitions.add({**STEPS, "description": "said"}),
+    lambda c: c.definitions.get("d"),
+    lambda c: c.definitions.list(page=1, page_size=5),
+    lambda c: list(c.definitions.iterate()),
+    lambda c: c.graphs.list(),
+    lambda c: c.graphs.get("g"),
+    lambda c: c.threads.state("t", checkpoint_id="c"),
+    lambda c: c.threads.history("t", branch="b", limit=5),
+    lambda c: c.threads.diff("t", "a", "b"),
+    lambda c: c.threads.fork("t", "c", branch="b"),
+    lambda c: c.threads.update("t", {"x": 1}, as_node="n", checkpoint_id="c"),
+    lambda c: c.costs.summary(NOW, NOW),
+]
+STANDING: Calls = [
+    lambda c: c.webhooks.add("https://e.example/x", events=["e"], description="d"),
+    lambda c: c.webhooks.get("w"),
+    lambda c: c.webhooks.list(page=1, page_size=5),
+    lambda c: list(c.webhooks.iterate()),
+    lambda c: c.webhooks.change(
+        "w", url="https://e.example", events=[], description="", active=True, rotate_secret=True
+    ),
+    lambda c: c.webhooks.remove("w"),
+    lambda c: c.webhooks.deliveries("w", page=1, page_size=5),
+    lambda c: c.webhooks.test("w"),
+    lambda c: c.schedules.add("s", "0 9 * * *", graph="g", paused=True, **SCHEDULE),
+    lambda c: c.schedules.add("s", "0 9 * * *", definition_id="d"),
+    lambda c: c.schedules.get("s"),
+    lambda c: c.schedules.list(page=1, page_size=5),
+    lambda c: list(c.schedules.iterate()),
+    lambda c: c.schedules.change("s", name="n", cron="0 9 * * *", **SCHEDULE),
+    lambda c: c.schedules.pause("s"),
+    lambda c: c.schedules.resume("s"),
+    lambda c: c.schedules.preview("s", count=3),
+    lambda c: c.schedules.remove("s"),
+    lambda c: c.triggers.add("e", graph="g", match={"a": 1}),
+    lambda c: c.triggers.add("e", definition_id="d"),
+    lambda c: c.triggers.get("t"),
+    lambda c: c.triggers.list(page=1, page_size=5),
+    lambda c: list(c.triggers.iterate()),
+    lambda c: c.triggers.change("t", match={}, active=False),
+    lambda c: c.triggers.remove("t"),
+]
+ACCESS: Calls = [
+    lambda c: c.keys.create("k", ["runs:read"], requests_per_minute=5, expires_at=NOW),
+    lambda c: c.keys.list(page=1, page_size=5),
+    lambda c: list(c.keys.iterate()),
+    lambda c: c.keys.revoke("k"),
+    lambda c: c.workspaces.create("s", name="n", max_running=1, starts_per_minute=1, retention_days=1),
+    lambda c: c.workspaces.list(page=1, page_size=5),
+    lambda c: list(c.workspaces.iterate()),
+    lambda c: c.workspaces.current(),
+    lambda c: c.workspaces.spending(),
+    lambda c: c.workspaces.change("w", name="n", max_running=None, starts_per_minute=1, retention_days=None),
+    lambda c: c.health(),
+    lambda c: c.ready(),
+    lambda c: c.metrics(),
+]
+CALLS: Calls = [*RUNS, *WAITING, *SERVED, *STANDING, *ACCESS]
+
+
+@pytest.fixture(scope="module")
+def documented() -> Any:
+    """The document, after everything was asked for."""
+    transport = served.Documented(served.document())
+    with Client(transport=transport, retries=0) as client:
+        for call in CALLS:
+            call(client)
+    return transport
+
+
+def operations(told: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in told["paths"].items():
+        for method, operation in methods.items():
+            yield method.upper(), path, operation
+
+
+def test_every_operation_can_be_asked_for(documented: Any) -> None:
+    missing = [(m, p) for m, p, _ in operations(documented.told) if (m, p) not in documented.parameters]
+    assert missing == []
+
+
+def test_every_parameter_can_be_given(documented: Any) -> None:
+    same_as_header = ("lastEventId", "idempotency-key")
+    missing = [
+        (method, path, one["name"])
+        for method, path, operation in operations(documented.told)
+        for one in operation.get("parameters", ())
+        if one["in"] != "path" and one["name"] not in documented.parameters[method, path] | {*same_as_header}
+    ]
+    assert missing == []
+
+
+def test_every_field_of_a_body_can_be_given(documented: Any) -> None:
+    missing = {
+        (method, path): documented.fields_of(method, path) - documented.fields[method, path]
+        for method, path, _ in operations(documented.told)
+    }
+    assert {key: names for key, names in missing.items() if names} == {}
+
+
+def test_every_method_of_the_client_was_called() -> None:
+    """Whoever adds a method adds it above: this is what the other tests rest on."""
+    client = Client(transport=served.Documented(served.document()))
+    spaces = {"": client, **{name: one for name, one in vars(client).items() if isinstance(one, Namespace)}}
+    methods = {
+        f"{space}.{name}".lstrip(".")
+        for space, one in spaces.items()
+        for name, _ in inspect.getmembers(type(one), lambda found: isinstance(found, FlowMethod | IteratingMethod))
+    }
+    source = Path(__file__).read_text("utf-8")
+    assert [name for name in sorted(methods) if f"c.{name}(" not in source] == []
+
+
+RECORDS = {
+    front.Run: "RunShown",
+    front.StartedRun: "StartedShown",
+    front.RunWithSteps: "RunWithSteps",
+    front.Step: "StepShown",
+    front.Event: "EventShown",
+    front.ModelCall: "ModelCallShown",
+    front.Log: "LogShown",
+    front.Cost: "CostShown",
+    front.CostSummary: "CostSummaryShown",
+    front.Spent: "Spent",
+    front.ModelCost: "ModelCost",
+    front.Definition: "DefinitionShown",
+    front.DefinitionWithBody: "DefinitionWithBody",
+    front.Graph: "GraphShown",
+    front.GraphDescription: "GraphDescriptionShown",
+    front.Thread: "ThreadShown",
+    front.Wait: "WaitShown",
+    front.Approval: "ApprovalShown",
+    front.ReceivedEvent: "ReceivedEventShown",
+    front.Webhook: "WebhookShown",
+    front.WebhookWithSecret: "WebhookWithSecret",
+    front.Delivery: "DeliveryShown",
+    front.Schedule: "ScheduleShown",
+    front.Trigger: "TriggerShown",
+    front.Key: "KeyShown",
+    front.NewKey: "NewKey",
+    front.Workspace: "WorkspaceShown",
+    front.NewWorkspace: "NewWorkspace",
+    front.Spending: "SpendingShown",
+    front.SpendingLimits: "SpendingLimitsShown",
+    front.Health: "Health",
+}
+
+
+@pytest.mark.parametrize(("kind", "schema"), RECORDS.items(), ids=lambda one: getattr(one, "__name__", ""))
+def test_a_value_has_the_fields_of_its_schema(kind: type[Shown], schema: str, documented: Any) -> None:
+    told = documented.told["components"]["schemas"][schema]
+    assert {camel(one.name) for one in fields(kind) if one.name != "raw"} == set(told["properties"])
+    value = kind.from_json(documented.sample({"$ref": f"#/components/schemas/{schema}"}))
+    assert value.raw[served.UNKNOWN] == 1
+
+
+def test_every_value_is_held_against_a_schema() -> None:
+    kinds = {one for one in vars(front).values() if isinstance(one, type) and issubclass(one, Shown)}
+    live = {front.LiveEvent, front.Told}  # of streams, whose events the document describes in words
+    assert kinds - live == set(RECORDS)

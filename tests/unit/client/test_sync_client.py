@@ -1,0 +1,174 @@
+"""Conversations driven by plain calls: streams are closed, broken connections told, pauses made by the clock."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from statewright.client import Client
+from statewright.client.call import Reply, get, read_data
+from statewright.client.flow.effects import Flow, Lost, Open, Read, Send, Sleep, Yield
+from statewright.client.settings import ClientSettings
+from statewright.client.sync_client import BlockingDriver
+from statewright.errors import InvalidConfig
+from statewright.testing import FakeClock
+
+CALL = get("/x", read_data)
+PAGE = {"success": True, "data": [], "meta": {"page": 1, "pageSize": 20, "total": 0, "totalPages": 0}}
+
+
+class Pieces(httpx.SyncByteStream):
+    """A stream that notes whether it was closed."""
+
+    def __init__(self, *pieces: bytes | Exception) -> None:
+        self.pieces = pieces
+        self.closed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self.pieces:
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Transport(httpx.BaseTransport):
+    """Answers with one thing after the other."""
+
+    def __init__(self, *answers: httpx.Response | Exception) -> None:
+        self.answers = list(answers)
+        self.closed = False
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def driver(*answers: httpx.Response | Exception, clock: Any = None) -> BlockingDriver:
+    http = httpx.Client(transport=Transport(*answers))
+    return BlockingDriver(http, ClientSettings(clock=clock or FakeClock()))
+
+
+def test_a_conversation_ends_with_its_result() -> None:
+    def flow() -> Flow[Any]:
+        reply: Reply = yield Send(CALL)
+        return reply.status, reply.content
+
+    assert driver(httpx.Response(201, content=b"made")).run(flow()) == (201, b"made")
+
+
+def reads(*, until: int = 100) -> Flow[Any]:
+    """Give what the head of a stream says, and what is read."""
+    head: Reply = yield Open(CALL)
+    yield Yield(head.status)
+    if head.content:
+        yield Yield(head.content)
+    for _ in range(until):
+        try:
+            piece = yield Read()
+        except Lost as lost:
+            yield Yield(f"{lost}, {type(lost.__cause__).__name__}")
+            return
+        if not piece:
+            return
+        yield Yield(piece)
+
+
+def test_a_stream_is_read_piece_by_piece_and_closed() -> None:
+    pieces = Pieces(b"a", b"", b"b")
+    assert list(driver(httpx.Response(200, stream=pieces)).iterate(reads())) == [200, b"a", b"b"]
+    assert pieces.closed
+
+
+def test_a_stream_that_nobody_reads_on_is_closed() -> None:
+    pieces = Pieces(b"a", b"b")
+    items = driver(httpx.Response(200, stream=pieces)).iterate(reads())
+    assert [next(items), next(items)] == [200, b"a"]
+    assert not pieces.closed
+    items.close()
+    assert pieces.closed
+
+
+def test_a_stream_that_is_opened_anew_closes_the_one_before() -> None:
+    first, second = Pieces(b"a"), Pieces(b"b")
+
+    def flow() -> Flow[Any]:
+        yield Open(CALL)
+        yield Open(CALL, "1")
+        closed = first.closed, second.closed
+        piece = yield Read()
+        return closed, piece
+
+    answers = (httpx.Response(200, stream=first), httpx.Response(200, stream=second))
+    assert driver(*answers).run(flow()) == ((True, False), b"b")
+    assert second.closed
+
+
+def test_a_stream_that_is_refused_says_why() -> None:
+    items = driver(httpx.Response(404, stream=Pieces(b"not ", b"there"))).iterate(reads(until=0))
+    assert list(items) == [404, b"not there"]
+
+
+def test_a_broken_connection_is_told_with_its_cause() -> None:
+    pieces = Pieces(b"a", httpx.ReadError("cut"))
+    told = "ReadError: cut, ReadError"
+    assert list(driver(httpx.Response(200, stream=pieces)).iterate(reads())) == [200, b"a", told]
+    assert pieces.closed
+
+    def flow() -> Flow[Any]:
+        try:
+            yield Send(CALL)
+        except Lost as lost:
+            return str(lost)
+
+    assert driver(httpx.ConnectError("refused")).run(flow()) == "ConnectError: refused"
+
+
+def test_what_is_no_fault_of_the_connection_is_raised() -> None:
+    def flow() -> Flow[Any]:
+        yield Send(CALL)
+
+    with pytest.raises(ZeroDivisionError):
+        driver(ZeroDivisionError()).run(flow())
+
+
+def test_a_pause_is_as_long_as_the_clock_says() -> None:
+    clock, over = FakeClock(), threading.Event()
+
+    def flow() -> Flow[Any]:
+        yield Sleep(5)
+        over.set()
+
+    thread = threading.Thread(target=lambda: driver(clock=clock).run(flow()), daemon=True)
+    thread.start()
+    clock.advance(0)
+    assert not over.wait(0.02)
+    while thread.is_alive():  # it may not have asked the clock before time passes
+        clock.advance(5)
+        thread.join(0.01)
+    assert over.is_set()
+
+
+def test_a_client_serves_several_threads_and_lets_go_at_its_end() -> None:
+    transport = Transport(*(httpx.Response(200, json=PAGE) for _ in range(40)))
+    with Client(transport=transport) as client, ThreadPoolExecutor(8) as threads:
+        pages = list(threads.map(lambda _: client.runs.list(), range(40)))
+        assert not transport.closed
+    assert ([page.total for page in pages], transport.closed) == ([0] * 40, True)
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidConfig, match="is not a valid address"):
+        Client("localhost:8123")

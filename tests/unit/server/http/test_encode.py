@@ -1,0 +1,63 @@
+"""Answers are JSON, whatever a state holds."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from statewright.server.http.encode import answer, encode, refusal
+
+
+class Odd:
+    def __str__(self) -> str:
+        return "an odd thing"
+
+
+class Broken:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+VALUES: dict[str, tuple[Any, Any]] = {
+    "instant": (datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "2026-01-02T03:04:05Z"),
+    "not a number": ({"a": float("nan"), "b": float("inf")}, {"a": None, "b": None}),
+    "bytes": (b"\xff\x00", "_wA="),
+    "lone surrogate": ({"a": "\ud800", "b": 1}, {"a": "\ud800", "b": 1}),
+    "lone surrogate as a name": ({"\udfff": [1]}, {"\udfff": [1]}),
+    "unknown class": ({"a": Odd()}, {"a": "an odd thing"}),
+    "class without text": ([Broken()], ["<Broken>"]),
+    "names that are no texts": ({1: "a", (1, 2): "b"}, {"1": "a", "1,2": "b"}),
+    "a set": ({"a": {1}}, {"a": [1]}),
+    "large number": (10**60, 10**60),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_every_value_has_a_form(name: str):
+    value, expected = VALUES[name]
+    assert json.loads(encode(value)) == expected
+
+
+def test_what_is_deeper_than_the_fast_way_goes_is_shown_to_a_depth():
+    value: Any = 1
+    for _ in range(1000):
+        value = [value]
+    assert b'"..."' in encode(value)
+
+
+def test_the_answer_is_one_line_even_where_texts_have_several():
+    assert b"\n" not in encode({"a": "one\ntwo\r\n"})
+
+
+def test_the_envelopes():
+    assert json.loads(answer({"a": 1}).body) == {"success": True, "data": {"a": 1}}
+    assert json.loads(answer([], meta={"page": 1}).body)["meta"] == {"page": 1}
+    refused = refusal(409, "CONFLICT", "taken", {"x": 1}, headers={"retry-after": "1"})
+    assert json.loads(refused.body) == {
+        "success": False,
+        "error": {"code": "CONFLICT", "message": "taken", "details": {"x": 1}},
+    }
+    assert (refused.status_code, refused.headers["retry-after"]) == (409, "1")

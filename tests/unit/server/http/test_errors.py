@@ -1,0 +1,145 @@
+"""Every error of the tree has its status and code, and no other tells anything."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from statewright import errors
+from statewright.errors import (
+    CheckpointConflict,
+    CheckpointNotFound,
+    DamagedDatabase,
+    Forbidden,
+    InvalidGraph,
+    InvalidRequest,
+    InvalidTransition,
+    InvalidUpdateError,
+    NewerFormat,
+    NotFound,
+    PayloadTooLarge,
+    Problem,
+    RecordConflict,
+    RequestConflict,
+    SignalMismatch,
+    SpendingLimitReached,
+    StatewrightError,
+    StorageFull,
+    StorageLocked,
+    StorageUnavailable,
+    ThreadBusy,
+    TooManyRequests,
+    Unauthorized,
+    WorkflowError,
+)
+from statewright.server.http.errors import answer_to, invalid
+
+ENDS_AT = datetime(2026, 2, 1, tzinfo=UTC)
+USED_UP = SpendingLimitReached("w", "cost_per_day", used=5.1, most=5, ends_at=ENDS_AT, now=ENDS_AT - timedelta(hours=1))
+TABLE: list[tuple[StatewrightError, int, str]] = [
+    (InvalidRequest("x"), 400, "VALIDATION_ERROR"),
+    (Unauthorized("x"), 401, "AUTH_ERROR"),
+    (Forbidden("x"), 403, "FORBIDDEN"),
+    (NotFound("x"), 404, "NOT_FOUND"),
+    (RequestConflict("x"), 409, "CONFLICT"),
+    (InvalidTransition("Run 1", "completed", "running", []), 409, "INVALID_TRANSITION"),
+    (SignalMismatch("x"), 409, "SIGNAL_MISMATCH"),
+    (PayloadTooLarge("x"), 413, "PAYLOAD_TOO_LARGE"),
+    (TooManyRequests("x", retry_after=3.2), 429, "RATE_LIMIT_ERROR"),
+    (USED_UP, 429, "SPENDING_LIMIT_REACHED"),
+    (CheckpointNotFound("x"), 404, "NOT_FOUND"),
+    (CheckpointConflict("t", None, "c"), 409, "CONFLICT"),
+    (ThreadBusy("t", "r", "soon"), 409, "CONFLICT"),
+    (RecordConflict("runs", "r"), 409, "CONFLICT"),
+    (InvalidGraph(["a"]), 400, "VALIDATION_ERROR"),
+    (WorkflowError([Problem("steps[0]", 0, 0, "wrong")]), 400, "VALIDATION_ERROR"),
+    (InvalidUpdateError("x"), 400, "VALIDATION_ERROR"),
+]
+
+
+PATH = "/var/lib/statewright/runs.db"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (StorageFull(f"no room for {PATH}"), "no room left"),
+        (StorageLocked(f"{PATH} is locked"), "is busy"),
+        (StorageUnavailable(f"{PATH} was removed"), "cannot be used"),
+        (NewerFormat(PATH, 9, 1), "internal error"),
+        (DamagedDatabase("torn", where=PATH), "internal error"),
+        (RuntimeError(PATH), "internal error"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_faults_of_the_machine_name_none_of_its_files(error: Exception, told: str):
+    answer = answer_to(error, "req_1")
+    assert answer.status_code >= 500
+    assert told in str(json.loads(answer.body)["error"]["message"])
+    assert PATH.encode() not in answer.body
+    assert b"req_1" in answer.body
+
+
+@pytest.mark.parametrize(("error", "status", "code"), TABLE, ids=lambda one: type(one).__name__)
+def test_known_errors_say_what_happened(error: StatewrightError, status: int, code: str):
+    told = answer_to(error)
+    body = json.loads(told.body)["error"]
+    assert (told.status_code, body["code"], body["message"]) == (status, code, str(error))
+
+
+def test_details_go_with_the_error():
+    body = json.loads(answer_to(InvalidTransition("Run 1", "failed", "paused", ["running"])).body)["error"]
+    assert body["details"] == {"status": "failed", "wanted": "paused", "allowed": ["running"]}
+    problem = Problem("steps[0].type", 0, 0, "There is no type 'tsak'.", "Did you mean 'task'?")
+    body = json.loads(answer_to(WorkflowError([problem])).body)["error"]
+    assert body["details"]["problems"][0]["path"] == "steps[0].type"
+
+
+def test_who_was_too_quick_is_told_when_to_come_again():
+    assert answer_to(TooManyRequests("x", retry_after=3.2)).headers["retry-after"] == "4"
+    assert answer_to(TooManyRequests("x", retry_after=0.01)).headers["retry-after"] == "1"
+    assert answer_to(USED_UP).headers["retry-after"] == "3600"
+    assert answer_to(StorageLocked("x")).headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("the password is 1234"), DamagedDatabase("page 4 is /secret/path")])
+def test_what_is_our_fault_is_told_by_an_id_only(error: Exception, caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.ERROR):
+        told = answer_to(error, "req_7")
+    assert told.status_code == 500
+    assert json.loads(told.body)["error"]["details"] == {"requestId": "req_7"}
+    assert str(error) not in told.body.decode()
+    assert "req_7" in caplog.text
+    assert str(error) in caplog.text
+
+
+def test_every_error_of_the_service_that_is_not_ours_has_a_status_below_500():
+    def all_under(kind: type[Any]) -> list[type[Any]]:
+        return [kind, *(one for child in kind.__subclasses__() for one in all_under(child))]
+
+    named = [
+        one for one in all_under(errors.ServiceError) if one not in (errors.ServiceError, errors.ServiceUnreachable)
+    ]
+    assert all(400 <= one.status < 500 and one.api_code.isupper() for one in named)
+
+
+def test_everything_wrong_is_told_with_its_place():
+    found = [
+        {"loc": ("body", "steps", 0, "name"), "msg": "Field required", "input": {}},
+        {"loc": ("query", "page"), "msg": "Input should be a valid integer", "input": "x"},
+        {"loc": ("body",), "msg": "Value error, give either", "input": {}},
+        {"loc": ("body", "x"), "msg": "Extra inputs are not permitted", "input": 1},
+    ]
+    body = json.loads(invalid(found).body)["error"]
+    assert [one["path"] for one in body["details"]["problems"]] == [
+        "body.steps[0].name",
+        "query.page",
+        "body",
+        "body.x",
+    ]
+    assert body["details"]["problems"][1]["message"] == "should be a valid integer"
+    assert body["message"].endswith("and 1 more.")

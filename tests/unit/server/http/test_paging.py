@@ -1,0 +1,15 @@
+"""Pages of lists."""
+
+from __future__ import annotations
+
+import pytest
+
+from statewright.server.http.parameters import meta
+
+
+@pytest.mark.parametrize(
+    ("total", "size", "pages"),
+    [(0, 20, 0), (1, 20, 1), (20, 20, 1), (21, 20, 2), (5, 1, 5), (10**15 + 1, 2, 5 * 10**14 + 1)],
+)
+def test_the_last_page_may_be_short(total: int, size: int, pages: int):
+    assert meta(1, size, total) == {"page": 1, "pageSize": size, "total": total, "totalPages": pages}

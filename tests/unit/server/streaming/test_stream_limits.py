@@ -1,0 +1,101 @@
+"""Event streams: so many for a workspace, and none for longer than its key is valid."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from tests.unit.server.serving import PAYMENT, serving, two_workspaces
+
+from statewright.errors import StorageUnavailable, TooManyRequests
+from statewright.runs import InMemoryLedger
+from statewright.server.streaming.stream_limits import Streams
+from statewright.service.access import create_key, revoke_key
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def test_a_workspace_reads_so_many_streams_and_others_read_theirs() -> None:
+    streams = Streams(InMemoryLedger(), lambda: NOW, 2)
+    with streams.reading("a", None, print), streams.reading("a", None, print):
+        with pytest.raises(TooManyRequests):
+            streams.check_room("a")
+        streams.check_room("b")
+    streams.check_room("a")
+
+
+class Sick(InMemoryLedger):
+    sick = False
+
+    def find(self, *args: Any, **options: Any) -> Any:
+        if self.sick:
+            raise StorageUnavailable("sick")
+        return super().find(*args, **options)
+
+
+def test_streams_end_when_another_process_has_revoked_their_key() -> None:
+    async def run() -> None:
+        ledger, now = Sick(), NOW
+        keys = [(await create_key(ledger, "a", name, ["admin"], now=NOW))[0] for name in ("one", "two")]
+        short, _ = await create_key(ledger, "a", "short", ["runs:read"], now=NOW, expires_at=NOW + timedelta(hours=1))
+        streams = Streams(ledger, lambda: now, 9, check_every=0.001)
+        ended = [asyncio.Event() for _ in range(3)]
+        with (
+            streams.reading("a", keys[0], ended[0].set),
+            streams.reading("a", keys[1], ended[1].set),
+            streams.reading("a", short, ended[2].set),
+        ):
+            ledger.sick = True
+            await asyncio.sleep(0.01)  # it cannot be asked, and is asked again
+            ledger.sick = False
+            await streams.check_keys()
+            assert [one.is_set() for one in ended] == [False] * 3
+            await revoke_key(ledger, "a", keys[0].id, NOW)
+            await asyncio.wait_for(ended[0].wait(), 600)
+            now = NOW + timedelta(hours=2)
+            await asyncio.wait_for(ended[2].wait(), 600)
+            assert not ended[1].is_set()
+        async with asyncio.timeout(600):
+            while len(asyncio.all_tasks()) > 1:  # nobody reads any more: nothing is checked
+                await asyncio.sleep(0)
+
+    asyncio.run(run())
+
+
+def test_a_stream_ends_in_the_instant_in_which_its_key_is_revoked_here() -> None:
+    async def run() -> None:
+        async with two_workspaces() as (owner, _):
+            made = await owner.post("/api-keys", {"name": "reader", "scopes": ["runs:read"]}, 201)
+            reader = owner.as_owner_of(made["key"])
+            started = await owner.start(PAYMENT)
+            path = f"/workflow-runs/{started['id']}/stream"
+            reading = asyncio.create_task(reader.call("GET", path))
+            streams = owner.app.state.context.streams
+            async with asyncio.timeout(600):
+                while True:
+                    try:
+                        streams.check_room("x")
+                        assert streams._by_key  # it is being read
+                        break
+                    except AssertionError:
+                        await asyncio.sleep(0.005)
+                await owner.delete(f"/api-keys/{made['id']}", 200)
+                answer = await reading
+            assert answer.status_code == 200
+            assert "WORKFLOW_COMPLETED" not in answer.text
+            assert (await reader.get(path, 401))["code"] == "AUTH_ERROR"
+
+    asyncio.run(run())
+
+
+def test_more_streams_than_a_workspace_may_read_are_refused() -> None:
+    async def run() -> None:
+        async with serving(max_streams=1) as api:
+            started = await api.start(PAYMENT)
+            with api.app.state.context.streams.reading("default", None, print):
+                refused = await api.call("GET", f"/workflow-runs/{started['id']}/stream")
+            assert (refused.status_code, "retry-after" in refused.headers) == (429, True)
+
+    asyncio.run(run())

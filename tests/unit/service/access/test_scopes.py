@@ -1,0 +1,64 @@
+"""What keys allow."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from statewright.errors import Forbidden, InvalidRequest
+from statewright.runs import ApiKey
+from statewright.service.access.keys import ADMIN, METRICS, SCOPES, check_scope, read_scopes
+
+
+def key(*scopes: str) -> ApiKey:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return ApiKey(
+        id="key_1",
+        workspace_id="default",
+        name="ci",
+        digest="d",
+        prefix="stw_abcdefgh",
+        scopes=list(scopes),
+        created_at=at,
+    )
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_a_key_allows_its_scopes_and_admin_allows_all(scope: str) -> None:
+    check_scope(key(scope), scope)
+    if scope != METRICS:
+        check_scope(key(ADMIN), scope)
+
+
+def test_admin_does_not_allow_what_shows_other_workspaces() -> None:
+    with pytest.raises(Forbidden, match="lacks the scope 'metrics:read'"):
+        check_scope(key(ADMIN), METRICS)
+
+
+@pytest.mark.parametrize("scope", [one for one in SCOPES if one != "runs:read"])
+def test_what_it_does_not_allow_is_forbidden(scope: str) -> None:
+    with pytest.raises(Forbidden, match=f"'ci' .stw_abcdefgh.*lacks the scope '{scope}', and has runs:read"):
+        check_scope(key("runs:read"), scope)
+
+
+def test_scopes_are_taken_once_each() -> None:
+    assert read_scopes(["runs:write", "runs:read", "runs:write"]) == ["runs:write", "runs:read"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([], "allows nothing"),
+        (["run:read"], "Did you mean 'runs:read'"),
+        (["RUNS:READ"], "no scope 'RUNS:READ'"),
+        ("admin", "list of strings"),
+        (None, "list of strings"),
+        ([None], "must be a string"),
+    ],
+)
+def test_other_scopes_are_refused(given: Any, told: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        read_scopes(given)
+    assert told in str(caught.value)

@@ -1,0 +1,155 @@
+"""Runs whose time is over have failed, wherever they stand, if nobody has them in hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from statewright.async_futures import aresolve
+from statewright.futures import is_future
+from statewright.runs import (
+    Advance,
+    Announce,
+    Approval,
+    Change,
+    Insert,
+    Ledger,
+    Run,
+    RunStatus,
+    StepRun,
+    StepStatus,
+    Wait,
+)
+from statewright.service.background.deadlines import Deadlines
+from statewright.service.engine.completion import Ending
+
+pytestmark = pytest.mark.anyio
+SECOND = timedelta(seconds=1)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Place:
+    """Where deadlines are looked after, and who is told."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.told: list[Change] = []
+        self.ended: list[tuple[str, Any]] = []
+        self.deadlines = Deadlines(ledger, self.told.extend, self._on_end)
+
+    def _on_end(self, run: Run, ending: Ending, now: datetime) -> Sequence[Change]:
+        self.ended.append((run.id, ending.status))
+        return ()
+
+    async def keep(self, *records: Any) -> None:
+        await aresolve(self.ledger.write([Insert(one) for one in records]))
+
+    async def statuses(self) -> list[str]:
+        return [str(run.status) for run in await aresolve(self.ledger.find(Run))]
+
+
+@pytest.fixture
+def place(ledger: Ledger) -> Place:
+    return Place(ledger)
+
+
+@pytest.mark.parametrize("status", [RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING])
+async def test_a_run_that_nobody_has_in_hand_has_failed_at_its_deadline(
+    place: Place, new_run: Callable[..., Run], now: datetime, status: RunStatus
+) -> None:
+    await place.keep(new_run(id="run_1", status=status, deadline_at=now, due_at=now))
+    assert await place.deadlines.sweep(now - SECOND) == now
+    assert await place.statuses() == [status]
+    assert await place.deadlines.sweep(now) is None
+    [run] = await aresolve(place.ledger.find(Run))
+    assert (run.status, run.failed_at, run.due_at, run.deadline_at) == (RunStatus.FAILED, now, None, None)
+    assert run.error["code"] == "RUN_TIMEOUT"
+    assert "2026-03-02T12:00:00Z" in run.error["message"]
+    assert [event.type for event in await aresolve(place.ledger.events("run_1"))][-1] == "WORKFLOW_FAILED"
+    assert place.ended == [("run_1", RunStatus.FAILED)]
+    assert [one.event_type for one in place.told if isinstance(one, Announce)] == ["workflow.failed"]
+
+
+async def test_what_it_waited_for_is_closed(place: Place, new_run: Callable[..., Run], now: datetime) -> None:
+    run = new_run(id="run_1", status=RunStatus.WAITING, deadline_at=now, begun=True, started_at=now)
+    asked = {"run_id": "run_1", "workspace_id": "default", "step_id": "s", "step_name": "s", "created_at": now}
+    step = StepRun(id="s", run_id="run_1", task_id="t", name="s", type="node", status=StepStatus.WAITING)
+    await place.keep(run, step, Wait(id="w", interrupt_id="i", kind="question", **asked), Approval(id="w", **asked))
+    await place.deadlines.sweep(now)
+    [found] = await aresolve(place.ledger.find(StepRun))
+    assert (found.status, await place.statuses()) == (StepStatus.FAILED, ["failed"])
+    assert [one.decision for one in await aresolve(place.ledger.find(Approval))] == ["expired"]
+    assert await aresolve(place.ledger.count(Wait)) == 0
+
+
+async def test_what_somebody_has_in_hand_or_has_halted_is_left_alone(
+    place: Place, new_run: Callable[..., Run], now: datetime
+) -> None:
+    left = [
+        new_run(id="run_1", status=RunStatus.RUNNING, claim="c", deadline_at=now),
+        new_run(id="run_2", status=RunStatus.PAUSED, deadline_at=now),
+        new_run(id="run_3", status=RunStatus.PENDING),
+        new_run(id="run_4", status=RunStatus.CANCELLED, deadline_at=now),
+    ]
+    await place.keep(*left)
+    assert await place.deadlines.sweep(now + SECOND) is None
+    assert await place.statuses() == [run.status for run in left]
+    assert place.told == []
+
+
+async def test_it_is_told_when_the_next_one_has_no_more_time(
+    place: Place, new_run: Callable[..., Run], now: datetime
+) -> None:
+    await place.keep(*(new_run(deadline_at=now + n * SECOND) for n in (3, 0, 2)))
+    assert await place.deadlines.sweep(now) == now + 2 * SECOND
+    assert sorted(await place.statuses()) == ["failed", "pending", "pending"]
+
+
+async def test_a_run_that_moves_meanwhile_is_left_to_who_has_moved_it(
+    ledger: Ledger, new_run: Callable[..., Run], now: datetime
+) -> None:
+    claims = Advance("run_1", now, {"claim": "c", "worker_id": "w"})
+    moved: Any = Moved(ledger, claims)
+    place = Place(moved)
+    await place.keep(new_run(id="run_1", deadline_at=now), new_run(id="run_2", deadline_at=now))
+    await place.deadlines.sweep(now)
+    assert await place.statuses() == ["pending", "failed"]
+    assert [one.run_id for one in place.told if isinstance(one, Advance)] == ["run_2"]
+
+
+class Moved:
+    """A ledger in which a run moves right after somebody has looked for runs."""
+
+    def __init__(self, ledger: Any, change: Change) -> None:
+        self._ledger, self._changes = ledger, [change]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def find(self, *args: Any, **options: Any) -> Any:
+        found = self._ledger.find(*args, **options)
+        found = found.result() if is_future(found) else found
+        if self._changes:
+            written = self._ledger.write([self._changes.pop()])
+            if is_future(written):
+                written.result()
+        return found
+
+
+async def test_many_that_have_no_more_time_at_once_do_not_wait_for_each_other(
+    place: Place, new_run: Callable[..., Run], now: datetime
+) -> None:
+    await place.keep(*(new_run(deadline_at=now) for _ in range(250)))
+    due: datetime | None = now
+    for _ in range(10):
+        due = await place.deadlines.sweep(now)
+        if due is None or due > now:  # nothing is due any more
+            break
+    assert set(await place.statuses()) == {"failed"}

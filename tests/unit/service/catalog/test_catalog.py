@@ -1,0 +1,98 @@
+"""What a service can run: by name, and by version."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from statewright import END, START, StateGraph
+from statewright.agents import Agent
+from statewright.errors import InvalidConfig, NotFound, StatewrightError
+from statewright.models import ScriptedModel
+from statewright.service.catalog.catalog import PROJECT, Catalog, definition_id
+
+
+def graph(*names: str) -> StateGraph:
+    found, before = StateGraph(dict, name="g"), START
+    for name in names:
+        found.add_node(name, lambda state: {})
+        found.add_edge(before, name)
+        before = name
+    found.add_edge(before, END)
+    return found
+
+
+def steps(expression: str = "a") -> dict[str, Any]:
+    ends = {"name": "end", "type": "wait", "durationMs": 1}
+    choice = {"name": "choose", "type": "condition", "expression": expression, "trueStep": "end", "falseStep": "end"}
+    return {"name": "flow", "version": "1", "description": "It flows.", "steps": [choice, ends]}
+
+
+def test_everything_has_a_version_that_its_content_makes() -> None:
+    one, same, other = Catalog(), Catalog(), Catalog()
+    for catalog, names in ((one, "ab"), (same, "ab"), (other, "abc")):
+        catalog.serve("g", graph(*names))
+    versions = [catalog.named("g").version for catalog in (one, same, other)]
+    assert versions[0] == versions[1] != versions[2]
+    flows = [Catalog().serve_steps(steps(expression)) for expression in ("a", "a", "b")]
+    assert flows[0].definition_id == flows[1].definition_id != flows[2].definition_id
+    assert flows[0].version.startswith("1+")
+
+
+def test_a_name_is_taken_once_and_near_misses_are_known() -> None:
+    catalog = Catalog()
+    catalog.serve("report", graph("a"))
+    with pytest.raises(InvalidConfig, match="Two graphs are served as 'report'"):
+        catalog.serve("report", graph("b"))
+    with pytest.raises(NotFound, match="Did you mean 'report'"):
+        catalog.named("reprot")
+    assert catalog.get("reprot") is None
+
+
+def test_what_is_served_is_stored_for_all(now: datetime) -> None:
+    catalog = Catalog()
+    catalog.serve("z", graph("a"), description="Last.")
+    catalog.serve_steps(steps(), name="flow")
+    catalog.serve("agent", Agent("a", model=ScriptedModel(["x"]), system="s"))
+    stored = catalog.stored(now)
+    assert [(one.name, one.kind, one.workspace_id) for one in stored] == [
+        ("agent", "graph", PROJECT),
+        ("flow", "steps", PROJECT),
+        ("z", "graph", PROJECT),
+    ]
+    assert [one.body is None for one in stored] == [True, False, True]
+    assert all(one.id == definition_id(PROJECT, one.name, one.version) for one in stored)
+    assert [served.name for served in catalog.served] == ["agent", "flow", "z"]
+
+
+def test_a_stored_version_is_compiled_from_what_was_stored_and_once(now: datetime) -> None:
+    old = Catalog()
+    old.serve_steps(steps("old"))
+    [stored] = old.stored(now)
+    new = Catalog()
+    new.serve_steps(steps("new"))
+    app = new.app_of(stored)
+    assert app is new.app_of(stored)
+    assert app is not new.named("flow").app
+    assert set(app.graph.nodes) >= {"choose", "end"}
+
+
+def test_code_that_is_not_served_any_more_is_not_found(now: datetime) -> None:
+    old = Catalog()
+    old.serve("gone", graph("a"))
+    [stored] = old.stored(now)
+    with pytest.raises(NotFound, match="gone"):
+        Catalog().app_of(stored)
+
+
+def test_what_is_wrong_with_a_workflow_is_told_before_it_is_served() -> None:
+    catalog = Catalog()
+    with pytest.raises(StatewrightError):
+        catalog.serve_steps({"name": "flow", "version": "1", "steps": []})
+    with pytest.raises(StatewrightError, match="nobody"):
+        catalog.serve_steps(
+            {"name": "f", "version": "1", "steps": [{"name": "t", "type": "task", "handler": "nobody"}]}
+        )
+    assert catalog.served == ()

@@ -1,0 +1,58 @@
+"""What is to be run: a graph or a definition, of the workspace or of the project."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from statewright.errors import InvalidRequest, NotFound
+from statewright.runs import Insert, Ledger, StoredDefinition
+from statewright.service.catalog.versions import Target, find_target
+
+
+@pytest.fixture
+def defined(ledger: Ledger, ask: Callable[..., Any], now: datetime) -> Ledger:
+    """Definitions of three owners."""
+    for owner in ("", "default", "other"):
+        one = StoredDefinition(
+            id=f"def_{owner}",
+            workspace_id=owner,
+            name=f"of {owner}",
+            version="1",
+            kind="steps",
+            digest="d",
+            created_at=now,
+        )
+        ask(lambda one=one: ledger.write([Insert(one)]))
+    return ledger
+
+
+def find(ledger: Ledger, graph: Any = None, definition_id: Any = None) -> Target:
+    return asyncio.run(find_target(ledger, "default", graph, definition_id))
+
+
+def test_a_graph_is_taken_by_its_name(ledger: Ledger) -> None:
+    assert find(ledger, "report") == Target("report", None)
+
+
+def test_definitions_of_the_workspace_and_the_project_are_found(defined: Ledger) -> None:
+    assert find(defined, definition_id="def_default") == Target("of default", "def_default")
+    assert find(defined, definition_id="def_") == Target("of ", "def_")
+
+
+@pytest.mark.parametrize("identity", ["def_other", "def_none"])
+def test_others_are_not_there(defined: Ledger, identity: str) -> None:
+    with pytest.raises(NotFound, match=identity):
+        find(defined, definition_id=identity)
+
+
+@pytest.mark.parametrize(
+    ("graph", "definition_id"), [(None, None), ("report", "def_1"), ("", None), (5, None), (None, 5)]
+)
+def test_what_means_nothing_is_refused(ledger: Ledger, graph: Any, definition_id: Any) -> None:
+    with pytest.raises(InvalidRequest):
+        find(ledger, graph, definition_id)

@@ -1,0 +1,77 @@
+"""Which version of a workflow a name or an id means."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from statewright import END, START, StateGraph
+from statewright.async_futures import aresolve
+from statewright.errors import InvalidRequest, NotFound
+from statewright.runs import Insert, Ledger, StoredDefinition
+from statewright.service.catalog.catalog import Catalog
+from statewright.service.catalog.versions import Versions, alookup, lookup
+from statewright.service.context.requests import StartRun
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def stored(identity: str, now: datetime, **more: Any) -> StoredDefinition:
+    given = {"workspace_id": "w", "name": "flow", "version": identity, "kind": "steps", "digest": identity, **more}
+    return StoredDefinition(id=identity, created_at=now, body={}, **given)
+
+
+async def versions(ledger: Ledger, now: datetime) -> tuple[Versions, Catalog]:
+    graph = StateGraph(dict, name="served")
+    graph.add_node("one", lambda state: {})
+    graph.add_edge(START, "one")
+    graph.add_edge("one", END)
+    catalog = Catalog()
+    catalog.serve("served", graph)
+    old, new = stored("def_old", now), stored("def_new", now + timedelta(days=1))
+    others = stored("def_x", now, workspace_id="x", name="secret")
+    await aresolve(ledger.write([Insert(one) for one in (new, old, others, *catalog.stored(now))]))
+    return Versions(ledger, catalog), catalog
+
+
+async def test_a_name_means_the_newest_and_an_id_itself(ledger: Ledger, now: datetime) -> None:
+    found, catalog = await versions(ledger, now)
+    assert (await alookup(found.newest("w", "flow"))).id == "def_new"
+    assert (await alookup(found.stored("w", "def_old"))).version == "def_old"
+    assert (await alookup(found.newest("anyone", "served"))).id == catalog.named("served").definition_id
+    assert (await alookup(found.requested("w", StartRun(definition_id="def_old")))).id == "def_old"
+
+
+async def test_what_belongs_to_others_is_not_found(ledger: Ledger, now: datetime) -> None:
+    found, _ = await versions(ledger, now)
+    assert (await alookup(found.stored("x", "def_x"))).id == "def_x"
+    with pytest.raises(NotFound):
+        await alookup(found.stored("w", "def_x"))
+    with pytest.raises(NotFound) as told:
+        await alookup(found.newest("w", "secrat"))
+    assert "secret" not in str(told.value)
+    with pytest.raises(NotFound, match="Did you mean 'flow'"):
+        await alookup(found.newest("w", "flaw"))
+
+
+@pytest.mark.parametrize("given", [{}, {"graph": "flow", "definition_id": "def_old"}])
+async def test_one_of_both_is_given(ledger: Ledger, now: datetime, given: dict[str, str]) -> None:
+    found, _ = await versions(ledger, now)
+    with pytest.raises(InvalidRequest, match="not both"):
+        await alookup(found.requested("w", StartRun(**given)))  # type: ignore[arg-type]
+
+
+async def test_a_thread_that_may_wait_finds_the_same(ledger: Ledger, now: datetime) -> None:
+    found, _ = await versions(ledger, now)
+    there = await asyncio.to_thread(lambda: lookup(found.newest("w", "flow")))
+    assert there.id == "def_new"
+    with pytest.raises(NotFound):
+        await asyncio.to_thread(lambda: lookup(found.stored("w", "nothing")))

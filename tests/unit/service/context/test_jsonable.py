@@ -1,0 +1,131 @@
+"""Values, errors and instants as JSON."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statewright.errors import GraphRecursionError, InvalidRequest
+from statewright.service.context.jsonable import (
+    LONGEST_MESSAGE,
+    as_json,
+    code_of,
+    entries_as_text,
+    error_from_text,
+    error_json,
+    iso,
+)
+
+
+class FollowedEvent:
+    def to_dict(self) -> dict[str, int]:
+        return {"a": 1}
+
+
+class Untold:
+    def __str__(self) -> str:
+        return "untold"
+
+
+@dataclass
+class Point:
+    x: int
+
+
+class Coded(Exception):
+    code = "LUCK"
+    details = {"at": datetime(2030, 1, 1, tzinfo=UTC)}
+
+
+def test_a_value_is_the_dict_that_it_says_or_else_text() -> None:
+    assert as_json({"a": FollowedEvent(), "b": Untold(), "c": Point(1)}) == {
+        "a": {"a": 1},
+        "b": "untold",
+        "c": {"x": 1},
+    }
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=8,
+    )
+)
+def test_what_is_json_stays_as_it_is(value: Any) -> None:
+    assert as_json(value) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(math.nan, "NaN"), (math.inf, "Infinity"), ([-math.inf], ["-Infinity"]), ({"a": (math.nan,)}, {"a": ["NaN"]})],
+)
+def test_numbers_that_json_does_not_know_are_texts(value: Any, written: Any) -> None:
+    assert as_json(value) == written
+
+
+def test_an_error_is_its_text_and_the_code_by_which_it_is_known() -> None:
+    assert error_json(ValueError("no luck")) == {"message": "ValueError: no luck", "code": "ValueError"}
+    told = error_json(Coded("oh"), step="try")
+    assert told == {
+        "message": "Coded: oh",
+        "code": "LUCK",
+        "step": "try",
+        "details": {"at": "2030-01-01T00:00:00Z"},
+    }
+    assert error_json(InvalidRequest("No."))["message"] == "No."
+
+
+def test_the_text_of_an_error_has_a_longest() -> None:
+    assert len(error_json(ValueError("x" * 10_000))["message"]) == LONGEST_MESSAGE
+    assert len(error_from_text("ValueError: " + "x" * 10_000)["message"]) == LONGEST_MESSAGE
+
+
+def test_an_error_is_read_back_from_its_text() -> None:
+    assert error_from_text("ValueError: no: luck") == {"message": "ValueError: no: luck", "code": "ValueError"}
+    assert error_from_text("plain words") == {"message": "plain words", "code": "ERROR"}
+
+
+def test_an_error_of_the_engine_that_is_read_back_has_its_code() -> None:
+    told = error_from_text("GraphRecursionError: too far: 3")
+    assert told == {"message": "too far: 3", "code": GraphRecursionError.code}
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("no luck"), ValueError("no: luck"), InvalidRequest("No: never.")], ids=str
+)
+def test_an_error_reads_the_same_from_its_text(error: Exception) -> None:
+    assert error_from_text(f"{type(error).__name__}: {error}") == error_json(error)
+
+
+def test_half_of_a_sign_does_not_hinder_that_an_error_is_kept() -> None:
+    for told in (error_json(ValueError("\ud800!")), error_from_text("ValueError: \ud800!")):
+        assert told == {"message": "ValueError: ?!", "code": "ValueError"}
+
+
+def test_the_code_of_an_error_is_a_text_with_something_in_it() -> None:
+    empty = ValueError("x")
+    empty.code = ""  # type: ignore[attr-defined]
+    number = ValueError("x")
+    number.code = 5  # type: ignore[attr-defined]
+    assert (code_of(Coded()), code_of(empty), code_of(number)) == ("LUCK", "ValueError", "ValueError")
+
+
+def test_an_instant_is_written_in_utc() -> None:
+    there = datetime(2030, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
+    assert iso(there) == "2030-01-01T00:00:00Z"
+    assert iso(there.replace(microsecond=5)) == "2030-01-01T00:00:00.000005Z"
+
+
+def test_entries_are_texts_or_sorted_json() -> None:
+    assert entries_as_text({"a": "x", "b": {"d": 1, "c": [None]}, "e": True}) == {
+        "a": "x",
+        "b": '{"c": [null], "d": 1}',
+        "e": "true",
+    }

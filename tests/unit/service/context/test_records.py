@@ -1,0 +1,70 @@
+"""Records read for workspaces: their own, by pages, and by what is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from statewright.async_futures import aresolve
+from statewright.errors import InvalidRequest, NotFound
+from statewright.runs import Insert, Ledger, Run, RunLabel, RunStatus, where
+from statewright.service.context.records import LARGEST_PAGE, Records, conditions_of
+from statewright.service.context.requests import RunFilter
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def filled(ledger: Ledger, new_run: Callable[..., Run], now: datetime) -> Records:
+    for n in range(5):
+        run = new_run(id=f"run_{n}", created_at=now + timedelta(hours=n), graph="even" if n % 2 == 0 else "odd")
+        label = RunLabel(id=f"{run.id}/0", run_id=run.id, name="" if n < 3 else "n", value="red" if n < 3 else f"{n}")
+        await aresolve(ledger.write([Insert(run), Insert(label)]))
+    return Records(ledger)
+
+
+async def test_a_record_of_somebody_else_is_not_there(ledger: Ledger, new_run: Any, now: datetime) -> None:
+    records = await filled(ledger, new_run, now)
+    assert (await records.run("default", "run_1")).id == "run_1"
+    for workspace, identity in (("other", "run_1"), ("default", "run_9"), ("", "run_1")):
+        with pytest.raises(NotFound, match=identity):
+            await records.run(workspace, identity)
+
+
+async def test_pages_are_cut_from_the_newest_on(ledger: Ledger, new_run: Any, now: datetime) -> None:
+    records, every = await filled(ledger, new_run, now), where(workspace_id="default")
+    one = await records.page(Run, every, page=1, page_size=2)
+    last = await records.page(Run, every, page=3, page_size=2)
+    beyond = await records.page(Run, every, page=4, page_size=2)
+    assert [run.id for run in one.items] == ["run_4", "run_3"]
+    assert ([run.id for run in last.items], list(beyond.items)) == (["run_0"], [])
+    assert (one.total, last.total, beyond.total, one.page_size) == (5, 5, 5, 2)
+
+
+@pytest.mark.parametrize(("page", "size"), [(0, 1), (-1, 1), (1, 0), (1, LARGEST_PAGE + 1)])
+async def test_pages_that_cannot_be_are_refused(ledger: Ledger, page: int, size: int) -> None:
+    with pytest.raises(InvalidRequest, match="use pages from 1"):
+        await Records(ledger).page(Run, [], page=page, page_size=size)
+
+
+async def test_filters_are_met_together(ledger: Ledger, new_run: Any, now: datetime) -> None:
+    await filled(ledger, new_run, now)
+
+    async def found(**wanted: Any) -> list[str]:
+        conditions = conditions_of("default", RunFilter(**wanted))
+        return [run.id for run in await aresolve(ledger.find(Run, conditions))]
+
+    assert await found() == [f"run_{n}" for n in range(5)]
+    assert await found(graph="even", tags=["red"]) == ["run_0", "run_2"]
+    assert await found(metadata={"n": "3"}) == ["run_3"]
+    assert await found(status=[RunStatus.PENDING, RunStatus.FAILED], graph="odd") == ["run_1", "run_3"]
+    assert await found(status=[RunStatus.FAILED]) == []
+    assert await found(created_from=now + timedelta(hours=1), created_to=now + timedelta(hours=3)) == ["run_1", "run_2"]
+    assert await found(tags=["red", "blue"]) == []

@@ -1,0 +1,405 @@
+"""One attempt of a worker to advance one run: to its rest, or until somebody stops it."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import END, START, RetryPolicy, StateGraph, interrupt, wait_for_event
+from statewright.async_futures import aresolve
+from statewright.checkpoint import Checkpointer, LeaseRequest
+from statewright.errors import NotFound, Problem, WorkflowError
+from statewright.futures import is_future
+from statewright.runs import Approval, Insert, Ledger, Run, RunStatus, Signal, StepRun, Wait, where
+from statewright.service.catalog.catalog import Catalog
+from statewright.service.context.service_context import ServiceContext
+from statewright.service.context.settings import ServiceSettings
+from statewright.service.engine.attempt import RunAttempt, RunHooks
+from statewright.service.following.hub import Hub
+from statewright.service.operations.approvals import Approvals
+from statewright.service.operations.signals import Signals, woken
+from statewright.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class State(TypedDict, total=False):
+    one: int
+    two: int
+
+
+class Place:
+    """Where attempts are made on one run of a graph of two steps."""
+
+    def __init__(self, storage: tuple[Ledger, Checkpointer], run: Run) -> None:
+        self.ledger, self.saver = storage
+        self.clock, self.run, self.done = FakeClock(), run, list[str]()
+        self.error: Exception | None = None
+        self.during: Callable[[], object] = lambda: None
+        graph = StateGraph(State, name="g")
+        graph.add_node("one", self._one)
+        graph.add_node("two", self._two)
+        for before, after in ((START, "one"), ("one", "two"), ("two", END)):
+            graph.add_edge(before, after)
+        self.app = graph.compile()
+
+    def _one(self, state: Any) -> dict[str, int]:
+        self.done.append("one")
+        self.during()
+        return {"one": 1}
+
+    def _two(self, state: Any) -> dict[str, int]:
+        self.done.append("two")
+        return {"two": 2}
+
+    async def _app_of(self, run: Run) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.app
+
+    def attempt(self) -> RunAttempt:
+        settings = ServiceSettings(max_steps=10, max_output=1000)
+        context = ServiceContext(self.ledger, self.saver, Catalog(), self.clock, settings)
+        return RunAttempt(self.run, context, RunHooks(load_graph=self._app_of))
+
+    async def keep(self) -> None:
+        await aresolve(self.ledger.write([Insert(self.run)]))
+
+    async def found(self) -> Any:
+        return await aresolve(self.ledger.get(Run, self.run.id))
+
+
+@pytest.fixture
+def place(storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]) -> Place:
+    return Place(storage, new_run(claim="c", worker_id="wrk_1", input={}))
+
+
+async def test_a_run_is_advanced_to_its_end(place: Place) -> None:
+    await place.keep()
+    await place.attempt().advance()
+    run = await place.found()
+    assert (run.status, run.output, place.done) == (RunStatus.COMPLETED, {"one": 1, "two": 2}, ["one", "two"])
+    assert (run.claim, run.worker_id, run.due_at) == (None, None, None)
+
+
+@pytest.mark.parametrize(("stop", "status"), [("pause", RunStatus.PAUSED), ("release", RunStatus.RUNNING)])
+async def test_a_run_that_is_stopped_rests_after_the_step_under_way(place: Place, stop: str, status: Any) -> None:
+    await place.keep()
+    attempt = place.attempt()
+    place.during = getattr(attempt, stop)
+    await attempt.advance()
+    run = await place.found()
+    assert (run.status, run.claim, place.done) == (status, None, ["one"])
+    assert (run.due_at is not None) is (stop == "release")
+
+
+async def test_a_wish_to_pause_that_was_there_before_holds(place: Place) -> None:
+    place.run.settings = {"pause": True}
+    await place.keep()
+    await place.attempt().advance()
+    assert ((await place.found()).status, place.done) == (RunStatus.PAUSED, [])
+
+
+async def test_what_others_have_made_of_the_run_is_heeded(place: Place, new_run: Callable[..., Run]) -> None:
+    await place.keep()
+    attempt = place.attempt()
+    place.during = lambda: attempt.check_record(new_run(id=place.run.id, claim="c", settings={"pause": True}))
+    await attempt.advance()
+    assert ((await place.found()).status, place.done) == (RunStatus.PAUSED, ["one"])
+
+
+async def test_a_thread_that_somebody_else_holds_is_tried_again(place: Place) -> None:
+    await place.keep()
+    now = place.clock.now()
+    before = place.app.with_services(checkpointer=place.saver, clock=place.clock)
+    await before.ainvoke({}, thread_id=place.run.thread_id, run_id="other")
+    place.done.clear()
+    held = LeaseRequest("other/1", now, now + timedelta(minutes=1), claims=True)
+    await aresolve(place.saver.renew(place.run.thread_id, held))
+    await place.attempt().advance()
+    run = await place.found()
+    assert (run.claim, place.done, run.status in (RunStatus.PENDING, RunStatus.RUNNING)) == (None, [], True)
+    assert now < run.due_at < now + timedelta(seconds=5)
+
+
+MISSING = [NotFound("There is no graph 'g'."), WorkflowError([Problem("steps[0].handler", 0, 0, "There is none.")])]
+
+
+@pytest.mark.parametrize("error", MISSING)
+async def test_a_run_whose_code_is_not_here_now_waits_for_it(place: Place, error: Exception) -> None:
+    place.error = error
+    await place.keep()
+    await place.attempt().advance()
+    run = await place.found()
+    assert (run.claim, run.status) == (None, RunStatus.PENDING)
+    assert run.due_at > place.clock.now()
+
+
+@pytest.mark.parametrize("error", MISSING)
+async def test_a_run_waits_for_its_code_as_long_as_it_has_time(place: Place, error: Exception) -> None:
+    place.error = error
+    place.run.deadline_at = place.clock.now()
+    await place.keep()
+    await place.attempt().advance()
+    run = await place.found()
+    assert (run.status, run.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
+
+
+async def test_a_run_whose_graph_cannot_be_made_has_failed(place: Place) -> None:
+    place.error = ValueError("no such module")
+    await place.keep()
+    await place.attempt().advance()
+    run = await place.found()
+    assert (run.status, run.error["message"]) == (RunStatus.FAILED, "ValueError: no such module")
+
+
+async def test_a_run_that_is_out_of_time_has_failed_without_another_step(place: Place) -> None:
+    place.run.deadline_at = place.clock.now()
+    await place.keep()
+    await place.attempt().advance()
+    run = await place.found()
+    assert (run.status, run.error["code"], place.done) == (RunStatus.FAILED, "RUN_TIMEOUT", [])
+
+
+async def test_who_has_no_claim_any_more_changes_nothing(place: Place) -> None:
+    await place.keep()
+    place.run.claim = "old"
+    await place.attempt().advance()
+    run = await place.found()
+    assert (run.claim, run.version, run.status) == ("c", 1, RunStatus.PENDING)
+
+
+# -- runs that wait
+
+
+class Log(TypedDict, total=False):
+    log: Annotated[list[Any], operator.add]
+
+
+def side_by_side(*nodes: Any, **options: Any) -> StateGraph:
+    graph = StateGraph(Log, name="g")
+    for node in nodes:
+        graph.add_node(node.__name__, node, **options)
+        graph.add_edge(START, node.__name__)
+        graph.add_edge(node.__name__, END)
+    return graph
+
+
+def asks_one(state: Log) -> Log:
+    return {"log": [interrupt("one?")]}
+
+
+def asks_two(state: Log) -> Log:
+    return {"log": [interrupt("two?", schema=int)]}
+
+
+def hears(state: Log) -> Log:
+    return {"log": [wait_for_event("paid")["amount"]]}
+
+
+def approves(state: Log) -> Log:
+    decided = interrupt({"type": "approval", "contentKey": None, "content": "a letter", "prompt": "send it?"})
+    return {"log": [decided["decision"]]}
+
+
+class Waiting:
+    """Where a run is claimed, and advanced, again and again."""
+
+    def __init__(self, storage: tuple[Ledger, Checkpointer], run: Run, graph: StateGraph) -> None:
+        self.context = ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_steps=10, max_output=1000))
+        self.ledger, self.clock, self.run = self.context.ledger, self.context.clock, run
+        self.app = graph.compile()
+        self.approvals = Approvals(self.context)
+        self.signals = Signals(self.context, self.approvals.changes_of)
+
+    async def _app_of(self, run: Run) -> Any:
+        return self.app
+
+    async def begin(self) -> Run:
+        self.run.due_at, self.run.input = self.clock.now(), {}
+        await self.context.write([Insert(self.run)])
+        return await self.advance()
+
+    async def claimed(self, ledger: Ledger | None = None) -> RunAttempt:
+        """An attempt at the run, which must be due."""
+        [run] = await aresolve(self.ledger.claim("wrk_1", self.clock.now(), 5))
+        context = replace(self.context, ledger=ledger or self.ledger, hub=Hub())
+        return RunAttempt(run, context, RunHooks(load_graph=self._app_of))
+
+    async def advance(self, ledger: Ledger | None = None) -> Run:
+        await (await self.claimed(ledger)).advance()
+        return await self.found()
+
+    async def found(self) -> Run:
+        return await self.context.records.run("default", self.run.id)
+
+    async def waits(self) -> dict[Any, str]:
+        """The ids of the open waits, by what was asked."""
+        return {str(one.value or one.event): one.id for one in await aresolve(self.ledger.find(Wait))}
+
+    async def events(self) -> list[str]:
+        return [event.type for event in await aresolve(self.ledger.events(self.run.id))]
+
+
+async def test_questions_of_a_nested_graph_are_answered_one_after_the_other(
+    storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
+) -> None:
+    outer = StateGraph(Log, name="outer")
+    outer.add_node("inner", side_by_side(asks_one, asks_two).compile())
+    outer.add_edge(START, "inner")
+    outer.add_edge("inner", END)
+    place = Waiting(storage, new_run(), outer)
+    assert (await place.begin()).status is RunStatus.WAITING
+    waits = await place.waits()
+    assert sorted(waits) == ["one?", "two?"]
+    await place.signals.answer("default", place.run.id, {waits["two?"]: 2})
+    run = await place.advance()
+    assert (run.status, run.due_at, await place.waits()) == (RunStatus.WAITING, None, {"one?": waits["one?"]})
+    await place.signals.answer("default", place.run.id, {waits["one?"]: 1})
+    assert (await place.advance()).output == {"log": [1, 2]}
+    events = await place.events()
+    assert [events.count(one) for one in ("STEP_STARTED", "STEP_WAITING", "SIGNAL_RECEIVED")] == [1, 2, 2]
+
+
+async def test_an_approval_that_is_decided_while_another_branch_runs_is_heeded_after_it(
+    storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
+) -> None:
+    during: list[Approval] = []
+
+    async def hears_slowly(state: Log) -> Log:
+        amount = wait_for_event("paid")["amount"]
+        [asked] = await aresolve(place.ledger.find(Approval))
+        during.append(await place.approvals.decide("default", asked.id, "rejected"))
+        assert (await place.found()).due_at is None
+        return {"log": [amount]}
+
+    place = Waiting(storage, new_run(), side_by_side(hears_slowly, approves))
+    await place.begin()
+    await place.signals.send("default", place.run.id, "paid", {"amount": 3})
+    run = await place.advance()
+    assert [one.decision for one in during] == ["rejected"]
+    assert (run.status, run.due_at) == (RunStatus.WAITING, place.clock.now())
+    run = await place.advance()
+    assert (run.status, run.output) == (RunStatus.COMPLETED, {"log": [3, "rejected"]})
+    assert (await place.events()).count("APPROVAL_DECIDED") == 1
+
+
+async def test_a_run_for_which_nothing_has_come_goes_on_waiting(
+    storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
+) -> None:
+    place = Waiting(storage, new_run(), side_by_side(hears))
+    await place.begin()
+    before = await place.events()
+    await place.signals.send("default", place.run.id, "sent", {})
+    run = await place.advance()
+    assert (run.status, run.claim, run.due_at) == (RunStatus.WAITING, None, None)
+    assert await place.events() == before
+
+
+async def test_an_answer_that_does_not_fit_leaves_the_question_open(
+    storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
+) -> None:
+    place = Waiting(storage, new_run(), side_by_side(asks_two))
+    await place.begin()
+    [wait] = await aresolve(place.ledger.find(Wait))
+    now = place.clock.now()
+    wrong = Signal(
+        id="sig", run_id=place.run.id, type="", interrupt_id=wait.interrupt_id, payload="many", key="k", created_at=now
+    )  # one that was taken before what it must be was looked at
+    await place.context.write([Insert(wrong), *woken(place.run.id, now)])
+    run = await place.advance()
+    assert (run.status, run.claim, run.due_at, await place.waits()) == (
+        RunStatus.WAITING,
+        None,
+        None,
+        {"two?": wait.id},
+    )
+    assert (await place.events())[-1] == "SIGNAL_IGNORED"
+    await place.signals.answer("default", place.run.id, {wait.id: 3})
+    assert (await place.advance()).output == {"log": [3]}
+
+
+@pytest.mark.parametrize("due", [None, 60])
+async def test_what_comes_while_it_is_looked_what_has_come_is_not_lost(
+    storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run], due: int | None
+) -> None:
+    """Whether the run was to go on waiting, or its time is over: it is looked again."""
+
+    def hears_in_time(state: Log) -> Log:
+        told = wait_for_event("paid", timeout=due)
+        return {"log": [told["amount"] if told is not None else "late"]}
+
+    place = Waiting(storage, new_run(), side_by_side(hears_in_time))
+    await place.begin()
+    if due is not None:
+        place.clock.advance(due)
+    else:
+        await place.signals.send("default", place.run.id, "sent", {})
+    late: Any = Late(place)
+    run = await place.advance(late)
+    assert (late.sent, run.status, run.claim, run.due_at) == (1, RunStatus.WAITING, None, place.clock.now())
+    assert (await place.advance()).output == {"log": [5]}
+    assert "TIMER_FIRED" not in await place.events()
+
+
+class Late:
+    """A ledger in which a signal comes right after somebody has looked for signals, once."""
+
+    def __init__(self, place: Waiting) -> None:
+        self._ledger, self._run_id, self.sent = place.ledger, place.run.id, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def find(self, kind: Any, *args: Any, **options: Any) -> Any:
+        found: Any = self._ledger.find(kind, *args, **options)
+        if kind is Signal:
+            found = found.result() if is_future(found) else found
+            self._send()
+        return found
+
+    def _send(self) -> None:
+        self.sent += 1
+        now = FakeClock().now()
+        signal = Signal(id="sig", run_id=self._run_id, type="paid", payload={"amount": 5}, key="k", created_at=now)
+        written: Any = self._ledger.write([Insert(signal), *woken(self._run_id, now)])
+        if is_future(written):
+            written.result()
+
+
+async def test_a_run_that_only_backs_off_is_released_at_once(
+    storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
+) -> None:
+    tries: list[int] = []
+
+    def flaky(state: Log) -> Log:
+        tries.append(1)
+        if len(tries) == 1:
+            raise ConnectionError("again")
+        return {"log": ["well"]}
+
+    graph = side_by_side(flaky, retry_policy=RetryPolicy(initial_interval=3600, jitter=False))
+    place = Waiting(storage, new_run(input={}), graph)
+    place.run.due_at = place.clock.now()
+    await place.context.write([Insert(place.run)])
+    attempt = await place.claimed()
+    advancing = asyncio.create_task(attempt.advance())
+    while "STEP_RETRY_SCHEDULED" not in await place.events():
+        await asyncio.sleep(0.001)
+    attempt.release()
+    await asyncio.wait_for(advancing, 600)
+    run = await place.found()
+    assert (run.status, run.claim, run.due_at) == (RunStatus.RUNNING, None, place.clock.now())
+    [step] = await aresolve(place.ledger.find(StepRun, where(run_id=run.id)))
+    assert (step.status, step.attempt) == ("running", 2)

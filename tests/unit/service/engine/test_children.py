@@ -1,0 +1,199 @@
+"""Runs that nodes start: with the write that keeps what their node has done, and once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.unit.service.conftest import NOW
+
+from statewright import END, START, StateGraph
+from statewright.async_futures import aresolve
+from statewright.checkpoint import Checkpointer, Pending, Task, TaskResult
+from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge
+from statewright.runs import Change, Insert, Ledger, Run, RunLabel, RunStatus, Signal, StepRun, StepStatus, where
+from statewright.service.catalog.catalog import Catalog
+from statewright.service.context.service_context import ServiceContext
+from statewright.service.context.settings import ServiceSettings
+from statewright.service.engine.children import ChildStarter
+from statewright.service.engine.progress import NO_GRAPH, Progress
+from statewright.service.operations.starting import Starter
+from statewright.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+TASK = Task("starts", None, "c1", 0)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def context(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
+    return ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
+
+
+class Parent:
+    """A run with one task at work, which may start others."""
+
+    def __init__(self, context: ServiceContext, run: Run) -> None:
+        self.context, self.run = context, run
+        self.progress = Progress(run, NO_GRAPH, steps=[step_of(run)])
+        starter = Starter(context)
+        self.children = ChildStarter(run, self.progress, context, starter)
+
+    def start(self, run_id: str, graph: str = "kid", given: Any = None, *, awaited: bool = False, **more: Any) -> None:
+        self.children.start(run_id, graph, given, work=[TASK.id], awaited=awaited, options=more)
+
+    def done(self) -> Sequence[Change]:
+        """The changes of the write that keeps the task."""
+        return self.progress.result_changes(
+            "", Pending(completed={TASK.id: TaskResult(TASK, {}, [])}), None, self.context.now()
+        )
+
+    def tried_again(self) -> Sequence[Change]:
+        """The changes of the write that notes that the task has failed."""
+        again = Pending(attempts={TASK.id: 1}, retries={TASK.id: self.context.now() + timedelta(seconds=1)})
+        return self.progress.result_changes("", again, None, self.context.now())
+
+    def failed(self) -> Sequence[Change]:
+        """The changes of the write that notes that the task has failed for good."""
+        return self.progress.result_changes("", Pending(errors={TASK.id: "ValueError: no"}), None, self.context.now())
+
+
+def step_of(run: Run) -> StepRun:
+    return StepRun(id="s", run_id=run.id, task_id=TASK.id, name="starts", type="node", status=StepStatus.RUNNING)
+
+
+async def parent_of(context: ServiceContext, run: Run) -> Parent:
+    graph = StateGraph(dict, name="kid")
+    graph.add_node("one", lambda state: {})
+    graph.add_edge(START, "one")
+    graph.add_edge("one", END)
+    context.catalog.serve("kid", graph)
+    await context.write(
+        [Insert(run), Insert(step_of(run)), *(Insert(one) for one in context.catalog.stored(context.now()))]
+    )
+    return Parent(context, run)
+
+
+def new(changes: Sequence[Change], kind: type[Any] = Run) -> list[Any]:
+    return [one.record for one in changes if isinstance(one, Insert) and isinstance(one.record, kind)]
+
+
+async def test_a_child_is_a_change_of_the_write_that_keeps_its_task(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    parent = await parent_of(context, new_run(id="run_p"))
+    parent.start("run_k", given={"at": context.now()}, awaited=True, tags=["red"], timeout=5)
+    with pytest.raises(NotFound):
+        await context.records.run("default", "run_k")
+    changes = parent.done()
+    [kid], [label] = new(changes), new(changes, RunLabel)
+    assert (kid.id, kid.parent_id, kid.parent_waits, kid.source) == ("run_k", "run_p", True, "run:run_p")
+    assert (kid.thread_id, kid.on_busy, kid.input) == ("run_k", "enqueue", {"at": "2026-01-01T00:00:00Z"})
+    assert (kid.deadline_at, label.value) == (context.now() + timedelta(seconds=5), "red")
+    await context.write(changes)
+    assert (await context.records.run("default", "run_k")).due_at == context.now()
+
+
+async def test_a_child_does_not_begin_when_its_node_fails(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+    parent = await parent_of(context, new_run())
+    parent.start("run_k")
+    assert (new(parent.tried_again()), new(parent.failed())) == ([], [])
+
+
+async def test_a_child_of_a_node_that_is_tried_again_begins_once(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    parent = await parent_of(context, new_run())
+    parent.start("run_k")
+    parent.tried_again()
+    parent.start("run_k")
+    assert [kid.id for kid in new(parent.done())] == ["run_k"]
+
+
+async def test_a_child_starts_once_however_often_its_node_is_executed(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    run = new_run()
+    parent = await parent_of(context, run)
+    for _ in range(3):
+        parent.start("run_k")
+    changes = parent.done()
+    assert [kid.id for kid in new(changes)] == ["run_k"]
+    await context.write(changes)
+    later = Parent(context, run)
+    later.start("run_k")
+    assert new(later.done()) == []
+
+
+async def test_what_cannot_be_started_is_refused_where_it_is_called(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    parent = await parent_of(context, new_run(thread_id="mine"))
+    context.settings = ServiceSettings(max_input=10)
+    with pytest.raises(InvalidRequest, match="Did you mean 'thread_id'"):
+        parent.start("a", awaited=True, thread_ids="t")
+    with pytest.raises(NotFound, match="Did you mean 'kid'"):
+        parent.start("b", "kit", awaited=True)
+    with pytest.raises(PayloadTooLarge):
+        parent.start("c", given="x" * 20, awaited=True)
+    with pytest.raises(InvalidRequest, match="'mine', which its parent holds"):
+        parent.start("d", awaited=True, thread_id="mine")
+    assert new(parent.done()) == []
+
+
+async def test_a_child_that_is_not_awaited_may_follow_on_the_thread_of_its_parent(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    parent = await parent_of(context, new_run(thread_id="mine"))
+    parent.start("run_k", thread_id="mine")
+    [kid] = new(parent.done())
+    assert (kid.thread_id, kid.on_busy, kid.parent_waits) == ("mine", "enqueue", False)
+
+
+def ended_before(run: Run, child: Run, n: int) -> Signal:
+    """What the parent was told of an end, and has not taken."""
+    return Signal(
+        id=f"old_{n}", run_id=run.id, type=f"__run_ended:{child.id}", payload={"status": "failed"}, created_at=NOW
+    )
+
+
+@pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED])
+async def test_a_child_that_has_ended_is_told_as_it_stands_to_a_parent_that_asks_anew(
+    context: ServiceContext, new_run: Callable[..., Run], status: RunStatus
+) -> None:
+    run = new_run(id="run_p")
+    parent = await parent_of(context, run)
+    child = new_run(id="run_k", parent_id=run.id, status=status, output=7, error={"message": "no"})
+    setattr(child, f"{status}_at", context.now())
+    other = ended_before(run, new_run(id="run_o"), 3)
+    await context.write(
+        [Insert(one) for one in (child, ended_before(run, child, 1), ended_before(run, child, 2), other)]
+    )
+    for _ in range(2):  # also if the node is executed once more before that is saved
+        parent.start("run_k", awaited=True)
+    await context.write(parent.done())
+    inbox = await aresolve(context.ledger.find(Signal, where(run_id=run.id, taken=False)))
+    [told] = [one for one in inbox if one.id != other.id]
+    error = {"message": "no"}
+    assert told.payload == {"runId": "run_k", "status": str(status), "output": 7, "error": error}
+    assert len(inbox) == 2
+
+
+async def test_of_a_child_that_goes_on_only_the_end_to_come_counts(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    run = new_run(id="run_p")
+    parent = await parent_of(context, run)
+    child = new_run(id="run_k", parent_id=run.id, status=RunStatus.RUNNING)
+    await context.write([Insert(child), Insert(ended_before(run, child, 1))])
+    parent.start("run_k", awaited=True)
+    late = ended_before(run, child, 2)
+    await context.write([Insert(late)])  # the child ends before that is saved
+    await context.write(parent.done())
+    assert [one.id for one in await aresolve(context.ledger.find(Signal, where(taken=False)))] == [late.id]

@@ -1,0 +1,72 @@
+"""How runs end, and whom that concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from statewright.runs import Announce, Insert, Run, RunStatus, Signal, UpdateAll
+from statewright.service.engine.completion import Ending, completion_changes
+
+ERROR = {"message": "no luck", "code": "LUCK"}
+
+
+def test_each_end_sets_its_own_columns_and_frees_the_run(now: datetime) -> None:
+    free = {"claim": None, "worker_id": None, "due_at": None, "deadline_at": None}
+    assert Ending.completed({"a": 1}).values(now) == {
+        "status": RunStatus.COMPLETED, "completed_at": now, "error": None,
+        "output": {"a": 1}, "current_step": None, **free,
+    }  # fmt: skip
+    assert Ending.failed(ERROR).values(now) == {
+        "status": RunStatus.FAILED, "failed_at": now, "error": ERROR, **free,
+    }  # fmt: skip
+    assert Ending.cancelled("why").values(now) == {
+        "status": RunStatus.CANCELLED, "cancelled_at": now, "error": None, **free,
+    }  # fmt: skip
+
+
+def test_each_end_has_its_event() -> None:
+    ends = [Ending.completed({}), Ending.failed(ERROR), Ending.cancelled("why")]
+    assert [(one.event, one.payload) for one in ends] == [
+        ("WORKFLOW_COMPLETED", {}),
+        ("WORKFLOW_FAILED", {"error": ERROR}),
+        ("WORKFLOW_CANCELLED", {"reason": "why"}),
+    ]
+
+
+def test_webhooks_are_told(now: datetime, new_run: Callable[..., Run]) -> None:
+    run = new_run(metadata={"customer": "ann"})
+    [told] = completion_changes(run, Ending.failed(ERROR), now)
+    assert isinstance(told, Announce)
+    assert (told.workspace_id, told.event_type, told.run_id, told.at) == ("default", "workflow.failed", run.id, now)
+    assert told.data == {
+        "workflowRunId": run.id, "graph": "report", "definitionId": None, "metadata": {"customer": "ann"},
+        "status": "failed", "output": None, "error": ERROR, "endedAt": "2026-03-02T12:00:00Z",
+    }  # fmt: skip
+
+
+def told_of(run: Run, ending: Ending, now: datetime) -> list[Any]:
+    return [one for one in completion_changes(run, ending, now) if not isinstance(one, Announce)]
+
+
+def test_a_parent_that_waits_gets_a_signal_and_is_woken(now: datetime, new_run: Callable[..., Run]) -> None:
+    run = new_run(parent_id="run_p", parent_waits=True)
+    kept, woken = told_of(run, Ending.completed({"a": 1}), now)
+    assert isinstance(kept, Insert)
+    signal = kept.record
+    assert isinstance(signal, Signal)
+    assert (signal.run_id, signal.type) == ("run_p", f"__run_ended:{run.id}")
+    assert signal.payload == {"runId": run.id, "status": "completed", "output": {"a": 1}, "error": None}
+    assert isinstance(woken, UpdateAll)
+    assert woken.values == {"due_at": now}
+
+
+def test_a_parent_that_does_not_wait_is_told_nothing(now: datetime, new_run: Callable[..., Run]) -> None:
+    assert told_of(new_run(parent_id="run_p"), Ending.completed({}), now) == []
+
+
+def test_each_end_of_a_run_that_is_tried_again_is_another_signal(now: datetime, new_run: Callable[..., Run]) -> None:
+    run = new_run(parent_id="run_p", parent_waits=True)
+    ids = {told_of(run, Ending.failed(ERROR), at)[0].record.id for at in (now, now, now + timedelta(seconds=1))}
+    assert len(ids) == 2

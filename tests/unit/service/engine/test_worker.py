@@ -1,0 +1,522 @@
+"""A worker takes what is due, no more than it can, lives for all to see, and leaves what it has to others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from statewright.async_futures import aresolve
+from statewright.clock import Alarm
+from statewright.errors import StorageUnavailable
+from statewright.runs import Advance, Condition, Delete, Insert, Ledger, Run, RunStatus, Worker, where
+from statewright.service.context.settings import ServiceSettings
+from statewright.service.engine.worker import RunWorker
+from statewright.service.operations.starting import claimed
+from statewright.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Attempt:
+    """Ends its run when it is let, or gives it back when it is told to."""
+
+    def __init__(self, run: Run, ledger: Ledger, go: asyncio.Event) -> None:
+        self.run_id, self.claim, self.run, self._ledger, self._go = run.id, run.claim, run, ledger, go
+        self.compared: list[Any] = []
+        self.released = False
+
+    async def advance(self) -> None:
+        await self._go.wait()
+        ends: dict[str, Any] = {"claim": None, "worker_id": None, "status": RunStatus.COMPLETED}
+        given_back = {"claim": None, "worker_id": None, "due_at": self.run.created_at}
+        guard = [Condition("claim", "=", self.run.claim)]
+        change = Advance(self.run_id, self.run.created_at, given_back if self.released else ends, (), guard)
+        await aresolve(self._ledger.write([change]))
+
+    def release(self) -> None:
+        self.released = True
+        self._go.set()
+
+    def abandon(self) -> None:
+        self.release()
+
+    def check_record(self, found: Run | None) -> None:
+        self.compared.append(found)
+
+
+class Shop:
+    """A worker and what it does."""
+
+    def __init__(self, ledger: Ledger, clock: FakeClock, **settings: Any) -> None:
+        self.ledger, self.clock, self.go = ledger, clock, asyncio.Event()
+        self.attempts: list[Any] = []
+        self.worker = RunWorker(ledger, clock, ServiceSettings(**settings), self._attempt)
+
+    def _attempt(self, run: Run) -> Any:
+        self.attempts.append(Attempt(run, self.ledger, self.go))
+        return self.attempts[-1]
+
+    async def find(self, kind: Any, **values: Any) -> list[Any]:
+        return list(await aresolve(self.ledger.find(kind, where(**values))))
+
+    async def begun_with(self, count: int) -> None:
+        """Wait until the worker has begun with so many runs."""
+        await until(lambda: len(self.attempts) >= count)
+
+
+class Asked(FakeClock):
+    """A clock that notes how long those wait who ask it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Alarm:
+        self.waits.append(seconds)
+        return super().call_later(seconds, callback)
+
+    async def beat(self) -> None:
+        """Let ten seconds pass, a third of a lease, and wait until the worker has said that it lives."""
+        before = self.waits.count(10)
+        self.advance(10)
+        await until(lambda: self.waits.count(10) > before)
+
+
+@asynccontextmanager
+async def working(ledger: Ledger, clock: Asked, **settings: Any) -> AsyncIterator[Shop]:
+    shop = Shop(ledger, clock, **settings)
+    work = asyncio.create_task(shop.worker.work())
+    await until(lambda: len(clock.waits) >= 2)  # it rests, and its heart beats
+    try:
+        yield shop
+    finally:
+        await shop.worker.drain(1)
+        await work
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until a question is answered with yes."""
+    for _ in range(2000):
+        if true():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("It did not come to that.")
+
+
+def worker(identity: str, clock: FakeClock, *, seconds: float) -> Worker:
+    """A worker of another machine, which has said that it lives for so many seconds."""
+    return Worker(
+        id=identity, place="elsewhere", pid=1, process_started="", capacity=1,
+        until=clock.now() + timedelta(seconds=seconds), started_at=clock.now(),
+    )  # fmt: skip
+
+
+async def test_no_more_is_taken_than_there_is_room_for(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = Asked()
+    runs = [new_run(id=f"run_{n}", due_at=clock.now()) for n in range(5)]
+    await aresolve(ledger.write([Insert(run) for run in runs]))
+    async with working(ledger, clock, capacity=2) as shop:
+        assert ([one.run_id for one in shop.attempts], shop.worker.at_work) == (["run_0", "run_1"], 2)
+        assert not shop.worker.has_room
+        assert shop.worker.attempt_at("run_0") is shop.attempts[0]
+        shop.go.set()
+        await shop.begun_with(5)
+        await until(lambda: not shop.worker.at_work and shop.worker.has_room)
+        assert sorted(one.run_id for one in shop.attempts) == [run.id for run in runs]
+        assert shop.worker.attempt_at("run_0") is None
+
+
+async def test_a_run_that_is_due_later_is_taken_then(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = Asked()
+    await aresolve(ledger.write([Insert(new_run(due_at=clock.now() + timedelta(seconds=0.5)))]))
+    async with working(ledger, clock, look_every=60) as shop:
+        assert shop.attempts == []
+        clock.advance(timedelta(seconds=0.5))
+        await shop.begun_with(1)
+        shop.go.set()
+
+
+async def test_what_is_given_is_begun_with_at_once(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    async with working(ledger, Asked(), look_every=60) as shop:
+        run = claimed(new_run(), shop.worker.id)
+        promise = shop.worker.promise()
+        assert promise is not None
+        await aresolve(ledger.write([Insert(run)]))
+        shop.worker.take(promise, run)
+        await shop.begun_with(1)
+        assert [one.run.claim for one in shop.attempts] == [run.claim]
+        shop.go.set()
+
+
+async def test_a_place_that_is_promised_is_kept_until_it_is_taken_or_given_back(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    clock = Asked()
+    async with working(ledger, clock, capacity=2, look_every=1) as shop:
+        first, second, third = [shop.worker.promise() for _ in range(3)]
+        assert (first is not None, second is not None, third) == (True, True, None)
+        assert first is not None
+        assert second is not None
+        due = [new_run(id=f"run_{n}", due_at=clock.now()) for n in range(3)]
+        await aresolve(ledger.write([Insert(one) for one in due]))
+        await looks(shop, clock)
+        assert shop.attempts == []
+        shop.worker.take(first, None)
+        await shop.begun_with(1)
+        await looks(shop, clock)
+        assert ([one.run_id for one in shop.attempts], shop.worker.promise()) == (["run_0"], None)
+        mine = claimed(new_run(id="run_9"), shop.worker.id)
+        await aresolve(ledger.write([Insert(mine)]))
+        shop.worker.take(second, mine)
+        await shop.begun_with(2)
+        await looks(shop, clock)
+        assert [one.run_id for one in shop.attempts] == ["run_0", "run_9"]
+        shop.go.set()
+        await shop.begun_with(4)
+
+
+async def looks(shop: Shop, clock: Asked) -> None:
+    """Wait until the worker has looked for work once more, and rests."""
+    before = len(clock.waits)
+    shop.worker.ring()
+    await until(lambda: len(clock.waits) > before)
+
+
+async def test_a_worker_lives_while_it_says_so_and_takes_its_leave(ledger: Ledger) -> None:
+    clock = Asked()
+    async with working(ledger, clock, lease=30, look_every=60) as shop:
+        [record] = await shop.find(Worker)
+        assert (record.id, record.until) == (shop.worker.id, clock.now() + timedelta(seconds=30))
+        await clock.beat()
+        [record] = await shop.find(Worker)
+        assert record.until == clock.now() + timedelta(seconds=30)
+    assert await shop.find(Worker) == []
+    assert not shop.worker.has_room
+
+
+async def test_the_runs_of_a_worker_that_says_nothing_are_for_others(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    clock = Asked()
+    gone, alive = worker("gone", clock, seconds=5), worker("alive", clock, seconds=60)
+    held = [
+        new_run(claim="a", worker_id="gone", status=RunStatus.RUNNING, begun=True),
+        new_run(claim="b", worker_id="gone"),
+    ]
+    others = new_run(claim="c", worker_id="alive")
+    await aresolve(ledger.write([Insert(one) for one in (gone, alive, *held, others)]))
+    async with working(ledger, clock, lease=30, look_every=60) as shop:
+        assert shop.attempts == []
+        await clock.beat()
+        await shop.begun_with(2)
+        assert sorted(one.run_id for one in shop.attempts) == sorted(run.id for run in held)
+        assert [one.claim for one in await shop.find(Run, id=others.id)] == ["c"]
+        assert {one.id for one in await shop.find(Worker)} == {"alive", shop.worker.id}
+        events = [[event.type for event in await aresolve(ledger.events(run.id))] for run in held]
+        assert events == [["WORKFLOW_RESUMED"], []]
+        shop.go.set()
+
+
+async def test_a_claim_whose_worker_is_not_known_any_more_is_nobodys(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    clock = Asked()
+    before = new_run(id="run_1", claim="a", worker_id="long gone", status=RunStatus.RUNNING, begun=True)
+    await aresolve(ledger.write([Insert(before)]))
+    async with working(ledger, clock, lease=30, look_every=60) as shop:
+        assert [one.run_id for one in shop.attempts] == ["run_1"]
+        assert [event.payload for event in await aresolve(ledger.events("run_1"))] == [{"reason": "worker lost"}]
+        later = new_run(id="run_2", claim="b", worker_id="gone too", status=RunStatus.RUNNING)
+        await aresolve(ledger.write([Insert(later)]))
+        await clock.beat()
+        await shop.begun_with(2)
+        assert [one.run_id for one in shop.attempts] == ["run_1", "run_2"]
+        shop.go.set()
+
+
+async def test_what_is_being_forgotten_has_a_claim_without_a_worker_and_keeps_it(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    clock = Asked()
+    run = new_run(claim="retention", status=RunStatus.COMPLETED)
+    await aresolve(ledger.write([Insert(run)]))
+    async with working(ledger, clock, lease=30, look_every=60) as shop:
+        await clock.beat()
+        assert [(one.claim, one.version) for one in await shop.find(Run)] == [("retention", run.version)]
+
+
+async def test_a_worker_that_was_held_for_gone_is_known_again(ledger: Ledger) -> None:
+    clock = Asked()
+    async with working(ledger, clock, lease=30, look_every=60) as shop:
+        await aresolve(ledger.write([Delete(Worker, where(id=shop.worker.id))]))
+        await clock.beat()
+        [record] = await shop.find(Worker)
+        assert (record.id, record.until) == (shop.worker.id, clock.now() + timedelta(seconds=30))
+
+
+async def test_a_worker_that_comes_while_others_look_for_lost_ones_keeps_its_runs(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    clock = Asked()
+    records = [worker("new", clock, seconds=60), new_run(id="run_1", claim="its own", worker_id="new")]
+    busy: Any = Coming(ledger, records)
+    async with working(busy, clock, lease=30, look_every=60) as shop:
+        [run] = await shop.find(Run, id="run_1")
+        assert (run.claim, run.version) == ("its own", 1)
+
+
+class Coming:
+    """A ledger to which a worker comes, and takes a run, while somebody looks who is there and what they have."""
+
+    def __init__(self, ledger: Any, records: list[Any]) -> None:
+        self._ledger, self._records, self._looks = ledger, records, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def find(self, kind: Any, *args: Any, **options: Any) -> Any:
+        if kind is Worker:
+            self._look()
+        return self._ledger.find(kind, *args, **options)
+
+    def groups(self, *args: Any, **options: Any) -> Any:
+        self._look()
+        return self._ledger.groups(*args, **options)
+
+    def _look(self) -> None:
+        self._looks += 1
+        if self._looks == 2:
+            written = self._ledger.write([Insert(one) for one in self._records])
+            if hasattr(written, "result"):
+                written.result()
+
+
+async def test_a_worker_has_no_room_before_others_know_it(ledger: Ledger) -> None:
+    known: list[bool] = []
+
+    class Watched(Coming):
+        def write(self, changes: Any) -> Any:
+            if isinstance(changes[0], Insert) and isinstance(changes[0].record, Worker):
+                known.append(shop.worker.has_room)
+            return ledger.write(changes)
+
+    clock = Asked()
+    watched: Any = Watched(ledger, [])
+    shop = Shop(watched, clock)
+    work = asyncio.create_task(shop.worker.work())
+    await until(lambda: len(clock.waits) >= 2)
+    found = (known, shop.worker.has_room)
+    await shop.worker.drain(1)
+    await work
+    assert found == ([False], True)
+
+
+async def test_a_worker_looks_after_what_others_want_of_its_runs(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = Asked()
+    run = new_run(due_at=clock.now())
+    await aresolve(ledger.write([Insert(run)]))
+    async with working(ledger, clock, lease=30, look_every=60) as shop:
+        await aresolve(ledger.write([Advance(run.id, clock.now(), {"settings": {"pause": True}})]))
+        await clock.beat()
+        [attempt] = shop.attempts
+        assert [found.settings for found in attempt.compared] == [{"pause": True}]
+        shop.go.set()
+
+
+async def test_what_is_at_work_when_a_worker_stops_is_for_others(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = Asked()
+    run, later = new_run(due_at=clock.now()), new_run(due_at=clock.now() + timedelta(hours=1))
+    await aresolve(ledger.write([Insert(run), Insert(later)]))
+    async with working(ledger, clock) as shop:
+        assert shop.worker.at_work == 1
+    [found] = await shop.find(Run, id=run.id)
+    assert (found.claim, found.worker_id, found.status) == (None, None, RunStatus.PENDING)
+    assert shop.attempts[0].released
+
+
+async def test_a_ledger_that_cannot_be_asked_is_asked_again(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = Asked()
+    await aresolve(ledger.write([Insert(new_run(due_at=clock.now()))]))
+    sick: Any = Sick(ledger)
+    async with working(sick, clock, look_every=1) as shop:
+        assert (shop.attempts, sick.asked > 0) == ([], True)
+        sick.well = True
+        clock.advance(timedelta(seconds=1))
+        await shop.begun_with(1)
+        shop.go.set()
+
+
+class Sick:
+    """A ledger that gives nothing out until it is well."""
+
+    def __init__(self, ledger: Any) -> None:
+        self._ledger, self.well, self.asked = ledger, False, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def claim(self, *args: Any) -> Any:
+        self.asked += 1
+        if not self.well:
+            raise ConnectionError("sick")
+        return self._ledger.claim(*args)
+
+
+async def test_a_claim_without_an_attempt_is_released_and_taken_up_with_the_next_beat(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    clock = Asked()
+    async with working(ledger, clock, lease=30, look_every=60) as shop:
+        lost = claimed(new_run(status=RunStatus.RUNNING, begun=True), shop.worker.id)
+        await aresolve(ledger.write([Insert(lost)]))
+        await clock.beat()
+        await shop.begun_with(1)
+        assert [one.run_id for one in shop.attempts] == [lost.id]
+        assert shop.attempts[0].claim != lost.claim
+        assert [event.type for event in await aresolve(ledger.events(lost.id))] == ["WORKFLOW_RESUMED"]
+        shop.go.set()
+
+
+async def test_a_run_that_is_just_being_given_to_a_worker_is_not_released(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    clock = Asked()
+    async with working(ledger, clock, lease=30, look_every=60) as shop:
+        promise = shop.worker.promise()
+        assert promise is not None
+        run = claimed(new_run(), shop.worker.id)
+        await aresolve(ledger.write([Insert(run)]))
+        await clock.beat()
+        await clock.beat()
+        assert [(one.claim, one.version) for one in await shop.find(Run)] == [(run.claim, run.version)]
+        shop.worker.take(promise, run)
+        await shop.begun_with(1)
+        await clock.beat()
+        assert [one.claim for one in shop.attempts] == [run.claim]
+        shop.go.set()
+
+
+async def test_a_claim_is_released_though_others_are_always_under_way(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    clock = Asked()
+    async with working(ledger, clock, lease=30, look_every=60) as shop:
+        before = shop.worker.promise()
+        lost = claimed(new_run(id="run_lost"), shop.worker.id)
+        await aresolve(ledger.write([Insert(lost)]))
+        await clock.beat()
+        after = shop.worker.promise()
+        assert before is not None
+        assert after is not None
+        shop.worker.take(before, None)
+        await clock.beat()
+        await shop.begun_with(1)
+        assert [one.run_id for one in shop.attempts] == ["run_lost"]
+        shop.worker.take(after, None)
+        shop.go.set()
+
+
+class Failing:
+    """A ledger whose calls fail by their numbers, before or after they have done their work."""
+
+    def __init__(self, ledger: Any, fails: Callable[[str, int], str | None]) -> None:
+        self._ledger, self._fails, self.calls = ledger, fails, 0
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._ledger, name)
+        if name not in ("write", "find", "groups", "count", "claim", "get"):
+            return method
+
+        def called(*args: Any, **options: Any) -> Any:
+            self.calls += 1
+            when = self._fails(name, self.calls)
+            if when == "before":
+                raise StorageUnavailable("injected")
+            answer = method(*args, **options)
+            if when == "after":
+                if hasattr(answer, "result"):
+                    answer.result()
+                raise StorageUnavailable("injected")
+            return answer
+
+        return called
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_worker_that_cannot_say_that_it_is_there_says_it_later(
+    ledger: Ledger, new_run: Callable[..., Run], when: str
+) -> None:
+    clock = Asked()
+    failing: Any = Failing(ledger, lambda name, number: when if number <= 3 else None)
+    await aresolve(ledger.write([Insert(new_run(due_at=clock.now()))]))
+    shop = Shop(failing, clock, look_every=1)
+    work = asyncio.create_task(shop.worker.work())
+    while not shop.attempts:
+        before = len(clock.waits)
+        clock.advance(1)
+        await until(lambda before=before: bool(shop.attempts) or len(clock.waits) > before)
+    assert len(await shop.find(Worker)) == 1
+    shop.go.set()
+    await shop.worker.drain(1)
+    await work
+
+
+async def test_a_heart_beats_again_whatever_failed_in_it(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = Asked()
+    sick = False
+    failing: Any = Failing(ledger, lambda name, number: "before" if sick else None)
+    async with working(failing, clock, lease=30, look_every=60) as shop:
+        await aresolve(ledger.write([Delete(Worker, where(id=shop.worker.id))]))
+        sick = True
+        await clock.beat()
+        await clock.beat()
+        sick = False
+        await clock.beat()
+        assert [one.id for one in await shop.find(Worker)] == [shop.worker.id]
+
+
+async def test_a_heartbeat_that_has_failed_is_tried_again_sooner(ledger: Ledger) -> None:
+    clock = Asked()
+    sick = False
+    failing: Any = Failing(ledger, lambda name, number: "before" if sick and name == "write" else None)
+    async with working(failing, clock, lease=30, look_every=7) as shop:
+        sick, before = True, clock.waits.count(7)
+        clock.advance(10)
+        await until(lambda: clock.waits.count(7) == before + 2)  # it rests again, and its heart beats then
+        sick = False
+        clock.advance(7)
+        await until(lambda: clock.waits.count(10) == 2)
+        [record] = await shop.find(Worker)
+        assert record.until == clock.now() + timedelta(seconds=30)
+
+
+async def test_a_worker_that_is_cancelled_has_no_heartbeat_any_more(ledger: Ledger) -> None:
+    clock = Asked()
+    shop = Shop(ledger, clock, lease=30, look_every=60)
+    before = asyncio.all_tasks()
+    work = asyncio.create_task(shop.worker.work())
+    await until(lambda: len(clock.waits) >= 2)
+    work.cancel()
+    await asyncio.wait([work])
+    assert asyncio.all_tasks() == before
+    await shop.worker.drain(1)
+    assert await shop.find(Worker) == []
+
+
+async def test_a_worker_that_cannot_say_that_it_leaves_leaves(ledger: Ledger) -> None:
+    clock = Asked()
+    sick = False
+    failing: Any = Failing(ledger, lambda name, number: "before" if sick and name == "write" else None)
+    async with working(failing, clock, lease=30, look_every=60) as shop:
+        sick = True
+    assert [one.id for one in await shop.find(Worker)] == [shop.worker.id]

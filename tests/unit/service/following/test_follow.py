@@ -1,0 +1,149 @@
+"""Runs followed by their log, from any place on, and until they rest."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from statewright.async_futures import aresolve
+from statewright.checkpoint import Checkpointer
+from statewright.errors import NotFound
+from statewright.runs import Advance, Insert, Ledger, NewEvent, Run, RunStatus
+from statewright.service.catalog.catalog import Catalog
+from statewright.service.context.service_context import ServiceContext
+from statewright.service.context.settings import ServiceSettings
+from statewright.service.following.follow import PART, follow, wait_until_settled
+from statewright.service.following.run_watch import RunWatch
+from statewright.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def context(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
+    return ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
+
+
+async def told(context: ServiceContext, run: Run, *kinds: str, loud: bool = True, **values: Any) -> None:
+    """Add events to the log of a run, of which the listeners of this process hear, or do not."""
+    change = Advance(run.id, context.now(), values, [NewEvent(kind, {}) for kind in kinds])
+    await (context.write([change]) if loud else aresolve(context.ledger.write([change])))
+
+
+async def test_a_log_is_followed_until_its_end(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+    run = new_run()
+    await context.write([Insert(run)])
+    await told(context, run, "A", "B")
+
+    async def all_after(after: int) -> list[int]:
+        return [event.seq async for event in follow(context, run.id, after)]
+
+    following = [asyncio.create_task(all_after(after)) for after in (0, 1, 3)]
+    await asyncio.sleep(0.01)
+    await told(context, run, "C")
+    await told(context, run, "D")
+    await told(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
+    assert await asyncio.gather(*following) == [[1, 2, 3, 4, 5], [2, 3, 4, 5], [4, 5]]
+    assert await all_after(5) == await all_after(99) == []
+    assert context.hub.listeners == 0
+
+
+async def test_an_event_that_another_process_wrote_between_two_is_not_left_out(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    run = new_run()
+    await context.write([Insert(run)])
+    await told(context, run, "A")
+    seen: list[int] = []
+
+    async def follows() -> None:
+        async for event in follow(context, run.id, 0):
+            seen.append(event.seq)
+
+    following = asyncio.create_task(follows())
+    await asyncio.sleep(0.05)
+    for kind in ("B", "C", "D"):
+        await told(context, run, kind, loud=False)
+    _, own, _, later = await aresolve(context.ledger.events(run.id))
+    context.hub.publish([own])
+    context.hub.publish([later])
+    await told(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
+    await following
+    assert seen == [1, 2, 3, 4, 5]
+
+
+async def test_a_run_that_failed_and_goes_on_is_followed_on(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    run = new_run()
+    await context.write([Insert(run)])
+    await told(context, run, "WORKFLOW_FAILED", "WORKFLOW_RETRIED", status=RunStatus.RUNNING)
+    following = asyncio.create_task(anext_all(context, run))
+    await asyncio.sleep(0.01)
+    await told(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
+    assert await following == ["WORKFLOW_FAILED", "WORKFLOW_RETRIED", "WORKFLOW_COMPLETED"]
+
+
+async def anext_all(context: ServiceContext, run: Run) -> list[str]:
+    return [event.type async for event in follow(context, run.id, 0)]
+
+
+async def test_a_log_that_is_longer_than_what_is_read_at_once_comes_whole_and_at_once(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    run = new_run()
+    await context.write([Insert(run)])
+    await told(context, run, *["A"] * (2 * PART + 20))
+    await told(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
+    context.watch = RunWatch(context.ledger, every=3600)  # nobody wakes it: what there is is read without a wait
+    async with asyncio.timeout(600):
+        assert len(await anext_all(context, run)) == 2 * PART + 21
+
+
+@pytest.mark.parametrize(
+    ("status", "due", "claim", "rests"),
+    [
+        (RunStatus.PENDING, 0, None, False),
+        (RunStatus.RUNNING, None, "c", False),
+        (RunStatus.WAITING, None, None, True),
+        (RunStatus.WAITING, 60, None, True),
+        (RunStatus.WAITING, 0, None, False),
+        (RunStatus.WAITING, None, "c", False),
+        (RunStatus.PAUSED, None, None, True),
+        (RunStatus.FAILED, None, None, True),
+    ],
+)
+async def test_one_waits_for_a_run_only_while_it_moves_by_itself(
+    context: ServiceContext,
+    new_run: Callable[..., Run],
+    status: RunStatus,
+    due: int | None,
+    claim: str | None,
+    rests: bool,
+) -> None:
+    due_at = context.now() + timedelta(seconds=due) if due is not None else None
+    run = new_run(status=status, due_at=due_at, claim=claim)
+    await context.write([Insert(run)])
+    waiting = asyncio.create_task(wait_until_settled(context, "default", run.id, 3600 if rests else 0.02))
+    found = await asyncio.wait_for(waiting, 600)
+    assert found.status is status
+
+
+async def test_who_waits_is_told_at_once(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+    run = new_run(status=RunStatus.RUNNING, claim="c")
+    await context.write([Insert(run)])
+    waiting = asyncio.create_task(wait_until_settled(context, "default", run.id, 3600))
+    await asyncio.sleep(0.01)
+    await told(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED, claim=None)
+    assert (await waiting).status is RunStatus.COMPLETED
+    with pytest.raises(NotFound):
+        await wait_until_settled(context, "other", run.id, 0)

@@ -1,0 +1,81 @@
+"""Who listens is told of what was saved, and of nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from datetime import datetime
+
+import pytest
+
+from statewright.runs import RunEvent
+from statewright.service.following.hub import Hub
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def event(run_id: str, seq: int, now: datetime) -> RunEvent:
+    return RunEvent(run_id, seq, "X", {}, None, now)
+
+
+@pytest.mark.anyio
+async def test_listeners_are_told_of_their_run_in_order(now: datetime) -> None:
+    hub = Hub()
+    with hub.listening("a") as one, hub.listening("a") as two, hub.listening("b") as other:
+        assert hub.listeners == 3
+        hub.publish([event("a", 1, now), event("a", 2, now)])
+        hub.publish([event("a", 3, now)])
+        hub.publish([])
+        assert [each.seq for each in hub.news(one)] == [1, 2, 3]
+        assert hub.news(one) == []
+        assert [each.seq for each in hub.news(two)] == [1, 2, 3]
+        assert hub.news(other) == []
+    assert hub.listeners == 0
+
+
+@pytest.mark.anyio
+async def test_news_from_another_thread_wake_a_listener_at_once(now: datetime) -> None:
+    hub = Hub()
+    with hub.listening("a") as listener:
+        teller = threading.Timer(0.01, lambda: hub.publish([event("a", 1, now)]))
+        teller.start()
+        began = time.monotonic()
+        await listener.arrival(10)
+        assert time.monotonic() - began < 5
+        assert len(hub.news(listener)) == 1
+        teller.join()
+
+
+@pytest.mark.anyio
+async def test_a_listener_waits_no_longer_than_it_says() -> None:
+    hub = Hub()
+    with hub.listening("a") as listener:
+        await listener.arrival(0.01)
+        assert hub.news(listener) == []
+
+
+@pytest.mark.anyio
+async def test_news_that_came_before_are_not_waited_for(now: datetime) -> None:
+    hub = Hub()
+    with hub.listening("a") as listener:
+        hub.publish([event("a", 1, now)])
+        await listener.arrival(10)
+        hub.news(listener)
+        hub.publish([event("a", 2, now)])
+        await listener.arrival(10)
+        assert [one.seq for one in hub.news(listener)] == [2]
+
+
+def test_a_listener_whose_loop_is_closed_disturbs_nobody(now: datetime) -> None:
+    hub = Hub()
+
+    async def listens() -> object:
+        return hub.listening("a").__enter__()
+
+    asyncio.run(listens())
+    hub.publish([event("a", 1, now)])
+    hub.publish([event("a", 2, now)])

@@ -1,0 +1,151 @@
+"""Approvals: shown to their workspace, and decided once and for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from statewright.async_futures import aresolve
+from statewright.checkpoint import Checkpointer
+from statewright.errors import InvalidRequest, InvalidTransition, NotFound
+from statewright.runs import Approval, Insert, Ledger, Run, RunStatus, Signal, Wait
+from statewright.service.catalog.catalog import Catalog
+from statewright.service.context.service_context import ServiceContext
+from statewright.service.context.settings import ServiceSettings
+from statewright.service.operations.approvals import Approvals
+from statewright.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def context(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
+    return ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
+
+
+async def asked(
+    context: ServiceContext, run: Run, *, waits: bool = True, status: RunStatus = RunStatus.WAITING, wait_id: str = "w"
+) -> Approval:
+    run.status = status
+    given = {
+        "run_id": run.id,
+        "workspace_id": run.workspace_id,
+        "step_id": "s",
+        "step_name": "agree",
+        "created_at": context.now(),
+    }
+    approval = Approval(id=wait_id, content={"text": "dear"}, content_key="letter", **given)
+    wait = Wait(id=wait_id, interrupt_id=f"i-{wait_id}", kind="question", **given)
+    await context.write([Insert(run), Insert(approval), *([Insert(wait)] if waits else [])])
+    return approval
+
+
+@pytest.mark.parametrize(
+    ("decision", "given", "content"),
+    [("approved", None, {"text": "dear"}), ("rejected", None, {"text": "dear"}), ("edited", "better", "better")],
+)
+async def test_a_decision_is_the_answer_to_its_question(
+    context: ServiceContext, new_run: Callable[..., Run], decision: str, given: Any, content: Any
+) -> None:
+    run = new_run()
+    await asked(context, run)
+    decided = await Approvals(context).decide("default", "w", decision, edited_content=given, decided_by="ann")
+    assert (decided.decision, decided.decided_by, decided.decided_at) == (decision, "ann", context.now())
+    assert (decided.edited_content, decided.content) == (given, {"text": "dear"})
+    [kept] = await aresolve(context.ledger.find(Signal))
+    assert kept.payload == {"decision": decision, "content": content, "decidedBy": "ann", "decidedByKey": None}
+    found = await context.records.run("default", run.id)
+    assert found.due_at == context.now()
+    [event] = await aresolve(context.ledger.events(run.id))
+    assert (event.type, event.step_id) == ("APPROVAL_DECIDED", "s")
+    who = {"decidedBy": "ann", "decidedByKey": None}
+    assert event.payload == {"stepName": "agree", "approvalId": "w", "decision": decision, **who}
+    with pytest.raises(InvalidTransition):
+        await Approvals(context).decide("default", "w", "approved")
+
+
+@pytest.mark.parametrize(
+    ("decision", "given", "told"),
+    [
+        ("aproved", None, "Did you mean 'approved'"),
+        ("edited", None, "no editedContent"),
+        ("edited", "x" * 2000, "bytes"),
+    ],
+)
+async def test_decisions_that_cannot_be_are_refused(
+    context: ServiceContext, new_run: Callable[..., Run], decision: str, given: Any, told: str
+) -> None:
+    await asked(context, new_run())
+    with pytest.raises(InvalidRequest, match=told):
+        await Approvals(context).decide("default", "w", decision, edited_content=given)
+    assert (await Approvals(context).get("default", "w")).decision is None
+
+
+@pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.PAUSED])
+async def test_a_decision_is_taken_while_something_else_goes_on(
+    context: ServiceContext, new_run: Callable[..., Run], status: RunStatus
+) -> None:
+    """The run takes it when it comes to wait; nothing else is done with it meanwhile."""
+    run = new_run(claim="c")
+    await asked(context, run, status=status)
+    decided = await Approvals(context).decide("default", "w", "approved")
+    found = await context.records.run("default", run.id)
+    assert (decided.decision, found.status, found.claim, found.due_at) == ("approved", status, "c", None)
+    [kept] = await aresolve(context.ledger.find(Signal))
+    assert (kept.interrupt_id, kept.taken) == ("i-w", False)
+    assert [event.type for event in await aresolve(context.ledger.events(run.id))] == ["APPROVAL_DECIDED"]
+
+
+@pytest.mark.parametrize(
+    ("status", "waits"),
+    [(RunStatus.FAILED, False), (RunStatus.CANCELLED, True), (RunStatus.COMPLETED, True), (RunStatus.PENDING, True)],
+)
+async def test_what_nobody_waits_for_any_more_is_closed(
+    context: ServiceContext, new_run: Callable[..., Run], status: RunStatus, waits: bool
+) -> None:
+    await asked(context, new_run(), status=status, waits=waits)
+    with pytest.raises(InvalidTransition, match="closed"):
+        await Approvals(context).decide("default", "w", "approved")
+    assert (await Approvals(context).get("default", "w")).decision is None
+    assert await aresolve(context.ledger.count(Signal)) == 0
+
+
+async def test_approvals_of_one_run_are_told_from_those_of_others(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    for name in ("one", "two"):
+        await asked(context, new_run(id=f"run_{name}"), wait_id=name)
+    page = await Approvals(context).page("default", pending=True, run_id="run_two", page=1, page_size=10)
+    assert ([one.id for one in page.items], page.total) == (["two"], 1)
+
+
+async def test_others_see_and_decide_nothing(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+    await asked(context, new_run())
+    book = Approvals(context)
+    assert (await book.page("other", pending=None, run_id=None, page=1, page_size=10)).total == 0
+    for act in (book.get("other", "w"), book.decide("other", "w", "approved")):
+        with pytest.raises(NotFound):
+            await act
+
+
+async def test_open_ones_are_told_from_decided_ones(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+    await asked(context, new_run())
+    book = Approvals(context)
+    counts = [
+        (await book.page("default", pending=one, run_id=None, page=1, page_size=10)).total
+        for one in (True, False, None)
+    ]
+    assert counts == [1, 0, 1]
+    await book.decide("default", "w", "rejected")
+    counts = [
+        (await book.page("default", pending=one, run_id=None, page=1, page_size=10)).total
+        for one in (True, False, None)
+    ]
+    assert counts == [0, 1, 1]

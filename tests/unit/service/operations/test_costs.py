@@ -1,0 +1,63 @@
+"""What runs have cost, one by one and in sums."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from statewright.async_futures import aresolve
+from statewright.checkpoint import InMemorySaver
+from statewright.errors import NotFound
+from statewright.runs import Insert, Ledger, ModelCall
+from statewright.service.catalog.catalog import Catalog
+from statewright.service.context.service_context import ServiceContext
+from statewright.service.context.settings import ServiceSettings
+from statewright.service.operations.costs import Costs
+from statewright.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def costs(ledger: Ledger, new_run: Any, now: datetime) -> Costs:
+    runs = [new_run(id="run_1"), new_run(id="run_2"), new_run(id="run_3", workspace_id="other")]
+    calls = [
+        ModelCall(
+            id=f"{run.id}/{n}", run_id=run.id, workspace_id=run.workspace_id, model="small" if n else "large",
+            input_tokens=10, output_tokens=n, cost=0.25, created_at=now + timedelta(hours=n),
+        )
+        for run in runs for n in range(3)
+    ]  # fmt: skip
+    await aresolve(ledger.write([Insert(one) for one in (*runs, *calls)]))
+    return Costs(ServiceContext(ledger, InMemorySaver(), Catalog(), FakeClock(), ServiceSettings()))
+
+
+async def test_a_run_costs_what_its_calls_cost(ledger: Ledger, new_run: Any, now: datetime) -> None:
+    found = await (await costs(ledger, new_run, now)).of_run("default", "run_1")
+    assert (found.total.calls, found.total.cost, found.total.input_tokens, found.total.output_tokens) == (
+        3,
+        0.75,
+        30,
+        3,
+    )
+    assert [(one.name, one.calls, one.cost) for one in found.by_model] == [("large", 1, 0.25), ("small", 2, 0.5)]
+    assert [call.id for call in found.calls] == ["run_1/0", "run_1/1", "run_1/2"]
+
+
+async def test_a_workspace_has_spent_what_falls_into_the_time(ledger: Ledger, new_run: Any, now: datetime) -> None:
+    book = await costs(ledger, new_run, now)
+    assert (await book.summary("default", None, None)).total.calls == 6
+    part = await book.summary("default", now + timedelta(hours=1), now + timedelta(hours=2))
+    assert (part.total.calls, [one.name for one in part.by_model]) == (2, ["small"])
+    assert (await book.summary("nobody", None, None)).total.calls == 0
+
+
+async def test_a_run_of_somebody_else_costs_nothing_here(ledger: Ledger, new_run: Any, now: datetime) -> None:
+    with pytest.raises(NotFound):
+        await (await costs(ledger, new_run, now)).of_run("default", "run_3")

@@ -1,0 +1,111 @@
+"""Events sent to a workspace: they start what triggers name, and wake what waits for them, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from tests.unit.service.conftest import Overtaken
+
+from statewright import END, START, StateGraph
+from statewright.async_futures import aresolve
+from statewright.checkpoint import Checkpointer
+from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge
+from statewright.runs import Delete, Insert, Ledger, Run, RunStatus, Signal, Trigger, Update, Wait, where
+from statewright.service.catalog.catalog import Catalog
+from statewright.service.context.service_context import ServiceContext
+from statewright.service.context.settings import ServiceSettings
+from statewright.service.operations.events import Events
+from statewright.service.operations.starting import Starter
+from statewright.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def context(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
+    return ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
+
+
+async def events(context: ServiceContext) -> Events:
+    graph = StateGraph(dict, name="report")
+    graph.add_node("one", lambda state: {})
+    graph.add_edge(START, "one")
+    graph.add_edge("one", END)
+    context.catalog.serve("report", graph)
+    await context.write([Insert(one) for one in context.catalog.stored(context.now())])
+    return Events(context, Starter(context))
+
+
+def wait(run: Run, name: str, context: ServiceContext, number: int) -> Wait:
+    given: Any = {"workspace_id": run.workspace_id, "step_id": "s", "step_name": "s", "created_at": context.now()}
+    identity = f"{run.id}/{number}"
+    return Wait(id=identity, interrupt_id=identity, run_id=run.id, kind="event", event=name, **given)
+
+
+def trigger(context: ServiceContext, identity: str = "trg_1", graph: str = "report", **more: Any) -> Trigger:
+    given: Any = {"workspace_id": "default", "event": "paid", "created_at": context.now(), **more}
+    return Trigger(id=identity, graph=graph, **given)
+
+
+async def test_an_event_wakes_what_waits_and_starts_what_is_named(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    book, run, other = await events(context), new_run(status=RunStatus.WAITING), new_run(status=RunStatus.WAITING)
+    waits = [wait(run, "paid", context, 1), wait(run, "paid", context, 2), wait(other, "sent", context, 1)]
+    strangers = new_run(workspace_id="other", status=RunStatus.WAITING)
+    rest = [trigger(context), trigger(context, "trg_2", active=False), strangers, wait(strangers, "paid", context, 1)]
+    await context.write([Insert(one) for one in (run, other, *waits, *rest)])
+    event = await book.send("default", "paid", {"a": 1}, key="k")
+    assert event.woken == [run.id]
+    assert [one.run_id for one in await aresolve(context.ledger.find(Signal))] == [run.id]
+    [started] = [await context.records.run("default", one) for one in event.started]
+    assert (started.graph, started.status) == ("report", RunStatus.PENDING)
+    assert (await context.records.run("default", run.id)).due_at == context.now()
+    again = await book.send("default", "paid", {"a": 2}, key="k")
+    assert (again.id, again.payload) == (event.id, {"a": 1})
+    assert await aresolve(context.ledger.count(Signal)) == 1
+
+
+@pytest.mark.parametrize("name", ["", "x" * 256, "__run_ended:run_1"])
+async def test_names_that_cannot_be_are_refused(context: ServiceContext, name: str) -> None:
+    with pytest.raises(InvalidRequest):
+        await (await events(context)).send("default", name, {})
+
+
+async def test_payloads_are_maps_with_a_largest(context: ServiceContext) -> None:
+    book = await events(context)
+    with pytest.raises(InvalidRequest):
+        await book.send("default", "paid", ["a"])
+    with pytest.raises(PayloadTooLarge):
+        await book.send("default", "paid", {"a": "x" * 2000})
+
+
+async def test_an_event_whose_trigger_leads_nowhere_does_nothing_at_all(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    book, run = await events(context), new_run(status=RunStatus.WAITING)
+    await context.write([Insert(one) for one in (run, wait(run, "paid", context, 1), trigger(context, graph="reprot"))])
+    with pytest.raises(NotFound, match="reprot"):
+        await book.send("default", "paid", {}, key="k")
+    assert await aresolve(context.ledger.count(Signal)) == 0
+
+
+async def test_a_run_whose_wait_has_just_ended_is_not_woken_and_the_others_are(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    book, late, run = await events(context), new_run(status=RunStatus.WAITING), new_run(status=RunStatus.WAITING)
+    over = wait(late, "paid", context, 1)
+    await context.write([Insert(one) for one in (late, run, over, wait(run, "paid", context, 1), trigger(context))])
+    lapsed = [Delete(Wait, where(id=over.id)), Update(Run, late.id, {"status": RunStatus.RUNNING})]
+    context.ledger = cast(Any, Overtaken(context.ledger, *lapsed))
+    event = await book.send("default", "paid", {"a": 1})
+    assert (event.woken, len(event.started)) == ([run.id], 1)
+    assert [one.run_id for one in await aresolve(context.ledger.find(Signal))] == [run.id]
+    assert await aresolve(context.ledger.count(Run, where(source=f"event:{event.id}"))) == 1

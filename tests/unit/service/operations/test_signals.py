@@ -1,0 +1,258 @@
+"""Signals and answers: kept until they are waited for, once each, and refused where they cannot be meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from tests.unit.service.conftest import Overtaken
+
+from statewright.async_futures import aresolve
+from statewright.checkpoint import Checkpointer
+from statewright.errors import InvalidRequest, InvalidTransition, NotFound, PayloadTooLarge, SignalMismatch
+from statewright.runs import Approval, Delete, Insert, Ledger, Run, RunStatus, Signal, Update, Wait, where
+from statewright.service.catalog.catalog import Catalog
+from statewright.service.context.service_context import ServiceContext
+from statewright.service.context.settings import ServiceSettings
+from statewright.service.engine.waits import approval_of
+from statewright.service.operations.approvals import Approvals
+from statewright.service.operations.signals import Signals, check_payload
+from statewright.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def context(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
+    return ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
+
+
+def signals(context: ServiceContext) -> Signals:
+    return Signals(context, Approvals(context).changes_of)
+
+
+async def waiting(context: ServiceContext, run: Run, **more: Any) -> Wait:
+    run.status = RunStatus.WAITING
+    wait = Wait(
+        id="w", run_id=run.id, interrupt_id="i", workspace_id=run.workspace_id, step_id="s", step_name="s",
+        created_at=context.now(), **{"kind": "event", "event": "paid", **more},
+    )  # fmt: skip
+    await context.write([Insert(run), Insert(wait)])
+    return wait
+
+
+def approval() -> dict[str, Any]:
+    return {"type": "approval", "contentKey": None, "content": "dear", "prompt": "send it?"}
+
+
+async def inbox(context: ServiceContext) -> list[Any]:
+    return list(await aresolve(context.ledger.find(Signal)))
+
+
+async def test_a_signal_wakes_a_run_that_waits(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+    run = new_run()
+    await waiting(context, run)
+    rung: list[int] = []
+    context.ring = lambda: rung.append(1)
+    after = await signals(context).send("default", run.id, "paid", {"a": 1}, key="k", must_wait=True)
+    assert (after.due_at, after.status, bool(rung)) == (context.now(), RunStatus.WAITING, True)
+    [kept] = await inbox(context)
+    assert (kept.type, kept.payload, kept.key, kept.taken, kept.interrupt_id) == ("paid", {"a": 1}, "k", False, None)
+
+
+async def test_a_signal_is_kept_for_a_run_that_does_not_wait_and_does_not_wake_it(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    run = new_run(status=RunStatus.PAUSED)
+    await context.write([Insert(run)])
+    after = await signals(context).send("default", run.id, "paid", {})
+    assert (after.due_at, after.version, len(await inbox(context))) == (None, run.version, 1)
+    with pytest.raises(InvalidTransition, match="paused"):
+        await signals(context).send("default", run.id, "paid", {}, must_wait=True)
+
+
+async def test_a_key_counts_once_even_after_the_end(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+    run = new_run()
+    await waiting(context, run)
+    for payload in ({"a": 1}, {"a": 2}):
+        await signals(context).send("default", run.id, "paid", payload, key="k")
+    assert [one.payload for one in await inbox(context)] == [{"a": 1}]
+    other = new_run()
+    await context.write([Insert(other)])
+    await signals(context).send("default", other.id, "paid", {}, key="k")
+    assert len(await inbox(context)) == 2
+
+
+async def test_a_signal_that_is_not_waited_for_is_told_what_is(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    run = new_run()
+    await waiting(context, run)
+    with pytest.raises(SignalMismatch, match="Did you mean 'paid'") as told:
+        await signals(context).send("default", run.id, "payd", {}, must_wait=True)
+    assert (told.value.details, told.value.status) == ({"waitsFor": ["paid"]}, 409)
+    assert await inbox(context) == []
+
+
+@pytest.mark.parametrize("kind", ["", "x" * 256, "__run_ended:run_1"])
+async def test_types_that_cannot_be_are_refused(
+    context: ServiceContext, new_run: Callable[..., Run], kind: str
+) -> None:
+    run = new_run()
+    await waiting(context, run)
+    with pytest.raises(InvalidRequest):
+        await signals(context).send("default", run.id, kind, {})
+
+
+def test_payloads_are_maps_without_the_engines_keys() -> None:
+    for wrong in (None, [], "x", 1, {"__nextStep": "a"}):
+        with pytest.raises(InvalidRequest):
+            check_payload(wrong, 100)
+    with pytest.raises(PayloadTooLarge):
+        check_payload({"a": "x" * 100}, 100)
+    check_payload({"_a": {"__b": 1}}, 100)
+
+
+@pytest.mark.parametrize("name", ["w", "i"])
+async def test_a_question_is_answered_by_either_of_its_names_and_once(
+    context: ServiceContext, new_run: Callable[..., Run], name: str
+) -> None:
+    run = new_run()
+    await waiting(context, run, kind="question", event=None)
+    after = await signals(context).answer("default", run.id, {name: None})
+    assert after.due_at == context.now()
+    [kept] = await inbox(context)
+    assert (kept.type, kept.interrupt_id, kept.payload) == ("", "i", None)
+    for again in ("w", "i"):
+        with pytest.raises(InvalidTransition, match="answered"):
+            await signals(context).answer("default", run.id, {again: 2})
+
+
+async def test_an_answer_to_an_approval_is_a_decision(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+    run = new_run()
+    wait = await waiting(context, run, kind="question", event=None, value=approval())
+    record = approval_of(wait)
+    assert record is not None
+    await context.write([Insert(record)])
+    with pytest.raises(InvalidRequest, match="is an approval"):
+        await signals(context).answer("default", run.id, {"i": "yes"})
+    after = await signals(context).answer("default", run.id, {"i": {"decision": "edited", "content": "better"}})
+    assert after.due_at == context.now()
+    decided = await Approvals(context).get("default", "w")
+    assert (decided.decision, decided.edited_content) == ("edited", "better")
+    [kept] = await inbox(context)
+    assert kept.payload == {"decision": "edited", "content": "better", "decidedBy": None, "decidedByKey": None}
+
+
+async def test_all_answers_are_taken_or_none(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+    run = new_run()
+    await waiting(context, run, kind="question", event=None)
+    with pytest.raises(NotFound, match="no open question 'x'"):
+        await signals(context).answer("default", run.id, {"w": 1, "x": 2})
+    with pytest.raises(PayloadTooLarge):
+        await signals(context).answer("default", run.id, {"w": "x" * 2000})
+    with pytest.raises(NotFound):
+        await signals(context).answer("other", run.id, {"w": 1})
+    assert await inbox(context) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "event", "told"),
+    [("timer", None, "waits for the time"), ("event", "__run_ended:run_7", "end of run run_7")],
+)
+async def test_what_only_the_time_or_another_run_ends_takes_no_answer(
+    context: ServiceContext, new_run: Callable[..., Run], kind: str, event: str | None, told: str
+) -> None:
+    run = new_run()
+    question = await waiting(context, run, kind="question", event=None)
+    await context.write([Insert(replace(question, id="w2", interrupt_id="i2", kind=kind, event=event))])
+    for name in ("w2", "i2"):
+        with pytest.raises(InvalidRequest, match=told):
+            await signals(context).answer("default", run.id, {"w": "yes", name: {"status": "completed", "output": 1}})
+    assert await inbox(context) == []
+    assert (await context.records.run("default", run.id)).due_at is None
+
+
+async def test_an_answer_to_a_wait_for_an_event_is_what_a_signal_could_bring(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    run = new_run()
+    await waiting(context, run)
+    for wrong in (None, "yes", {"__nextStep": "a"}):
+        with pytest.raises(InvalidRequest):
+            await signals(context).answer("default", run.id, {"w": wrong})
+    await signals(context).answer("default", run.id, {"w": {"amount": 7}})
+    assert [one.payload for one in await inbox(context)] == [{"amount": 7}]
+
+
+async def test_of_several_approvals_all_are_decided_or_none(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    run = new_run()
+    first = await waiting(context, run, kind="question", event=None, value=approval())
+    second = replace(first, id="w2", interrupt_id="i2")
+    question = replace(first, id="w3", interrupt_id="i3", value="how many?")
+    records = [Insert(record) for wait in (first, second) if (record := approval_of(wait)) is not None]
+    await context.write([Insert(second), Insert(question), *records])
+    yes = {"decision": "approved"}
+
+    for wrong in ("yes", {"decision": "perhaps"}, {"decision": "edited"}):
+        with pytest.raises(InvalidRequest):
+            await signals(context).answer("default", run.id, {"i": yes, "i3": 3, "i2": wrong})
+    with pytest.raises(PayloadTooLarge):
+        await signals(context).answer("default", run.id, {"i": yes, "i3": "x" * 2000, "i2": yes})
+    assert await inbox(context) == []
+    assert [one.decision for one in await aresolve(context.ledger.find(Approval))] == [None, None]
+
+    await signals(context).answer("default", run.id, {"i": yes, "i3": 3, "i2": yes})
+    assert sorted(str(one.interrupt_id) for one in await inbox(context)) == ["i", "i2", "i3"]
+    assert [one.decision for one in await aresolve(context.ledger.find(Approval))] == ["approved", "approved"]
+    told = [event.type for event in await aresolve(context.ledger.events(run.id))]
+    assert told.count("APPROVAL_DECIDED") == 2
+
+
+@pytest.mark.parametrize("way", ["signal", "answer"])
+async def test_what_comes_when_the_wait_has_just_ended_is_refused(
+    context: ServiceContext, new_run: Callable[..., Run], way: str
+) -> None:
+    run = new_run()
+    wait = await waiting(context, run)
+    lapsed = [Delete(Wait, where(id=wait.id)), Update(Run, run.id, {"status": RunStatus.RUNNING})]
+    context.ledger = cast(Any, Overtaken(context.ledger, *lapsed))
+    taker = signals(context)
+    calls = {
+        "signal": lambda: taker.send("default", run.id, "paid", {}, must_wait=True),
+        "answer": lambda: taker.answer("default", run.id, {wait.id: {}}),
+    }
+    with pytest.raises(InvalidTransition):
+        await calls[way]()
+    assert await inbox(context) == []
+
+
+async def test_a_signal_that_need_not_be_waited_for_is_kept_for_the_next_wait(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    run = new_run()
+    wait = await waiting(context, run)
+    lapsed = [Delete(Wait, where(id=wait.id)), Update(Run, run.id, {"status": RunStatus.RUNNING})]
+    context.ledger = cast(Any, Overtaken(context.ledger, *lapsed))
+    await signals(context).send("default", run.id, "paid", {"a": 1})
+    assert [one.taken for one in await inbox(context)] == [False]
+
+
+async def test_a_signal_for_a_run_that_has_just_ended_is_refused(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    run = new_run()
+    await waiting(context, run)
+    context.ledger = cast(Any, Overtaken(context.ledger, Update(Run, run.id, {"status": RunStatus.FAILED})))
+    with pytest.raises(InvalidTransition, match="failed"):
+        await signals(context).send("default", run.id, "paid", {"a": 1})
+    assert await inbox(context) == []

@@ -1,0 +1,253 @@
+"""Threads of runs looked at and changed, by the workspace whose runs are on them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, TypedDict
+
+import pytest
+from tests.unit.service.conftest import NOW
+
+from statewright import END, START, StateGraph, interrupt
+from statewright.async_futures import aresolve
+from statewright.checkpoint import Checkpointer
+from statewright.errors import Forbidden, InvalidRequest, NotFound, RequestConflict
+from statewright.runs import Advance, ApiKey, Approval, Insert, Ledger, Run, RunStatus, StoredDefinition
+from statewright.service.catalog.catalog import Catalog
+from statewright.service.context.requests import StartRun
+from statewright.service.operations.thread_edits import RestingRun
+from statewright.service.service import Service
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class State(TypedDict, total=False):
+    n: int
+    said: str
+
+
+def one(state: State) -> State:
+    return {"n": 1}
+
+
+def two(state: State) -> State:
+    return {"n": 2}
+
+
+def asks(state: State) -> State:
+    return {"said": interrupt("go on?")}
+
+
+@asynccontextmanager
+async def asked(storage: tuple[Ledger, Checkpointer]) -> AsyncIterator[tuple[Service, Any]]:
+    """A service with a run that waits, on the thread `t`."""
+    graph, before = StateGraph(State, name="g"), START
+    for node in (one, two, asks):
+        graph.add_node(node.__name__, node)
+        graph.add_edge(before, node.__name__)
+        before = node.__name__
+    graph.add_edge(before, END)
+    catalog = Catalog()
+    catalog.serve("g", graph)
+    async with Service(catalog, ledger=storage[0], saver=storage[1]) as service:
+        started = await service.start_and_wait("default", StartRun(graph="g", input={"n": 0}, thread_id="t"), 600)
+        yield service, started.run
+
+
+async def test_a_thread_is_shown_as_it_stands_and_stood(storage: tuple[Ledger, Checkpointer]) -> None:
+    async with asked(storage) as (service, run):
+        threads = service.threads
+        now = await threads.state("default", "t")
+        assert (now["values"], now["next"], now["threadId"], now["branch"]) == ({"n": 2}, ["asks"], "t", "main")
+        assert [task["interrupts"][0]["value"] for task in now["tasks"]] == ["go on?"]
+        history = await threads.history("default", "t")
+        assert [one["values"].get("n") for one in history] == [2, 1, 0]
+        parents = [one["parentCheckpointId"] for one in history]
+        assert parents[:-1] == [one["checkpointId"] for one in history[1:]]
+        then = await threads.state("default", "t", history[1]["checkpointId"])
+        assert (then["values"], then["next"]) == ({"n": 1}, ["two"])
+        assert len(await threads.history("default", "t", limit=1)) == 1
+        found = await threads.diff("default", "t", history[2]["checkpointId"], history[0]["checkpointId"])
+        assert found == {"n": {"before": 0, "after": 2}}
+        assert [one.id for one in await threads.runs("default", "t")] == [run.id]
+
+
+async def test_what_is_not_there_or_somebody_elses_is_not_found(storage: tuple[Ledger, Checkpointer]) -> None:
+    async with asked(storage) as (service, _):
+        threads = service.threads
+        for act in (
+            threads.state("other", "t"),
+            threads.state("default", "nothing"),
+            threads.state("default", "t", "nothing"),
+            threads.history("other", "t"),
+            threads.fork("default", "t", "nothing"),
+            threads.update("other", "t", {"n": 5}),
+        ):
+            with pytest.raises(NotFound):
+                await act
+
+
+async def test_a_thread_forks_and_is_repaired(storage: tuple[Ledger, Checkpointer]) -> None:
+    async with asked(storage) as (service, _):
+        threads = service.threads
+        history = await threads.history("default", "t")
+        forked = await threads.fork("default", "t", history[1]["checkpointId"], "other")
+        assert (forked["values"], forked["branch"]) == ({"n": 1}, "other")
+        assert {one["branch"] for one in await threads.history("default", "t")} == {"main", "other"}
+        assert (await threads.state("default", "t"))["values"] == {"n": 2}
+        changed = await threads.update("default", "t", {"n": 7}, as_node="two")
+        assert (changed["values"]["n"], changed["next"]) == (7, ["asks"])
+        with pytest.raises(InvalidRequest):
+            await threads.update("default", "t", {"m": "unknown"})
+
+
+async def test_a_thread_at_work_is_not_changed(storage: tuple[Ledger, Checkpointer]) -> None:
+    async with asked(storage) as (service, run):
+        await service.context.write([Advance(run.id, service.clock.now(), {"status": RunStatus.RUNNING, "claim": "c"})])
+        history = await service.threads.history("default", "t")
+        for act in (
+            service.threads.update("default", "t", {"n": 7}),
+            service.threads.fork("default", "t", history[1]["checkpointId"]),
+        ):
+            with pytest.raises(RequestConflict, match=run.id):
+                await act
+
+
+# -- who may change a thread whose runs ask for approvals
+
+
+def changes(service: Service, key: ApiKey | None, checkpoint_id: str) -> list[Callable[[], Any]]:
+    """The ways to change the thread."""
+    return [
+        lambda: service.threads.update("default", "t", {"n": 7}, as_node="two", key=key),
+        lambda: service.threads.fork("default", "t", checkpoint_id, key=key),
+    ]
+
+
+def key_with(*scopes: str) -> ApiKey:
+    return ApiKey(
+        id="key_1", workspace_id="default", name="w", prefix="stw_", digest="", scopes=list(scopes), created_at=NOW
+    )
+
+
+async def is_forbidden(service: Service) -> bool:
+    """Whether only keys that decide approvals may change the thread; the others have changed nothing."""
+    history = await service.threads.history("default", "t")
+    refused = 0
+    for act in changes(service, key_with("threads:write"), history[-1]["checkpointId"]):
+        try:
+            await act()
+        except Forbidden:
+            refused += 1
+    if refused:
+        assert await service.threads.history("default", "t") == history
+        for act in changes(service, key_with("threads:write", "approvals:decide"), history[0]["checkpointId"]):
+            await act()
+    assert refused in (0, 2)
+    return refused == 2
+
+
+def an_approval(run_id: str, service: Service) -> Approval:
+    named = {"id": f"a-{run_id}", "run_id": run_id, "workspace_id": "default", "step_id": "s", "step_name": "s"}
+    return Approval(**named, created_at=service.clock.now())
+
+
+async def test_without_approvals_whoever_may_write_threads_changes_them(storage: tuple[Ledger, Checkpointer]) -> None:
+    async with asked(storage) as (service, _):
+        assert not await is_forbidden(service)
+
+
+async def test_an_approval_of_any_run_of_the_thread_counts_however_many_there_are_since(
+    storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
+) -> None:
+    async with asked(storage) as (service, run):
+        later = {"thread_id": "t", "definition_id": run.definition_id, "status": RunStatus.CANCELLED}
+        since = [new_run(**later, created_at=run.created_at + timedelta(seconds=n)) for n in range(120)]
+        await service.context.write([*map(Insert, since), Insert(an_approval(run.id, service))])
+        assert await is_forbidden(service)
+
+
+async def test_the_definition_of_every_run_of_the_thread_counts(
+    storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
+) -> None:
+    async with asked(storage) as (service, run):
+        agrees = StoredDefinition(
+            id="def_1", workspace_id="default", name="agrees", version="1", kind="steps",
+            body={"steps": [{"type": "approval", "name": "agree"}]}, digest="", created_at=run.created_at,
+        )  # fmt: skip
+        before = new_run(
+            thread_id="t", definition_id="def_1", status=RunStatus.CANCELLED, created_at=run.created_at - timedelta(1)
+        )
+        await service.context.write([Insert(agrees), Insert(before)])
+        assert await is_forbidden(service)
+
+
+@pytest.mark.parametrize(("status", "counts"), [(RunStatus.WAITING, True), (RunStatus.COMPLETED, False)])
+async def test_approvals_of_runs_that_the_runs_of_the_thread_have_started_count_while_these_go_on(
+    storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run], status: RunStatus, counts: bool
+) -> None:
+    async with asked(storage) as (service, run):
+        child = new_run(parent_id=run.id, definition_id=run.definition_id, status=RunStatus.WAITING)
+        grandchild = new_run(parent_id=child.id, definition_id=run.definition_id, status=status)
+        await service.context.write([Insert(child), Insert(grandchild), Insert(an_approval(grandchild.id, service))])
+        assert await is_forbidden(service) is counts
+
+
+async def test_an_approval_that_is_asked_for_meanwhile_counts(
+    storage: tuple[Ledger, Checkpointer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asked(storage) as (service, run):
+        find = RestingRun.find
+
+        async def overtaken(*args: Any) -> Any:
+            found = await find(*args)
+            await service.context.write([Insert(an_approval(run.id, service))])
+            return found
+
+        monkeypatch.setattr(RestingRun, "find", overtaken)
+        with pytest.raises(Forbidden):
+            await service.threads.update("default", "t", {"n": 7}, as_node="two", key=key_with("threads:write"))
+
+
+@pytest.mark.parametrize("status", [RunStatus.PENDING, RunStatus.WAITING])
+async def test_a_run_that_comes_to_an_idle_thread_meanwhile_is_a_conflict_and_nothing_is_changed(
+    storage: tuple[Ledger, Checkpointer],
+    new_run: Callable[..., Run],
+    monkeypatch: pytest.MonkeyPatch,
+    status: RunStatus,
+) -> None:
+    async with asked(storage) as (service, run):
+        await service.context.write([Advance(run.id, service.clock.now(), {"status": RunStatus.FAILED})])
+        find = RestingRun.find
+
+        async def overtaken(*args: Any) -> Any:
+            found = await find(*args)
+            begun = status is RunStatus.WAITING
+            await service.context.write([Insert(new_run(thread_id="t", status=status, begun=begun))])
+            return found
+
+        monkeypatch.setattr(RestingRun, "find", overtaken)
+        before = await service.threads.state("default", "t")
+        with pytest.raises(RequestConflict, match="Another run has changed"):
+            await service.threads.update("default", "t", {"n": 7}, as_node="two")
+        monkeypatch.undo()
+        after = await aresolve(storage[1].load("t"))
+        assert after is not None
+        assert after.checkpoint.id == before["checkpointId"]
+
+
+async def test_a_thread_is_read_by_the_graph_of_the_run_that_has_begun_on_it(
+    storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
+) -> None:
+    async with asked(storage) as (service, run):
+        later = run.created_at + timedelta(seconds=1)
+        other = new_run(thread_id="t", definition_id="gone", status=RunStatus.CANCELLED, created_at=later)
+        await service.context.write([Insert(other)])
+        assert (await service.threads.state("default", "t"))["next"] == ["asks"]

@@ -1,0 +1,119 @@
+"""What a delivery sends, and what follows from an answer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from statewright.errors import RecordConflict
+from statewright.runs import Delivery, InMemoryLedger, Insert, Webhook
+from statewright.service.webhooks import Answer, WebhookSettings, verify
+from statewright.service.webhooks.delivery import (
+    body_of,
+    claim_change,
+    event_changes,
+    headers_of,
+    outcome_changes,
+    outcome_of,
+)
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SETTINGS = WebhookSettings()
+BODY = {"id": "dlv_1", "type": "workflow.completed", "createdAt": "2026-01-01T00:00:00Z", "data": {"näme": "\ud800"}}
+DELIVERY = Delivery(
+    id="dlv_1",
+    webhook_id="whk_1",
+    workspace_id="a",
+    run_id="run_1",
+    event_type="workflow.completed",
+    body=BODY,
+    due_at=NOW,
+    created_at=NOW,
+)
+WEBHOOK = Webhook(id="whk_1", workspace_id="a", url="https://a.example", secret={"current": "whsec_1"}, created_at=NOW)
+DOWN = Answer(503, "The receiver answered 503.")
+
+
+def test_a_message_is_json_and_signed_for_its_try() -> None:
+    body = body_of(DELIVERY)
+    assert json.loads(body) == {**BODY, "data": {"näme": "?"}}
+    headers = headers_of(DELIVERY, WEBHOOK, body, NOW)
+    assert headers["content-type"] == "application/json"
+    assert headers["user-agent"].startswith("statewright/")
+    assert (headers["statewright-event"], headers["statewright-delivery"]) == ("workflow.completed", "dlv_1")
+    verify("whsec_1", headers["statewright-signature"], body, now=NOW)
+    later = headers_of(DELIVERY, WEBHOOK, body, NOW + timedelta(hours=1))
+    assert later["statewright-signature"] != headers["statewright-signature"]
+
+
+def test_pauses_grow_as_documented_with_a_little_more() -> None:
+    pauses = (60, 300, 1800, 7200, 21600)
+    for attempts, pause in enumerate(pauses):
+        outcome = outcome_of(replace(DELIVERY, attempts=attempts), DOWN, NOW, SETTINGS)
+        assert outcome.status == "pending"
+        assert outcome.due_at is not None
+        assert pause <= (outcome.due_at - NOW).total_seconds() <= pause * 1.1
+    assert outcome_of(replace(DELIVERY, attempts=5), DOWN, NOW, SETTINGS).status == "failed"
+
+
+@pytest.mark.parametrize(("asked", "least"), [(None, 60), (5.0, 60), (900.0, 900), (1e9, 86400)])
+def test_a_receiver_that_asks_for_time_is_given_it_within_bounds(asked: float | None, least: float) -> None:
+    outcome = outcome_of(DELIVERY, DOWN._replace(retry_after=asked), NOW, SETTINGS)
+    assert outcome.due_at is not None
+    assert least <= (outcome.due_at - NOW).total_seconds() <= least * 1.1
+
+
+def test_messages_that_failed_together_do_not_come_back_together() -> None:
+    outcomes = [outcome_of(replace(DELIVERY, id=f"dlv_{number}"), DOWN, NOW, SETTINGS) for number in range(100)]
+    assert len({one.due_at for one in outcomes}) > 90
+    assert outcomes == [outcome_of(replace(DELIVERY, id=f"dlv_{n}"), DOWN, NOW, SETTINGS) for n in range(100)]
+
+
+@pytest.mark.parametrize("status", [200, 201, 204, 299])
+def test_a_good_answer_ends_a_delivery(status: int) -> None:
+    outcome = outcome_of(DELIVERY, Answer(status), NOW, SETTINGS)
+    assert (outcome.status, outcome.due_at) == ("delivered", None)
+
+
+def test_who_is_gone_is_not_asked_again() -> None:
+    outcome = outcome_of(DELIVERY, Answer(410, "The receiver answered 410."), NOW, SETTINGS)
+    assert (outcome.status, outcome.gone) == ("failed", True)
+
+
+def test_a_test_is_sent_once() -> None:
+    assert outcome_of(replace(DELIVERY, event_type="webhook.test"), DOWN, NOW, SETTINGS).status == "failed"
+
+
+def test_only_one_of_two_takes_a_delivery_until_its_time_is_up() -> None:
+    ledger = InMemoryLedger()
+    ledger.write([Insert(DELIVERY)])
+    one, two = claim_change(DELIVERY, NOW, SETTINGS), claim_change(DELIVERY, NOW, SETTINGS)
+    ledger.write([one])
+    with pytest.raises(RecordConflict):
+        ledger.write([two])
+    held = ledger.get(Delivery, "dlv_1")
+    assert held is not None
+    assert held.claim == one.values["claim"] != two.values["claim"]
+    assert held.due_at == NOW + timedelta(seconds=20)
+    ledger.write([claim_change(held, held.due_at, SETTINGS)])
+    with pytest.raises(RecordConflict):
+        ledger.write(
+            outcome_changes(DELIVERY, one.values["claim"], outcome_of(DELIVERY, DOWN, NOW, SETTINGS), NOW, SETTINGS)
+        )
+
+
+def test_the_run_is_told_when_it_is_decided() -> None:
+    assert event_changes(DELIVERY, outcome_of(DELIVERY, DOWN, NOW, SETTINGS), NOW) == []
+    assert event_changes(replace(DELIVERY, run_id=None), outcome_of(DELIVERY, Answer(200), NOW, SETTINGS), NOW) == []
+    (told,) = event_changes(DELIVERY, outcome_of(DELIVERY, Answer(200), NOW, SETTINGS), NOW)
+    assert [(one.type, one.payload["attempts"], one.payload["status"]) for one in told.events] == [
+        ("WEBHOOK_DELIVERED", 1, 200)
+    ]
+    last = replace(DELIVERY, attempts=5)
+    (told,) = event_changes(last, outcome_of(last, DOWN, NOW, SETTINGS), NOW)
+    assert [(one.type, one.payload["attempts"], one.payload["error"]) for one in told.events] == [
+        ("WEBHOOK_FAILED", 6, DOWN.error)
+    ]
