@@ -1,30 +1,73 @@
-"""An agent: a model with a task, its tools, and what its author has to say about its life.
+"""The definition of an agent: its model, prompt, tools, limits and hooks.
 
-An agent says nothing about who comes next: that is for the router of a network, or for nobody.
+An agent does not choose its successor: the router of a network does. An agent that is run alone is run by a network
+of one.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast
 
-from statewright.agents.lifecycle import Lifecycle
 from statewright.agents.memory import MemoryStrategy
-from statewright.agents.settings import wrong_setting
 from statewright.agents.thread_history import ThreadHistory
 from statewright.agents.tools import LangChainTool, Tool, ToolFunction, is_langchain_tool
 from statewright.errors import InvalidConfig, ToolError, suggestion
 from statewright.graph import RetryPolicy, is_coroutine_function
-from statewright.models import ChatModel, as_chat_model
+from statewright.messages import Message
+from statewright.models import ChatModel, ModelRequest, as_chat_model
 
 if TYPE_CHECKING:
     from statewright.agents.mcp import McpTools
-    from statewright.agents.network import Network
-    from statewright.agents.network_run import NetworkRun
-    from statewright.agents.result import AgentResult
+    from statewright.agents.network.network import Network
+    from statewright.agents.network.run import NetworkRun
+    from statewright.agents.state.result import AgentResult
     from statewright.runtime import CompiledGraph
+
+Hook = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What `on_start` may answer instead: what the model is told, and whether it is asked at all."""
+
+    prompt: Sequence[Message]
+    """The system message, and an assistant's beginning of the answer if there is one."""
+    history: Sequence[Message]
+    """The conversation: the user's message and everything before and after it."""
+    stop: bool = False
+    """Whether the agent ends here, without a call of its model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifecycle:
+    """The hooks of one agent."""
+
+    enabled: Hook | None = None
+    """`(agent, network, state) -> bool`: whether a router may choose the agent; plain, no coroutine function."""
+    on_start: Hook | None = None
+    """`(agent, network, state, input, prompt, history) -> Prompt | None`, before every call of the model."""
+    on_response: Hook | None = None
+    """`(agent, network, state, result) -> AgentResult | None`, before tools are called: changed calls are made."""
+    on_finish: Hook | None = None
+    """`(agent, network, state, result) -> AgentResult | None`, once, when all tools are through."""
+    on_route: Hook | None = None
+    """Of a RoutingAgent: `(agent, network, state, result)` -> names of agents, or None to stop."""
+
+
+_SET_ELSEWHERE: Final = frozenset({"messages", "system", "tools", "tool_choice", "metadata", "model", "continue_last"})
+SETTINGS: Final = tuple(one.name for one in fields(ModelRequest) if one.name not in _SET_ELSEWHERE)
+
+
+def wrong_setting(settings: Mapping[str, Any]) -> str | None:
+    """What is wrong with the names of settings; None if nothing is."""
+    strange = next((name for name in settings if name not in SETTINGS), None)
+    if strange is None:
+        return None
+    return f"settings have {strange!r}. {suggestion(strange, SETTINGS, noun='Settings')}"
+
 
 CHOICES: Final = ("auto", "any", "none")
 RETRIES: Final = 4
@@ -142,13 +185,13 @@ class Agent:
     @cached_property
     def graph(self) -> CompiledGraph:
         """What a call of the agent runs: its model, its tools, and its end."""
-        from statewright.agents.agent_graph import agent_graph
+        from statewright.agents.loop.graph import agent_graph
 
         return agent_graph(self)
 
     def alone(self, **options: Any) -> Network[Any]:
         """A network of this agent alone, which calls it once: `options` are those of `Network`."""
-        from statewright.agents.network import Network
+        from statewright.agents.network.network import Network
 
         usual: dict[str, Any] = {"agents": [self], "router": _once, "history": self.history}
         return Network(self.name, **{**usual, **options})

@@ -1,6 +1,6 @@
-"""Conversations kept by their owner: four functions that a network calls, each of which may be missing.
+"""User-supplied storage for conversations: four optional functions that a network calls.
 
-Each is called once in a run, however often that is resumed: what it answered is saved with the run.
+Each function is called at most once in a run, however often the run is resumed: its result is saved with the run.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, cast
 from uuid import uuid4
 
-from statewright.agents.given import await_with
-from statewright.agents.result import AgentResult
+from statewright.agents.kwargs_injection import await_with
+from statewright.agents.state.result import AgentResult
 from statewright.errors import InvalidConfig, InvalidUpdateError
 from statewright.graph import Runtime
 from statewright.messages import Message

@@ -1,8 +1,8 @@
-"""The channel of conversations whose messages are LangChain's: merged as LangGraph's `add_messages` merges them.
+"""The channel of conversations whose messages are LangChain's, merged as LangGraph's `add_messages` does.
 
-Messages keep their class. Other forms become messages of LangChain: ours, dicts, `(role, text)` pairs, text; chunks
-become whole messages. Ids that are given derive from the task, as in `channels.messages`, so a replayed task gives the
-same, and a message of the caller is copied rather than changed.
+Messages keep their class. Other forms are converted to messages of LangChain: ours, dicts, `(role, text)` pairs and
+text; chunks become complete messages. Generated ids derive from the task, as in `channels.messages`, so a replayed task
+gives the same ones, and a message of the caller is copied rather than changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What people give where a model is wanted, as a chat model."""
+"""Convert model instances, LangChain models and model names to chat models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from statewright.errors import InvalidConfig
-from statewright.models.langchain import LangChainModel
+from statewright.models.adapters.langchain.model import LangChainModel
 from statewright.models.port import ChatModel
 
 _TELLS_WHERE: Final = ("_API_KEY", "_BASE_URL", "_ENDPOINT", "_TOKEN")

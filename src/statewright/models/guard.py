@@ -1,8 +1,8 @@
 """A switch that forbids calls of real models, so that no test pays for one by mistake.
 
-Adapters that reach a provider call `check_calls_allowed` before they do. Models that reach none, a ScriptedModel or a
-RecordedModel that replays, never ask. The switch is one for the process, since graphs run on threads of their own.
-Servers on this machine may still be asked, unless that is forbidden too.
+Adapters that reach a provider call `check_calls_allowed` first. Models that reach none, such as a ScriptedModel or a
+replaying RecordedModel, never do. The switch holds for the whole process, since graphs run on threads of their own.
+Servers on this machine are still allowed unless that is forbidden too.
 """
 
 from __future__ import annotations

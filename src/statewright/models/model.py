@@ -1,4 +1,4 @@
-"""What is asked of a chat model, and what it answers, in a form that fits every provider."""
+"""Requests to chat models, and their responses, in a form that fits every provider."""
 
 from __future__ import annotations
 

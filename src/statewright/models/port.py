@@ -1,9 +1,10 @@
-"""The port that every chat model obeys."""
+"""The port of chat models, and streams of model events."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from typing import Protocol, cast, runtime_checkable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from statewright.models.event import (
     ModelEvent,
@@ -62,3 +63,20 @@ def events_of(response: ModelResponse) -> Iterator[ModelEvent]:
         yield ToolCallDelta(index, call.id, call.name, call.written)
     yield UsageUpdate(response.usage)
     yield ResponseFinished(response)
+
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def closing(events: AsyncIterator[T]) -> AsyncGenerator[AsyncIterator[T]]:
+    """The stream, which is closed when the block is left, so that a connection below is given up at once.
+
+    Without this the stream of a cancelled reader would stay open until it is collected as garbage.
+    """
+    try:
+        yield events
+    finally:
+        close: Any = getattr(events, "aclose", None)
+        if close is not None:
+            await close()

@@ -1,4 +1,4 @@
-"""A model that answers from a script: for tests and for demonstrations without a key."""
+"""A model that answers from a script, for tests and for demonstrations without a key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from statewright.errors import ModelError
 from statewright.messages import Message, ToolCall
-from statewright.models.conversation import check_request
+from statewright.models.conversation.prepare import check_request
 from statewright.models.event import ModelEvent, TextDelta, ToolCallDelta
 from statewright.models.model import ModelRequest, ModelResponse, Usage
 from statewright.models.port import events_of

@@ -11,7 +11,7 @@ from statewright.agents import Agent, AgentResult, Lifecycle, Network, Prompt, R
 from statewright.errors import InvalidConfig
 from statewright.messages import Message, ToolCall
 from statewright.models import ScriptedModel
-from statewright.models.conversation import YOUR_TURN
+from statewright.models.conversation.prepare import YOUR_TURN
 
 
 def work(number: int) -> int:

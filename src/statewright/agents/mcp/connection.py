@@ -1,7 +1,7 @@
-"""A server that may be asked again and again, whatever becomes of single connections to it.
+"""Calls to one server, over as many consecutive sessions as needed.
 
-A connection that has ended is opened anew for the next call. The call during which it ended is never repeated: it may
-have had an effect. Everything happens on the event loop of the host.
+A session that has ended is replaced at the next call. The call during which it ended is never repeated, since it may
+have had an effect. Everything runs on the event loop of the host.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from statewright.agents.mcp.bounds import bounded
-from statewright.agents.mcp.reason import told
 from statewright.agents.mcp.server import McpServer
 from statewright.agents.mcp.session import Session
+from statewright.agents.mcp.texts import bounded, told
 from statewright.errors import ToolError
 
 if TYPE_CHECKING:

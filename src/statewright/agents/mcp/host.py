@@ -1,8 +1,8 @@
-"""The event loop on which all connections of this process live, and who shares them.
+"""The event loop that runs all connections of this process, and the owners that share them.
 
-Graphs run on many event loops and threads, some for one superstep only. A connection outlives them: it lives on the one
-loop here, on a thread of its own, and calls are handed over to it. At the end of the interpreter all connections are
-closed, so that no program that was started is left behind.
+Graphs run on many event loops and threads, some for one superstep only, and a connection has to outlive them. It runs
+on the one loop here, on a thread of its own, and calls are submitted to it. At interpreter exit all connections are
+closed, so that no server program is left running.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import contextvars
 import importlib
 import os
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -133,3 +134,29 @@ def _forget() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
+
+
+# -- owners
+
+
+class Owner:
+    """Holds connections until it is closed, or until nobody has it any more. Tools hold their owner."""
+
+    def __init__(self) -> None:
+        self._key = object()  # what the host holds must not be the owner itself: it would never go away
+        self._is_closed = False
+        # At the end of the interpreter the host closes everything itself.
+        weakref.finalize(self, abandon, self._key).atexit = False
+
+    def submit(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> Future[T]:
+        """What a method of the host will answer to this owner. Raises ToolError once it is closed."""
+        if self._is_closed:
+            raise ToolError("These MCP tools are closed. Use them within the context of their McpTools.")
+        host = the_host()
+        return host.submit(function, host, self._key, *args)
+
+    def close(self) -> Future[None]:
+        """Release everything; programs that nobody else uses have ended when the future is done."""
+        self._is_closed = True
+        host = the_host()
+        return host.submit(Host.release, host, self._key)

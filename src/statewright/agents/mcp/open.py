@@ -1,6 +1,6 @@
-"""Connections as the SDK opens them, and the moment at which one has ended.
+"""Open connections with the SDK, and detect their end.
 
-The only module that knows the SDK's transports. It is imported when a server is first wanted.
+This is the only module that uses the SDK's transports. It is imported on first use of a server.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from statewright.agents.mcp.server import McpServer
+from statewright.agents.mcp.texts import StderrTail
 from statewright.agents.mcp.transport import Stdio, StreamableHttp
-from statewright.agents.mcp.words import StderrTail
 
 Streams = tuple[Any, Any]
 """What the SDK's transports give: messages that come, and messages that go."""

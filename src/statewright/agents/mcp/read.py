@@ -1,7 +1,7 @@
-"""MCP servers from the forms in which people write them.
+"""Read MCP servers from configuration.
 
-An entry is a mapping. The transport stands in it (`command`, `args`, `env`, or `url`, `headers`), or below `transport`
-or `config`. Nothing that is written is dropped in silence, and everything that is wrong is told at once.
+An entry is a mapping. The transport (`command`, `args`, `env`, or `url`, `headers`) is written in it, or below
+`transport` or `config`. Unknown keys are errors, and all problems are reported together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A server of the Model Context Protocol, as somebody who wants its tools describes it."""
+"""The description of an MCP server: how to reach it, and which of its tools are wanted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One connection to a server, from its start to its end. It is never mended: after its end there is a new one.
+"""One session with a server, from start to end. A session that has ended is never reused.
 
-Everything happens on the event loop of the host. One task opens the connection, keeps it and closes it, because what
-the SDK opens must be closed by the task that opened it; calls are made by other tasks meanwhile.
+Everything runs on the event loop of the host. One task opens, holds and closes the session, because the SDK's contexts
+must be closed by the task that opened them; calls are made by other tasks meanwhile.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ import asyncio
 import contextvars
 from typing import TYPE_CHECKING, Any, Final
 
-from statewright.agents.mcp.bounds import bounded
-from statewright.agents.mcp.reason import told
 from statewright.agents.mcp.server import McpServer
-from statewright.agents.mcp.words import StderrTail
+from statewright.agents.mcp.texts import StderrTail, bounded, told
 from statewright.errors import ToolError
 
 if TYPE_CHECKING:

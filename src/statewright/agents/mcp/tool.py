@@ -1,4 +1,4 @@
-"""A tool of a server, as agents and workflows call it."""
+"""A tool of an MCP server, as agents and workflows call it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from statewright.agents.mcp.bounds import bounded, bounded_schema
-from statewright.agents.mcp.host import Host
-from statewright.agents.mcp.owner import Owner
-from statewright.agents.mcp.result import answer_of, text_of
+from statewright.agents.mcp.host import Host, Owner
 from statewright.agents.mcp.server import McpServer
+from statewright.agents.mcp.texts import bounded, bounded_schema
 from statewright.agents.tools import ToolContext
 from statewright.errors import ToolError
 
 if TYPE_CHECKING:
+    from mcp_types import CallToolResult, ContentBlock
     from mcp_types import Tool as ListedTool
 
 
@@ -92,3 +91,43 @@ def _plain(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 def _annotations(listed: ListedTool) -> dict[str, Any]:
     told = listed.annotations
     return told.model_dump(mode="json", by_alias=True, exclude_none=True) if told is not None else {}
+
+
+# -- results
+
+
+def answer_of(result: CallToolResult) -> Any:
+    """The structured content if there is some, the text if there is nothing else, or a list of all parts.
+
+    Parts are maps with a `type`: `text`, `image`, `audio`, `resource` or `resource_link`. Nothing is left out: where
+    images stand beside structured content, that comes first, as a part of text.
+    """
+    parts = [_part(block) for block in result.content]
+    only_text = all(part["type"] == "text" for part in parts)
+    if result.structured_content is not None:
+        if only_text:  # the text says the same, for models that cannot read structures
+            return result.structured_content
+        return [_structured(result.structured_content), *(part for part in parts if part["type"] != "text")]
+    return text_of(result) if only_text else parts
+
+
+def text_of(result: CallToolResult) -> str:
+    """All text of the answer."""
+    return "\n".join(block.text for block in result.content if block.type == "text")
+
+
+def _structured(content: Any) -> dict[str, Any]:
+    return {"type": "text", "text": json.dumps(content, ensure_ascii=False)}
+
+
+def _part(block: ContentBlock) -> dict[str, Any]:
+    match block.type:
+        case "text":
+            return {"type": "text", "text": block.text}
+        case "image" | "audio":
+            return {"type": block.type, "data": block.data, "mime_type": block.mime_type}
+        case "resource":
+            return {"type": "resource", **block.resource.model_dump(mode="json", exclude_none=True)}
+        case "resource_link":
+            kept = {"type", "name", "title", "uri", "description", "mime_type", "size"}
+            return block.model_dump(mode="json", include=kept, exclude_none=True)

@@ -1,17 +1,22 @@
-"""The tools of several servers, for one owner."""
+"""The tools of several MCP servers, for one owner.
+
+Models see them as `<server>-<tool>`, adapted to the names that every provider accepts. Names that would be equal get
+a suffix derived from the names of server and tool alone, so a tool keeps its name between runs.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from statewright.agents.mcp.host import Host
-from statewright.agents.mcp.names import fit_names
-from statewright.agents.mcp.owner import Owner
+from statewright.agents.mcp.host import Host, Owner
 from statewright.agents.mcp.read import read_servers
 from statewright.agents.mcp.server import McpServer
 from statewright.agents.mcp.tool import McpTool
@@ -19,6 +24,36 @@ from statewright.errors import InvalidConfig, ToolError, suggestion
 
 if TYPE_CHECKING:
     from mcp_types import Tool as ListedTool
+
+LONGEST: Final = 64  # characters, with every provider
+_SUFFIX: Final = 8  # characters of the suffix, without its dash
+
+ToolKey = tuple[str, str]
+"""A server and a tool, as they call themselves."""
+
+
+def fit_names(keys: Iterable[ToolKey]) -> dict[ToolKey, str]:
+    """A name for each tool, all of them different."""
+    wanted = {key: _allowed("-".join(key)) for key in keys}
+    counts = Counter(wanted.values())
+    return {key: name if _fits(name, counts) else _marked(name, key) for key, name in wanted.items()}
+
+
+def _fits(name: str, counts: Counter[str]) -> bool:
+    return len(name) <= LONGEST and counts[name] == 1
+
+
+def _allowed(name: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", name)
+    return name if re.match(r"[A-Za-z_]", name) else f"_{name}"
+
+
+def _marked(name: str, key: ToolKey) -> str:
+    mark = hashlib.sha256("\0".join(key).encode("utf-8", "surrogatepass")).hexdigest()[:_SUFFIX]
+    return f"{name[: LONGEST - _SUFFIX - 1]}-{mark}"
+
+
+# -- tools
 
 OnUnavailable = Literal["error", "warn"]
 Servers = Mapping[str, Any] | Iterable[McpServer | Mapping[str, Any]]

@@ -1,7 +1,8 @@
-"""A conversation taken apart into what may be sent or left out: units, and turns of these.
+"""A conversation divided into units that are sent or left out as a whole, and turns of units.
 
-A unit is one message, or a call of tools with everything up to the last of its results. A turn begins with a message of
-the user. Results without their call and calls without all of their results are in no unit: no provider takes them.
+A unit is one message, or an assistant message with tool calls together with everything up to the last of its results.
+A turn begins with a message of the user. Results without their call, and calls without all of their results, belong to
+no unit: every provider refuses them.
 """
 
 from __future__ import annotations

@@ -1,14 +1,39 @@
-"""How much may be sent, and which part of a conversation that is, counted from its end."""
+"""Limits on messages and tokens, with an estimate of tokens that needs no provider."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from statewright.agents.memory.conversation import Conversation
-from statewright.agents.memory.tokens import estimate_tokens
 from statewright.errors import InvalidConfig
 from statewright.messages import Message
+
+CHARACTERS: Final = 4
+"""Of a text, for one token."""
+OTHER_PART: Final = 1000
+"""Tokens of a part that is no text, an image say."""
+
+
+def estimate_tokens(messages: Message | Iterable[Message]) -> int:
+    """About how many tokens one message or several come to: four characters each, and calls of tools with them."""
+    if isinstance(messages, Message):
+        return -(-_characters(messages) // CHARACTERS) + _other_parts(messages) * OTHER_PART
+    return sum(estimate_tokens(message) for message in messages)
+
+
+def _characters(message: Message) -> int:
+    return len(message.text) + sum(len(call.name) + len(call.written) for call in message.tool_calls)
+
+
+def _other_parts(message: Message) -> int:
+    if isinstance(message.content, str):
+        return 0
+    return sum(part.get("type") != "text" for part in message.content)
+
+
+# -- limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +127,21 @@ def check_at_least(least: int, owner: str, **values: int | None) -> None:
     for name, value in values.items():
         if value is not None and (type(value) is not int or value < least):
             raise InvalidConfig(f"{owner}({name}={value!r}): give a whole number of at least {least}.")
+
+
+# -- statistics
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStats:
+    """Sizes of a conversation, and of what is sent of it. Tokens are estimated."""
+
+    messages: int
+    tokens: int
+    sent_messages: int
+    sent_tokens: int
+
+
+def memory_stats(messages: Sequence[Message], selected: Sequence[Message]) -> MemoryStats:
+    """The sizes of a conversation and of what was selected from it."""
+    return MemoryStats(len(messages), estimate_tokens(messages), len(selected), estimate_tokens(selected))

@@ -1,17 +1,142 @@
-"""What of the conversation is nearest to the question at hand, and its last messages."""
+"""Send the earlier turns nearest in meaning to the current question, and the last messages.
+
+Similarity is computed from vectors in memory (`ByVectors`), or by the search of a store (`ByStore`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final
 
-from statewright.agents.memory.by_store import ByStore
-from statewright.agents.memory.by_vectors import ByVectors, Embed
 from statewright.agents.memory.conversation import Conversation, read_conversation
 from statewright.agents.memory.limits import Limits, check_at_least, recent_start
+from statewright.agents.memory.lru_cache import LRUCache
 from statewright.agents.memory.strategy import NO_CONTEXT, MemoryContext
-from statewright.errors import InvalidConfig
+from statewright.errors import InvalidConfig, ModelError
+from statewright.fingerprint import fingerprint
 from statewright.messages import Message
 from statewright.store import Namespace, Store
+
+Vector = Sequence[float]
+Vectors = Sequence[Vector]
+Embed = Callable[[Sequence[str]], Vectors | Awaitable[Vectors]]
+"""Texts to vectors, all of one length; a plain function, which is called on a thread, or a coroutine function."""
+_KEPT: Final = 10_000
+"""How many vectors are kept in memory."""
+
+
+class ByVectors:
+    """Embeds each text once, and compares the vectors by the cosine of their angle."""
+
+    def __init__(self, embed: Embed) -> None:
+        self._embed = embed
+        self._vectors: LRUCache[Vector] = LRUCache(_KEPT)
+
+    async def nearest(self, query: str, texts: Sequence[str], count: int) -> list[int]:
+        """The numbers of the texts that are nearest to the query, the nearest first; of equals the later ones."""
+        wanted, *vectors = await self._embedded([query, *texts])
+        scores = [(_product(wanted, vector), n) for n, vector in enumerate(vectors)]
+        return [n for _, n in sorted(scores, reverse=True)[:count]]
+
+    async def _embedded(self, texts: Sequence[str]) -> list[Vector]:
+        found = {text: self._vectors.get(text) for text in texts}
+        new = [text for text, vector in found.items() if vector is None]
+        vectors = {text: vector for text, vector in found.items() if vector is not None}
+        for text, vector in zip(new, await self._asked(new), strict=True):
+            vectors[text] = vector
+            self._vectors.put(text, vector)
+        _check_dimensions(vectors.values())
+        return [vectors[text] for text in texts]
+
+    async def _asked(self, texts: Sequence[str]) -> list[Vector]:
+        if not texts:
+            return []
+        if inspect.iscoroutinefunction(self._embed):
+            answer = self._embed(texts)
+        else:
+            answer = await asyncio.to_thread(self._embed, texts)
+        vectors = await answer if inspect.isawaitable(answer) else answer
+        if len(vectors) != len(texts):
+            raise ModelError(
+                f"The embedding gave {len(vectors)} vectors for {len(texts)} texts. It has to give one for each."
+            )
+        return [_unit(vector) for vector in vectors]
+
+
+def _unit(vector: Vector) -> Vector:
+    numbers = [float(one) for one in vector]
+    length = math.hypot(*numbers)
+    return [one / length for one in numbers] if length else numbers
+
+
+def _product(first: Vector, second: Vector) -> float:
+    return sum(a * b for a, b in zip(first, second, strict=True))
+
+
+def _check_dimensions(vectors: Iterable[Vector]) -> None:
+    lengths = sorted({len(vector) for vector in vectors})
+    if len(lengths) > 1:
+        raise ModelError(f"The embedding gave vectors of {lengths[0]} and of {lengths[1]} numbers. Give one length.")
+
+
+# -- search in a store
+
+_KNOWN: Final = 10_000
+"""Of how many items it is remembered that they are in the store."""
+
+
+class ByStore:
+    """Puts each text into a store once, and asks the store.
+
+    The items of a namespace may be more than the texts that are asked for, say those of messages that were removed;
+    such are passed over.
+    """
+
+    def __init__(self) -> None:
+        self._store: Store | None = None
+        self._is_there: LRUCache[bool] = LRUCache(_KNOWN)
+        """What the store is known to hold, by namespace and key."""
+
+    async def nearest(
+        self, store: Store, namespace: Namespace, query: str, texts: Sequence[str], count: int
+    ) -> list[int]:
+        """The numbers of the texts that are nearest to the query, the nearest first."""
+        return await asyncio.to_thread(self._nearest, store, namespace, query, texts, count)
+
+    def _nearest(self, store: Store, namespace: Namespace, query: str, texts: Sequence[str], count: int) -> list[int]:
+        if store is not self._store:
+            self._store, self._is_there = store, LRUCache(_KNOWN)
+        by_key = {fingerprint(text): n for n, text in enumerate(texts)}
+        for key, n in by_key.items():
+            self._put(store, namespace, key, texts[n])
+        return _found(store, namespace, query, by_key, count)
+
+    def _put(self, store: Store, namespace: Namespace, key: str, text: str) -> None:
+        place = f"{namespace} {key}"
+        if self._is_there.get(place):
+            return
+        if store.get(namespace, key) is None:
+            store.put(namespace, key, {"text": text})
+        self._is_there.put(place, True)
+
+
+def _found(store: Store, namespace: Namespace, query: str, by_key: Mapping[str, int], count: int) -> list[int]:
+    """What the store finds of these keys, page by page."""
+    found: list[int] = []
+    offset, size = 0, max(2 * count, 10)
+    while len(found) < count:
+        page = store.search(namespace, query=query, limit=size, offset=offset)
+        found.extend(by_key[item.key] for item in page if item.key in by_key)
+        offset += size
+        if len(page) < size:
+            break
+    return found[:count]
+
+
+# -- the strategy
 
 
 class Retrieval:

@@ -1,9 +1,9 @@
 """The port of memory strategies.
 
-A strategy chooses what is sent; the state keeps every message, and adding and removing messages is the state's
-business. Whatever it is given, what it chooses can be sent: a result of a tool stands behind its call, and a call
-before all of its results. What of a broken conversation has no counterpart is left out. The system messages at the
-start and the last message of the user are always sent.
+A strategy selects the messages to send; the state keeps every message, and adding and removing messages is the state's
+business. Every selection can be sent to a provider: a tool result follows its call, and a call precedes all of its
+results. Unmatched calls and results of a broken conversation are left out. The leading system messages and the last
+message of the user are always sent.
 """
 
 from __future__ import annotations

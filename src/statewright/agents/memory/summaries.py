@@ -1,12 +1,12 @@
 """Summaries of the beginnings of conversations, each made once.
 
 The summary of a thread is saved with its state, in the strategy's notes, so a run in another process or after a restart
-continues it. It is used only if the units that it is of are still the first ones of the conversation: an edit of these
-makes another summary necessary. Summaries are also kept in memory by their units: a conversation without a thread finds
-its own there, and a fork that of the part that it shares.
+extends it. It is used only while the summarized units are still the first ones of the conversation: editing these
+requires another summary. Summaries are also cached in memory by their units, for conversations without a thread and
+for forks that share a beginning.
 
-An answer that is no summary, since the model refused or was cut off, is not taken. The notes say so, lest the model is
-asked for it again at each call of the same turn.
+An answer that was refused or cut off is not used. The notes record the failure, so that the model is not asked again at
+each call of the same turn.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from statewright.agents.memory.conversation import Unit
-from statewright.agents.memory.lately_used import LRUCache
+from statewright.agents.memory.limits import estimate_tokens
+from statewright.agents.memory.lru_cache import LRUCache
 from statewright.agents.memory.strategy import MemoryContext
-from statewright.agents.memory.tokens import estimate_tokens
 from statewright.encodable import encodable_text
 from statewright.messages import Message, ToolCall
 from statewright.models import ChatModel, ModelRequest, ModelResponse, named, prepare_request

@@ -1,8 +1,8 @@
-"""Tools by which one agent hands a conversation over to another one.
+"""Tools by which one agent hands a conversation over to another.
 
-Such a tool ends the run of its agent after the superstep in which it is called, so that tools called beside it still
-have their say. To whom is in the metadata of its result, for the graph that called the agent. That is plain data: it
-is saved with the conversation, and several handoffs of one answer stand beside each other.
+Such a tool stops its agent after the current superstep, so other tools called in that superstep still finish. The
+target is recorded in the metadata of the tool's result, for the graph that called the agent. That is plain data: it is
+saved with the conversation, and one answer may contain several handoffs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Agents as members of a group: graphs over messages that a node calls, and what it passes on of what they wrote.
+"""Agents as members of a group: graphs over messages that a node calls, with control over the messages it passes on.
 
-A member is called by a function, not put into the group's graph as a node: the group decides what its conversation
-keeps, and where it goes on. Its own steps are saved below the task of that function all the same.
+A member is called by a function instead of being a node of the group's graph: the group decides which messages its
+conversation keeps and which node is next. The member's own steps are saved below the task of that function.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
 
-from statewright.agents.context_window import MEMORY_NOTES, MemoryNotes
+from statewright.agents.loop.context_window import MEMORY_NOTES, MemoryNotes
 from statewright.agents.prebuilt.tool_node import ToolNode
 from statewright.agents.tools import Tool
 from statewright.channels import MessageBatch

@@ -1,4 +1,4 @@
-"""The agent that most people mean: a model and tools in a loop, over a conversation."""
+"""The standard agent: a model and tools in a loop, over a conversation."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from typing import (
 
 from typing_extensions import TypedDict
 
-from statewright.agents.asking import ask
-from statewright.agents.context_window import MEMORY_NOTES, MemoryNotes, select_messages
-from statewright.agents.given import await_with
-from statewright.agents.inference import specs_of
+from statewright.agents.agent import wrong_setting
+from statewright.agents.kwargs_injection import await_with
+from statewright.agents.loop.context_window import MEMORY_NOTES, MemoryNotes, select_messages
+from statewright.agents.loop.model_call import ask, retry_policy
+from statewright.agents.loop.request import specs_of
 from statewright.agents.memory import MemoryStrategy
 from statewright.agents.prebuilt.structured import StructuredAnswer
 from statewright.agents.prebuilt.tool_node import ErrorHandling, ToolNode, asked_calls
-from statewright.agents.retrying import retry_policy
-from statewright.agents.settings import wrong_setting
-from statewright.agents.tool_call import options_of
+from statewright.agents.tools.calling import options_of
 from statewright.channels import add_messages
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig

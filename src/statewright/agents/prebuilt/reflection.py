@@ -1,6 +1,6 @@
-"""Reflection: an answer is drafted, a critic judges it, and it is revised until the critic is content.
+"""Reflection: draft an answer, have a critic judge it, and revise it until the critic is satisfied.
 
-draft -> critique -> revise -> critique ... until the answer is good, or was written often enough
+draft -> critique -> revise -> critique ... until satisfied, or out of iterations
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from typing import Annotated, Any, Final, Self
 from pydantic import BaseModel, Field, model_validator
 from typing_extensions import TypedDict  # pydantic refuses that of typing below Python 3.12
 
-from statewright.agents.asking import cut_short
-from statewright.agents.given import await_with
+from statewright.agents.kwargs_injection import await_with
+from statewright.agents.loop.model_call import cut_short, retry_policy
 from statewright.agents.prebuilt.member import MESSAGES, Member
 from statewright.agents.prebuilt.react import AgentState, create_agent
 from statewright.agents.prebuilt.structured import StructuredAnswer
-from statewright.agents.retrying import retry_policy
 from statewright.channels import Overwrite, add_messages
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig

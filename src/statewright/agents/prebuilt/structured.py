@@ -1,4 +1,4 @@
-"""Answers in a form: a class or a JSON Schema that the model is held to, and asked again if it misses."""
+"""Structured output: answers validated by a class or a JSON Schema, and requested again if they do not fit."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast, get_origin
 
-from statewright.agents.asking import ask
+from statewright.agents.loop.model_call import ask
 from statewright.errors import InvalidConfig, ModelAnswerInvalid
 from statewright.graph import Runtime
 from statewright.json_schema import UnusableSchema, json_schema_validator
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest, OutputForm
-from statewright.models.wanted_form import without_fence
+from statewright.models.adapters.output_form import without_fence
 from statewright.state import type_adapter
 
 ATTEMPTS: Final = 3

@@ -1,6 +1,6 @@
-"""A supervisor: an agent that gives work to others by tools, and goes on when they have reported.
+"""A supervisor: an agent that delegates work to others by tools, and continues with their reports.
 
-supervisor -> the agents that it names, beside each other -> supervisor ... until it names none
+supervisor -> the agents that it names, concurrently -> supervisor ... until it names none
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A swarm: agents of one conversation, of which one is active and hands over to another when it thinks so.
+"""A swarm: agents of one conversation, of which one is active and may hand over to another.
 
-Who is active stands in the state. A thread goes on with that agent in its next turn.
+The active agent is part of the state, and takes the next turn of the thread as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A node that calls the tools which the last message of a conversation asks for, each in a task of its own."""
+"""A node that calls the tools requested by the last message of a conversation, each in a task of its own."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from statewright.agents.agent import as_tool
-from statewright.agents.tool_call import RESULTS, answered_call, call_asked, failed_call, options_of
 from statewright.agents.tools import Tool, ToolContext, WrongCall
+from statewright.agents.tools.calling import RESULTS, answered_call, call_asked, failed_call, options_of
 from statewright.errors import InternalError, InvalidConfig, InvalidUpdateError, SerdeError, ToolError
 from statewright.graph import END, Command, Runtime, Send
 from statewright.messages import Message, ToolCall, as_message

@@ -1,6 +1,6 @@
-"""Credentials of one integration for one call: no template, model or log may see them.
+"""Credentials of one integration for one call, which templates, models and logs must not see.
 
-They do not show their values, and mask them wherever a tool's answer or error repeats one.
+Their repr does not show values, and answers and errors of the tool are masked where they repeat one.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
-"""Python functions as tools."""
+"""Python functions as tools, described by their names, docstrings and annotations."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, overload
+from typing import Any, Final, NamedTuple, overload
 
-from statewright.agents.tools.docstring import read_docstring
-from statewright.agents.tools.gathering import Gathering
-from statewright.agents.tools.options import Approval, ToolOptions, check_name
+from statewright.agents.tools.answers import Gathering
 from statewright.agents.tools.signature import Signature
-from statewright.agents.tools.tool import ToolContext
+from statewright.agents.tools.tool import Approval, ToolContext, ToolOptions, check_name
 from statewright.graph import is_coroutine_function
 from statewright.runtime.private_loop import run_privately
 from statewright.runtime.thread_calls import call_in_thread
@@ -122,3 +121,49 @@ def tool(
         return ToolFunction(one, name=name, description=description, options=options)
 
     return made if function is None else made(function)
+
+
+# -- docstrings
+
+_HEADING: Final = re.compile(r"(Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):\s*$")
+_ARGUMENTS: Final = ("Args", "Arguments", "Parameters")
+_NAMED: Final = re.compile(r"(\s*)\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
+_FIELD: Final = re.compile(r":param\s+(?:[^:]*\s)?(\w+):\s*(.*)$")
+
+
+class Docstring(NamedTuple):
+    """What was said."""
+
+    description: str
+    """What it does, without the sections after."""
+    parameters: dict[str, str]
+
+
+def read_docstring(text: str | None) -> Docstring:
+    """The parts of a docstring."""
+    description: list[str] = []
+    parameters: dict[str, str] = {}
+    section: str | None = None
+    for line in inspect.cleandoc(text or "").splitlines():
+        heading = _HEADING.match(line)
+        field = _FIELD.match(line)
+        if heading or line.startswith(":"):
+            section = heading[1] if heading else ":"
+        if field:
+            parameters[field[1]] = field[2].strip()
+        elif section in _ARGUMENTS and not heading:
+            _add(parameters, line)
+        elif section is None:
+            description.append(line)
+    return Docstring("\n".join(description).strip(), parameters)
+
+
+def _add(parameters: dict[str, str], line: str) -> None:
+    """A line of a section of arguments: the next one, or more about the last."""
+    named = _NAMED.match(line)
+    deep = len(line) - len(line.lstrip()) > 4
+    if named and not (deep and parameters):
+        parameters[named[2]] = named[3].strip()
+    elif parameters and line.strip():
+        last = next(reversed(parameters))
+        parameters[last] = f"{parameters[last]} {line.strip()}".strip()

@@ -1,4 +1,4 @@
-"""Tools made of a schema and a handler: the form in which arguments come as one value."""
+"""Tools made of a schema and a handler that takes all arguments as one value."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
+from statewright.agents.tools.answers import Gathering
 from statewright.agents.tools.function import called
-from statewright.agents.tools.gathering import Gathering
-from statewright.agents.tools.options import Approval, ToolOptions, check_name
-from statewright.agents.tools.tool import ToolContext
-from statewright.agents.tools.wrong_call import WrongCall
+from statewright.agents.tools.tool import Approval, ToolContext, ToolOptions, WrongCall, check_name
 from statewright.errors import ToolError
 from statewright.graph import is_coroutine_function
 from statewright.json_schema import UnusableSchema, json_schema_validator

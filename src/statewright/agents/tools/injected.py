@@ -1,13 +1,13 @@
-"""Parameters of a tool that are not arguments: the model does not see them, and the runtime fills them.
+"""Injected parameters of a tool: hidden from the model, and filled by the runtime.
 
 They are recognised by their annotation: `ToolContext`, `Runtime`, `State`, `NetworkRun`, or `Annotated` with one of the
 markers below. LangGraph's `ToolRuntime` and markers and LangChain's `RunnableConfig` and markers mean the same, and are
-told by the names of their classes, so that neither package is loaded. In functions the names `network`, `state`,
-`store` and `runtime` are enough where a parameter has no annotation, or Any; with one of another kind, like
-`state: str`, it is an argument as any other.
+recognised by the names of their classes, so that neither package is loaded. In functions the names `network`, `state`,
+`store` and `runtime` suffice if a parameter has no annotation, or Any; with another annotation, such as `state: str`,
+it is an ordinary argument.
 
-A parameter for which there is nothing keeps its default, or gets None if its annotation says that it may; otherwise
-the run fails: the model could do nothing about it.
+A parameter without a value keeps its default, or gets None if its annotation allows that; otherwise the run fails,
+since the model could not correct it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,62 @@ from functools import partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
 
-from statewright.agents.tools.injected_runtime import config_of, tool_runtime
 from statewright.agents.tools.tool import ToolContext
 from statewright.channels import MISSING
 from statewright.errors import InvalidConfig, ToolError
 from statewright.graph import Runtime
 from statewright.store import Store
+
+_KEYS: Final = ("tags", "metadata", "callbacks", "recursion_limit", "max_concurrency", "configurable")
+"""The keys of a RunnableConfig that belong to the run as a whole."""
+
+
+def config_of(context: ToolContext) -> Any:
+    """Return the config of the run as a RunnableConfig; MISSING outside of a run.
+
+    `metadata` has also the ids of the execution, under the names that LangGraph gives them.
+    """
+    config = context.config
+    if config is None or context.runtime is None:
+        return MISSING
+    info = context.runtime.execution_info
+    given: Mapping[str, Any] = config.get("metadata") or {}
+    ids = {
+        "thread_id": info.thread_id,
+        "run_id": config.get("run_id"),
+        "langgraph_step": info.step,
+        "langgraph_node": info.node,
+        "langgraph_checkpoint_ns": info.namespace,
+    }
+    metadata = {**{name: value for name, value in ids.items() if value is not None}, **given}
+    present = {name: config[name] for name in _KEYS if config.get(name) is not None}
+    configurable = {name: value for name, value in config["configurable"].items() if value is not None}
+    return {"tags": [], "callbacks": None, **present, "metadata": metadata, "configurable": configurable}
+
+
+def tool_runtime(kind: Any, context: ToolContext) -> Any:
+    """Return a ToolRuntime of LangGraph, whose class is the annotation; MISSING outside of a run.
+
+    Fields that another version of the class has, and that mean nothing here, keep their defaults.
+    """
+    config = config_of(context)
+    if config is MISSING:
+        return MISSING
+    known = {
+        "state": context.state,
+        "context": context.context,
+        "config": config,
+        "stream_writer": context.stream_writer,
+        "tool_call_id": context.tool_call_id,
+        "store": context.store,
+        "tools": list(context.tools),
+        "execution_info": context.execution_info,
+    }
+    names = {field.name for field in dataclasses.fields(kind) if field.init}
+    return kind(**{name: value for name, value in known.items() if name in names})
+
+
+# -- markers and sources
 
 Fill = Callable[[ToolContext], Any]
 """Returns the value of a parameter in one call; MISSING if there is none."""

@@ -1,4 +1,4 @@
-"""The arguments of a Python function: as a JSON Schema to show, and as a check of what it is called with."""
+"""The arguments of a Python function: as a JSON Schema for models, and as a validator of calls."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PydanticUserError, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
+from statewright.agents.tools.answers import as_text
 from statewright.agents.tools.injected import Injected, injected
-from statewright.agents.tools.text import as_text
-from statewright.agents.tools.tool import ToolContext
-from statewright.agents.tools.wrong_call import WrongCall
+from statewright.agents.tools.tool import ToolContext, WrongCall
 from statewright.channels import MISSING
 from statewright.errors import ToolError, suggestion
 from statewright.state import modern_typeddict

@@ -1,12 +1,15 @@
-"""What a tool is, and what it is told beside its arguments."""
+"""The port of tools, the context and the options of their calls, and their errors."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from types import SimpleNamespace
+from typing import Any, Final, Protocol
 
 from statewright.agents.tools.credentials import NO_CREDENTIALS, Credentials
+from statewright.errors import ToolError
 from statewright.graph import ExecutionInfo, Runtime
 from statewright.runtime import get_config
 from statewright.runtime.scope import current_scope
@@ -82,3 +85,63 @@ class Tool(Protocol):
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         """What it answers. Raises ToolError for arguments that it does not take, and whatever else goes wrong."""
         ...
+
+
+# -- options
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+"""What every provider of models takes as the name of a tool."""
+Approval = bool | Callable[[Mapping[str, Any], ToolContext], bool]
+"""Whether somebody has to agree before a call is made: always, never, or as a function of its arguments says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOptions:
+    """How a tool is called."""
+
+    approve: Approval = False
+    timeout: float | None = None
+    """Seconds after which a call is given up; the model is told."""
+    strict: bool | None = None
+    """Whether the provider holds its model to the schema of the arguments; None leaves it to the provider's adapter."""
+    in_order: bool | None = None
+    """Whether an agent of a network makes calls of it one after another; None: if it can write to the state."""
+    return_direct: bool = False
+    """Whether the agent ends with what the tool answers, without asking the model again."""
+
+
+def check_name(name: str) -> str:
+    """The name, if a tool can have it. Raises ToolError."""
+    if _NAME.fullmatch(name):
+        return name
+    if ":" in name:
+        raise ToolError(f"{name!r} cannot name a tool: names with a colon are kept for tools of MCP servers.")
+    raise ToolError(
+        f"{name[:80]!r} cannot name a tool. Names have up to 64 letters, digits, dashes and underscores, and begin "
+        f"with a letter or an underscore."
+    )
+
+
+# -- errors
+
+
+class WrongCall(ToolError):
+    """There is no such tool, its arguments do not fit, or nobody agrees to the call."""
+
+
+class HttpError(ToolError):
+    """A status of 400 or above."""
+
+    def __init__(self, message: str, *, status: int, retry_after: float | None = None) -> None:
+        self.status = status
+        self.retry_after = retry_after
+        """For how many seconds the service asked to be left alone, if it did."""
+        super().__init__(message)
+        if status == 429 or status >= 500:
+            # Retry policies judge a ToolError by its cause: this one may be gone the next time.
+            self.__cause__ = ConnectionError(f"The service is busy or broken (status {status}).")
+
+    @property
+    def response(self) -> SimpleNamespace:
+        """The status as errors of HTTP libraries have it, which is where other retry policies look for it."""
+        return SimpleNamespace(status_code=self.status)

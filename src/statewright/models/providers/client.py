@@ -1,9 +1,9 @@
-"""The provider's clients: one for each event loop.
+"""HTTP clients of a provider: one for each event loop.
 
-Connections belong to the loop that opened them, and one model is asked from several: workers, private loops of sync
-runs, one `asyncio.run` after the other. So each running loop has a client of its own, which keeps its connections
-open for the next call. A client is closed on its loop when the loop ends, as asynchronous generators are then: it is
-held open by one. A loop that is closed without `shutdown_asyncgens` takes its connections with it.
+Connections belong to the loop that opened them, and one model is used from several: workers, private loops of sync
+runs, consecutive calls of `asyncio.run`. So each running loop has a client of its own, which keeps its connections open
+for the next call. A client is closed on its loop when the loop ends, by the mechanism that closes asynchronous
+generators: one of these holds it open. A loop that is closed without `shutdown_asyncgens` drops its connections.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`connect_model`: from a name to a model that can be asked."""
+"""`connect_model`: resolve a model name to a connected model."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from statewright.errors import ModelError
 from statewright.extras import missing_library
 from statewright.models.providers.client import Clients
-from statewright.models.providers.key import check_key, missing_key, variables_in
+from statewright.models.providers.keys import ProviderSecrets, check_key, missing_key, variables_in
 from statewright.models.providers.name import ModelName, read_name
 from statewright.models.providers.pydantic_ai_model import PydanticAIModel
-from statewright.models.providers.secrets import ProviderSecrets
 
 if TYPE_CHECKING:
     from pydantic_ai.providers import Provider

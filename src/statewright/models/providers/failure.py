@@ -1,21 +1,25 @@
-"""Which error of a provider is which of ours.
+"""Convert errors of a provider to ours.
 
-- ModelUnavailable, which is worth another attempt: the statuses 408, 409, 425, 429 and 500 and above, with the seconds
-  that the provider wants us to wait; a connection that is refused, breaks or takes too long; an answer that is empty,
-  null, no JSON, cut short, or of no form that the provider has. Nobody can tell a hiccup from a habit there, and
-  attempts are counted.
-- ModelError, which no second attempt would change: every other status, a quota that is used up, a request that the
-  provider's library does not take or cannot write down, so that nothing was sent. For 401 and 403 it says which key
-  was refused.
-- ModelAnswerInvalid is not raised here: it is for those who check what an answer says.
-- What a content filter or the model itself refuses is no error: the answer's `finish_reason` is `refused`.
-- Arguments of tools that are no JSON are no error either: `ToolCall.invalid` has them.
+- ModelUnavailable is worth a retry: the statuses 408, 409, 425, 429 and 500 and above, with the Retry-After of the
+  provider; a connection that is refused, breaks or times out; an answer that is empty, null, not JSON, truncated, or in
+  no form that the provider documents. A transient fault cannot be told from a permanent one there, and retries are
+  limited.
+- ModelError is permanent: every other status, an exhausted quota, a request that the provider's library rejects or
+  cannot serialize, so that nothing was sent. For 401 and 403 it names the key that was refused.
+- ModelAnswerInvalid is not raised here: it is for callers that validate the content of an answer.
+- A refusal by a content filter or by the model itself is not an error: the answer's `finish_reason` is `refused`.
+- Tool arguments that are not JSON are not an error either: they are in `ToolCall.invalid`.
+
+The vendors' libraries raise the same errors for odd requests and for odd answers. `watched` records whether anything
+was sent: an error before that is about the request, and would recur at every retry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.errors import ModelError, ModelUnavailable, StatewrightError
 from statewright.redaction import Mask, without_secrets
@@ -108,3 +112,57 @@ def _short(text: object, mask: Mask) -> str:
     # Masked before it is cut: a half of a secret would not be recognised.
     line = " ".join(mask(str(text)).split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+
+
+# -- was the call sent?
+
+
+class Sending:
+    """What has become of one call so far."""
+
+    __slots__ = ("is_watched", "was_sent")
+
+    def __init__(self) -> None:
+        self.is_watched = False
+        """Whether it would be known that the call was sent: not every provider can be watched."""
+        self.was_sent = False
+
+    @property
+    def was_not_sent(self) -> bool:
+        """True if the call has certainly not been sent."""
+        return self.is_watched and not self.was_sent
+
+
+_present: Final[ContextVar[Sending | None]] = ContextVar("statewright_sending", default=None)
+
+
+@contextmanager
+def watched(model: Any) -> Generator[Sending]:
+    """Watch whether the call of a model that is made within this block is sent."""
+    sending = Sending()
+    hooks = _request_hooks(getattr(model, "provider", None))
+    if hooks is not None:
+        if _mark not in hooks:
+            hooks.append(_mark)
+        sending.is_watched = True
+    token = _present.set(sending)
+    try:
+        yield sending
+    finally:
+        _present.reset(token)
+
+
+async def _mark(request: object) -> None:
+    """Called by the HTTP client when a request has been built and is about to be sent."""
+    sending = _present.get()
+    if sending is not None:
+        sending.was_sent = True
+
+
+def _request_hooks(provider: Any) -> list[Any] | None:
+    """The functions that the HTTP client of a provider calls before it sends; None for one without such a client."""
+    client = getattr(provider, "_own_http_client", None)
+    hooks = getattr(client, "event_hooks", None)
+    if not isinstance(hooks, Mapping):
+        return None
+    return cast("Mapping[str, list[Any]]", hooks).get("request")

@@ -1,11 +1,11 @@
-"""Names of models: a provider, a colon, and the name by which that provider knows the model."""
+"""Names of models: a provider, a colon, and the provider's name for the model."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from statewright.errors import ModelError, suggestion
-from statewright.models.providers.key import VARIABLES_BY_PROVIDER
+from statewright.models.providers.keys import VARIABLES_BY_PROVIDER
 
 
 class ModelName(NamedTuple):

@@ -1,8 +1,8 @@
-"""Our messages as pydantic-ai's: what is said to the model in requests, what it said in responses.
+"""Convert our messages to pydantic-ai's requests and responses.
 
-No provider but OpenAI takes the name of a speaker, and pydantic-ai sends it to none. So the words of other agents, and
-of users with a name, begin with it: `[Critic] Too long.` The words of the agent that asks stand as they are, lest its
-model writes names before its answers.
+No provider but OpenAI accepts the name of a speaker, and pydantic-ai sends it to none. So the messages of other agents,
+and of users with a name, begin with it: `[Critic] Too long.` Messages of the requesting agent are unchanged, or its
+model would begin its answers with names.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from statewright.errors import ModelError, suggestion
 from statewright.messages import Message, copied
-from statewright.models.conversation import opened_by_user
+from statewright.models.conversation.prepare import opened_by_user
 from statewright.models.model import ModelRequest
 from statewright.models.providers.provenance import Source, response_of
 

@@ -1,8 +1,8 @@
-"""What a provider wants back of its own answers: thoughts with their signatures, and the ids of their items.
+"""Provider-specific parts of an answer that have to be sent back: reasoning with signatures, and ids of items.
 
-It is kept as plain JSON in the message's metadata under `provider`: the parts of the answer in their order, without the
-text and the arguments that stand in the message itself. So a message that was changed since is sent as it is now. Only
-the provider that gave an answer, at the same address, gets this back; others get text and calls.
+They are kept as plain JSON in the message's metadata under `provider`: the parts of the answer in order, without the
+text and the arguments, which are in the message itself. So a message that was edited is sent as edited. Only the
+provider that gave the answer, at the same address, gets this back; others get text and calls.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""A provider's model behind our port.
+"""Adapter from a provider's model to the port.
 
-It asks by `pydantic_ai.direct`, which sends one request and gives its answer: no agent, no loop, no memory. How a
-vendor wants things written is theirs; what is said, tried again and kept is ours. `failure` says which errors there
-are.
+It uses `pydantic_ai.direct`, which sends one request and returns its answer: no agent, no loop, no memory. The wire
+format is pydantic-ai's; messages, retries and storage are ours. See `failure` for the errors.
 """
 
 from __future__ import annotations
@@ -10,24 +9,20 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from statewright.models.conversation import check_request
+from statewright.models.adapters.output_form import is_wrapped, unwrapped
+from statewright.models.conversation.prepare import check_request
 from statewright.models.event import ModelEvent, ResponseFinished, TextDelta
 from statewright.models.guard import check_calls_allowed
 from statewright.models.model import ModelRequest, ModelResponse
-from statewright.models.providers.apart import run_apart
 from statewright.models.providers.client import Clients
-from statewright.models.providers.dropped import close_generators, generators_below
-from statewright.models.providers.failure import translate_error
-from statewright.models.providers.incoming import response_from
-from statewright.models.providers.key import VARIABLES_BY_PROVIDER
+from statewright.models.providers.failure import Sending, translate_error, watched
+from statewright.models.providers.incoming import pieces_of, response_from
+from statewright.models.providers.keys import VARIABLES_BY_PROVIDER, ProviderSecrets
 from statewright.models.providers.name import ModelName, read_other
 from statewright.models.providers.outgoing import messages_of
 from statewright.models.providers.provenance import Source
-from statewright.models.providers.secrets import ProviderSecrets
-from statewright.models.providers.sending import Sending, watched
 from statewright.models.providers.settings import parameters_of, settings_of
-from statewright.models.providers.streaming import pieces_of
-from statewright.models.wanted_form import is_wrapped, unwrapped
+from statewright.models.providers.stream_cleanup import close_generators, generators_below, run_apart
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model

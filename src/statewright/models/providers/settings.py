@@ -1,14 +1,13 @@
-"""What a request wants besides an answer to its messages, in the settings and parameters of pydantic-ai."""
+"""Convert the settings, tools and output schema of a request to pydantic-ai's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.errors import ModelError, suggestion
+from statewright.models.adapters.output_form import sent_form
 from statewright.models.model import ModelRequest, OutputForm, ToolSpec
-from statewright.models.providers.strict_schema import is_closed
-from statewright.models.wanted_form import sent_form
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
@@ -79,3 +78,61 @@ def _tool(tool: ToolSpec) -> ToolDefinition:
     return ToolDefinition(
         name=tool.name, parameters_json_schema=dict(tool.parameters), description=tool.description, strict=tool.strict
     )
+
+
+# -- strict schemas
+
+_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
+_MAPS: Final = ("properties", "$defs", "definitions")
+_SAYS_WHAT: Final = frozenset(("type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"))
+
+
+def is_closed(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema says of every value in it what that is, with an end."""
+    return all(map(_is_closed_itself, _parts(schema))) and not _is_recursive(schema)
+
+
+def _is_closed_itself(part: Mapping[str, Any]) -> bool:
+    if not _SAYS_WHAT & part.keys() or not isinstance(part.get("type", ""), str):
+        return False
+    if part.get("type") != "object":
+        return True
+    return bool(part.get("properties")) and part.get("additionalProperties", False) is False
+
+
+def _parts(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield a schema and all schemas in it, in no certain order."""
+    unread: list[Any] = [schema]
+    while unread:
+        part = unread.pop()
+        if not isinstance(part, Mapping):
+            continue
+        known = cast("Mapping[str, Any]", part)
+        yield known
+        for word in _LISTS:
+            unread.extend(known.get(word) or ())
+        for word in _MAPS:
+            named: Mapping[str, Any] = known.get(word) or {}
+            unread.extend(named.values())
+        if "items" in known:
+            unread.append(known["items"])
+
+
+def _is_recursive(schema: Mapping[str, Any]) -> bool:
+    """Whether a definition refers to itself, maybe through others; whatever refers to the root does."""
+    definitions: dict[str, Any] = {**schema.get("definitions", {}), **schema.get("$defs", {})}
+    named = {name: _referred(one) for name, one in definitions.items()}
+    if not (_referred(schema) <= named.keys()):
+        return True
+    while free := [name for name, others in named.items() if not others & named.keys()]:
+        for name in free:
+            del named[name]
+    return bool(named)
+
+
+def _referred(schema: Any) -> set[str]:
+    """Return the last names of all references in a schema."""
+    if not isinstance(schema, Mapping):
+        return set()
+    parts = _parts(cast("Mapping[str, Any]", schema))
+    return {str(part["$ref"]).rpartition("/")[2] for part in parts if "$ref" in part}

@@ -1,6 +1,6 @@
 """Why something failed."""
 
-from statewright.agents.mcp.reason import told
+from statewright.agents.mcp.texts import told
 
 
 def test_the_kind_is_told_where_the_text_alone_says_little() -> None:

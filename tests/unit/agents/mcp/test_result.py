@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from mcp_types import CallToolResult
 
-from statewright.agents.mcp.result import answer_of
+from statewright.agents.mcp.tool import answer_of
 
 TEXT = {"type": "text", "text": "t"}
 IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}

@@ -8,7 +8,7 @@ import pytest
 from mcp_types import Tool as ListedTool
 
 from statewright.agents.mcp import McpServer, McpTool
-from statewright.agents.mcp.owner import Owner
+from statewright.agents.mcp.host import Owner
 from statewright.agents.mcp.tool import _Progress
 from statewright.agents.tools import ToolContext
 from statewright.errors import ToolError

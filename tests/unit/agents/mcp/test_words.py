@@ -2,7 +2,7 @@
 
 import asyncio
 
-from statewright.agents.mcp.words import StderrTail
+from statewright.agents.mcp.texts import StderrTail
 
 
 def heard(*written: str) -> str:

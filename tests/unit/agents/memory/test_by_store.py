@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from statewright.agents.memory.by_store import ByStore
+from statewright.agents.memory.retrieval import ByStore
 from statewright.store import Index, InMemoryStore
 
 

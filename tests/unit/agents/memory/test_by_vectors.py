@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from statewright.agents.memory.by_vectors import ByVectors
+from statewright.agents.memory.retrieval import ByVectors
 from statewright.errors import ModelError
 
 

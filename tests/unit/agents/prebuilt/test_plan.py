@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from statewright.agents.prebuilt.plan import Plan, Replan, plan_form, steps_left, steps_ready
+from statewright.agents.prebuilt.planner import Plan, Replan, plan_form, steps_left, steps_ready
 
 
 def step(name: str, *after: str) -> dict[str, Any]:

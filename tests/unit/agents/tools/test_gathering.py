@@ -12,7 +12,7 @@ import pytest
 
 from statewright import START, MessagesState, StateGraph
 from statewright.agents import ModelRetry, ToolContext, ToolNode, answer_call, call_tool, create_tool, tool
-from statewright.agents.tools import gathering
+from statewright.agents.tools import answers as gathering
 from statewright.errors import ToolError
 from statewright.messages import Message, ToolCall
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from statewright.models.providers.dropped import close_generators, generators_below
+from statewright.models.providers.stream_cleanup import close_generators, generators_below
 
 
 def test_generators_are_found_within_each_other_and_closed_from_within() -> None:

@@ -18,7 +18,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.usage import RequestUsage
 
 from statewright.models import ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageUpdate
-from statewright.models.providers.streaming import pieces_of
+from statewright.models.providers.incoming import pieces_of
 
 
 class Stream:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from statewright.agents import answer_call, ask
-from statewright.agents.inference import specs_of
+from statewright.agents.loop.request import specs_of
 from statewright.agents.tools import Tool, ToolContext
 from statewright.errors import InternalError, InvalidConfig, MissingKey, ModelError, RunError, StorageError
 from statewright.messages import Message, ToolCall

@@ -1,0 +1,126 @@
+"""Agents that route: a model chooses the next agent, and a function reads the choice from its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+from statewright.agents.agent import Agent, Lifecycle
+from statewright.agents.kwargs_injection import await_with
+from statewright.agents.loop.model_call import cut_short
+from statewright.agents.network.run import NetworkRun
+from statewright.agents.state.result import AgentResult
+from statewright.agents.tools import ToolFunction
+from statewright.errors import InvalidConfig, ToolError, suggestion
+
+SELECT: Final = "select_agent"
+DONE: Final = "done"
+_ATTEMPTS: Final = 3
+"""How often the model of the default router is asked until it has named an agent that there is."""
+_SYSTEM: Final = """\
+You coordinate a group of agents. Look at the request and at what has been said and done so far. If something is left \
+to do, choose the agent that should do it next by calling `select_agent`. If everything that was asked for is done, \
+call `done`.
+
+The agents:
+{agents}"""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RoutingAgent(Agent):
+    """An agent whose answer says who comes next. It stands in no network's `agents`, and leaves no result.
+
+    `on_route`, or the hook of that name in its lifecycle, is called with `result`, `agent`, `network` and `state`, and
+    answers with agents or their names, one or several, or with None to stop. Raises InvalidConfig without one.
+    """
+
+    repeats_tool_choice: ClassVar[bool] = True  # a call that chooses nobody is tried again
+
+    on_route: Any = field(default=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.router is None:
+            raise InvalidConfig(f"Routing agent {self.name!r} has no on_route. It says who comes next.")
+
+    @property
+    def router(self) -> Any:
+        """What reads the choice."""
+        return self.on_route or self.lifecycle.on_route
+
+    async def chosen(self, result: AgentResult, network: NetworkRun[Any]) -> Any:
+        """Who comes next after a result of this agent."""
+        known = {"result": result, "agent": self, "network": network, "state": network.state}
+        return await await_with(self.router, known)
+
+
+def default_router() -> RoutingAgent:
+    """The router of a network without one: its model selects an agent by a tool, or says that everything is done."""
+    return RoutingAgent(
+        "Router",
+        description="Chooses the agent that comes next.",
+        system=_told,
+        tools=[
+            ToolFunction(_select_agent, name=SELECT, description="Choose the agent that comes next."),
+            ToolFunction(_done, name=DONE, description="Say that everything that was asked for is done."),
+        ],
+        tool_choice="any",
+        max_iter=_ATTEMPTS,
+        lifecycle=Lifecycle(),
+        on_route=_on_route,
+        stop_when=_has_chosen,
+    )
+
+
+def _told(network: NetworkRun[Any]) -> str:
+    return _SYSTEM.format(agents="\n".join(_described(agent) for agent in network.available_agents))
+
+
+def _described(agent: Agent) -> str:
+    tools = ", ".join(tool.name for tool in agent.tools)
+    return f"- {agent.name}: {agent.description or 'no description'}{f' (tools: {tools})' if tools else ''}"
+
+
+def _select_agent(name: str, reason: str = "", *, network: NetworkRun[Any]) -> str:
+    known = [agent.name for agent in network.available_agents]
+    if name not in known:
+        raise ToolError(f"There is no agent {name!r}. {suggestion(name, known, noun='Agents')}")
+    return name
+
+
+def _done(summary: str = "") -> str:
+    return summary
+
+
+def _has_chosen(result: AgentResult, network: NetworkRun[Any]) -> bool:
+    """Whether the first call names an agent that there is, or says done."""
+    return _choice(result, [agent.name for agent in network.available_agents]) is not None
+
+
+def _choice(result: AgentResult, known: Sequence[str]) -> tuple[str, str] | None:
+    """The tool that the model called first in its last answer that makes sense, and what it said."""
+    for message in reversed(result.output):
+        for call in message.tool_calls:
+            if call.name == DONE:
+                return DONE, str(call.arguments.get("summary") or "")
+            if call.name == SELECT and call.arguments.get("name") in known:
+                return SELECT, call.arguments["name"]
+    return None
+
+
+def _on_route(result: AgentResult, network: NetworkRun[Any]) -> list[str] | None:
+    choice = _choice(result, [agent.name for agent in network.available_agents])
+    if choice is None:
+        said = next((message for message in reversed(result.output) if message.role == "assistant"), None)
+        ended = f" and ended with {said.finish_reason!r}" if said is not None and cut_short(said) else ""
+        raise InvalidConfig(
+            f"The model that routes network {network.name!r} named no agent that there is in {_ATTEMPTS} answers; its "
+            f"last one was {(said.text if said is not None else '')[:200]!r}{ended}. Describe the agents better, or "
+            f"write a router."
+        )
+    tool, said = choice
+    if tool == SELECT:
+        return [said]
+    network.summary = said
+    return None

@@ -1,0 +1,251 @@
+"""The mutable data of a network, as its tools, hooks and routers receive it.
+
+They work on a copy, made lazily when a field is first read. Differences from the original become the update of their
+task, field by field. So writes by attribute, by key and by a method of a list are equivalent, and a task that fails or
+is retried has written nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any, Final, cast
+
+from pydantic import ValidationError
+
+from statewright.errors import InvalidConfig, InvalidSchema, InvalidUpdateError, suggestion
+from statewright.state import SchemaKind, StateSchema, read_schema, type_adapter
+
+PREFIX: Final = "data."
+"""Stands before the name of a field of the data in the state of a network's graph."""
+_UNCHANGING: Final = (str, int, float, bool, bytes, type(None))
+
+
+class Data(MutableMapping[str, Any]):
+    """Fields by attribute or by key. A declared field without a value is None as an attribute.
+
+    Fields come and go only in data without a declared form; where there is one, an unknown name is an error.
+    """
+
+    __slots__ = ("_base", "_names", "_own")
+    _base: dict[str, Any]
+    _own: dict[str, Any]
+    _names: tuple[str, ...] | None
+
+    def __init__(self, values: Mapping[str, Any] | None = None, names: tuple[str, ...] | None = None) -> None:
+        object.__setattr__(self, "_base", dict(values or {}))
+        object.__setattr__(self, "_own", {})
+        object.__setattr__(self, "_names", names)
+
+    def __getattribute__(self, name: str) -> Any:
+        # A field may be called like a method of mappings: `items`, say. It is the field that people mean.
+        if not name.startswith("_") and (name in _base_of(self) or name in _own_of(self)):
+            return self[name]
+        return object.__getattribute__(self, name)
+
+    def __getitem__(self, name: str) -> Any:
+        own = self._own
+        if name not in own:
+            found = self._base[name]
+            if isinstance(found, _UNCHANGING):
+                return found
+            own[name] = copy.deepcopy(found)
+        return own[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"Fields of the data have names, found {name!r}.")
+        if self._names is not None and name not in self._names:
+            raise AttributeError(f"The data has no field {name!r}. {suggestion(name, self._names, noun='Fields')}")
+        self._own[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError(f"Field {name!r} of the data cannot be removed: fields are only written. Set it to None.")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*self._base, *self._own]))
+
+    def __len__(self) -> int:
+        return len(self._base.keys() | self._own.keys())
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in self._own or name in self._base:
+            return self[name]
+        if self._names is not None and name in self._names:
+            return None
+        if self._names is not None:
+            raise AttributeError(f"The data has no field {name!r}. {suggestion(name, self._names, noun='Fields')}")
+        raise AttributeError(
+            f"The data has no field {name!r} yet. {suggestion(name, tuple(self), noun='Fields')} Ask for it with "
+            f"get({name!r}), or declare the fields by a class."
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Data:
+        return Data(copy.deepcopy(values_of(self), memo), self._names)
+
+    def __repr__(self) -> str:
+        return f"Data({', '.join(f'{name}={self[name]!r}' for name in self)})"
+
+
+_base_of = Data.__dict__["_base"].__get__
+_own_of = Data.__dict__["_own"].__get__
+"""The slots, read without asking for an attribute."""
+
+
+class DataForm:
+    """What the data of a network looks like: the fields of a class, or whatever is written."""
+
+    def __init__(self, source: type | None = None) -> None:
+        self.source = source
+        self._schema = read_schema(source) if source is not None else StateSchema()
+        if self._schema.kind is SchemaKind.ROOT:
+            raise InvalidSchema(
+                f"The data of a network is described by {source!r}. Give a TypedDict, a dataclass or a pydantic model."
+            )
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """The fields for the state of a graph: each is overwritten by what its writer leaves."""
+        return {f"{PREFIX}{name}": field.hint for name, field in self._schema.fields.items()}
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the fields; None if there may be any."""
+        return tuple(self._schema.fields) if self.source is not None else None
+
+    def made(self, values: Mapping[str, Any]) -> Any:
+        """The values as their readers get them: an instance of the class, or `Data`."""
+        if self._schema.kind is SchemaKind.MAPPING:
+            return Data(values, self.names)
+        return self._instance({name: self._value(name, values) for name in self._schema.fields})
+
+    def _value(self, name: str, values: Mapping[str, Any]) -> Any:
+        """A copy of the value of a field, which a thread that is older than the field has not."""
+        start = self._schema.fields[name].start
+        return copy.deepcopy(values[name]) if name in values else start() if start is not None else None
+
+    def _instance(self, values: Mapping[str, Any]) -> Any:
+        source = cast(Any, self.source)
+        if self._schema.kind is SchemaKind.PYDANTIC:
+            return source.model_construct(**values)
+        made = object.__new__(source)
+        for name, value in values.items():
+            object.__setattr__(made, name, value)
+        return made
+
+    def changes(self, data: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields in which data differs from the values that it was made of.
+
+        Raises InvalidUpdateError for a value that is not of the type of its field, AttributeError for an unknown field.
+        """
+        found = touched(data)
+        self._check_no_more(data)
+        return {
+            name: self._checked(name, value)
+            for name, value in found.items()
+            if not (name in values and _is_same(value, values[name]))
+        }
+
+    def _checked(self, name: str, value: Any) -> Any:
+        """The value that a field was set to, as its type has it. Raises InvalidUpdateError if it does not fit."""
+        field = self._schema.fields.get(name)
+        if self.source is None or field is None or value is None:
+            return value
+        try:
+            adapter = type_adapter(field.hint)
+        except Exception:  # a class that pydantic cannot check
+            return value
+        try:
+            return adapter.validate_python(value)
+        except ValidationError as error:
+            wrong = "; ".join(one["msg"] for one in error.errors(include_url=False))
+            raise InvalidUpdateError(
+                f"Field {name!r} of the data was set to {repr(value)[:200]}, which is not of its type {field.hint}: "
+                f"{wrong}."
+            ) from None
+
+    def _check_no_more(self, data: Any) -> None:
+        """Raise AttributeError if an instance has got attributes that are no fields: they would be lost."""
+        known = self._schema.fields
+        more = [name for name in getattr(data, "__dict__", ()) if name not in known and not name.startswith("_")]
+        if more and not isinstance(data, Data):
+            hint = suggestion(more[0], known, noun="Fields")
+            raise AttributeError(f"The data has no field {more[0]!r}, but it was written. {hint}")
+
+
+def form_of(data: Any, schema: type | None = None) -> tuple[DataForm, dict[str, Any]]:
+    """The form and the values of what somebody gave as the data: a class, an instance, a mapping, or nothing.
+
+    `schema` is the class that a mapping should have the fields of. Raises InvalidConfig for a class whose instances
+    need values, and for anything else.
+    """
+    if schema is not None:
+        return _within(DataForm(schema), data)
+    if data is None:
+        return DataForm(), {}
+    if isinstance(data, type):
+        return _of_class(data)
+    if isinstance(data, Data):
+        return DataForm(), values_of(data)
+    if isinstance(data, Mapping):
+        return DataForm(), dict(cast("Mapping[str, Any]", data))
+    kind = cast("type[Any]", type(data))
+    if dataclasses.is_dataclass(kind) or hasattr(kind, "model_fields"):
+        return DataForm(kind), values_of(data)
+    raise InvalidConfig(
+        f"The data of a network is {data!r} of type {type(data).__name__}. Give a mapping, an instance of a dataclass "
+        f"or of a pydantic model, or a TypedDict."
+    )
+
+
+def _within(form: DataForm, data: Any) -> tuple[DataForm, dict[str, Any]]:
+    values = values_of(data) if data is not None else _of_class(cast("type", form.source))[1]
+    unknown = next((name for name in values if name not in (form.names or ())), None)
+    if unknown is not None:
+        hint = suggestion(unknown, form.names or (), noun="Fields")
+        raise InvalidConfig(f"The data has a field {unknown!r}, which {form.source!r} does not know. {hint}")
+    return form, values
+
+
+def _of_class(source: type) -> tuple[DataForm, dict[str, Any]]:
+    form = DataForm(source)
+    if form.made({}).__class__ is Data:
+        return form, {}
+    try:
+        return form, values_of(source())
+    except Exception as error:
+        raise InvalidConfig(
+            f"The data of a network is described by {source.__qualname__}, of which none can be made without values: "
+            f"{error} Give an instance."
+        ) from error
+
+
+def values_of(data: Any) -> dict[str, Any]:
+    """The fields of data, whatever its form."""
+    if isinstance(data, Mapping):
+        mapping = cast("Mapping[str, Any]", data)
+        return {name: mapping[name] for name in mapping}
+    fields = getattr(cast("type[Any]", type(data)), "model_fields", None)
+    if fields is None:
+        fields = {one.name: one for one in dataclasses.fields(data)}
+    return {name: getattr(data, name, None) for name in fields}
+
+
+def touched(data: Any) -> dict[str, Any]:
+    """The fields of data that may have changed: those that somebody has looked at."""
+    return data._own if isinstance(data, Data) else values_of(data)  # pyright: ignore[reportPrivateUsage]
+
+
+def _is_same(value: Any, before: Any) -> bool:
+    if value is before:
+        return True
+    try:
+        return type(value) is type(before) and bool(value == before)
+    except Exception:  # arrays, say, that cannot be told equal by one truth value
+        return False

@@ -1,0 +1,186 @@
+"""Convert the answers of tools: to text, to message parts with images and audio, and iterators to lists."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Final, Self, cast
+
+from statewright.errors import ToolError
+from statewright.models.conversation.files import image_part, note, sound_part
+from statewright.runtime.private_loop import run_privately
+from statewright.runtime.thread_calls import call_in_thread
+
+
+def as_text(value: Any) -> str:
+    """A text as it is, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return _somehow(value)
+
+
+def _somehow(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:  # an integer of thousands of digits, or what the class of a user does
+        return f"<{type(value).__name__}>"
+
+
+# -- images and audio
+
+
+def content_parts(answer: Any) -> list[dict[str, Any]] | None:
+    """Return the parts of a message for an answer that is a list of parts with images or audio; None for any other.
+
+    The parts are maps as tools of MCP servers answer them: `{"type": "image", "data": <base64>, "mime_type": ...}`,
+    `audio` likewise, and `text`. Every other part becomes text, as JSON.
+    """
+    if not isinstance(answer, list) or not answer:
+        return None
+    parts = cast("list[Any]", answer)
+    if not all(map(_is_part, parts)) or not any(map(_is_file, parts)):
+        return None
+    return [_part(part) for part in parts]
+
+
+def _is_part(part: Any) -> bool:
+    return isinstance(part, Mapping) and isinstance(cast("Mapping[str, Any]", part).get("type"), str)
+
+
+def _is_file(part: Mapping[str, Any]) -> bool:
+    if part["type"] == "resource":
+        return isinstance(part.get("blob"), str)
+    return part["type"] in ("image", "audio") and isinstance(part.get("data"), str)
+
+
+def _part(part: Mapping[str, Any]) -> dict[str, Any]:
+    if not _is_file(part):
+        is_text = part["type"] == "text" and isinstance(part.get("text"), str)
+        return {"type": "text", "text": part["text"] if is_text else json.dumps(dict(part), ensure_ascii=False)}
+    media_type = str(part.get("mime_type") or part.get("mimeType") or "application/octet-stream")
+    if part["type"] == "resource":
+        size = len(part["blob"]) * 3 // 4
+        return note("file", media_type, f"it has {size} bytes", uri=str(part.get("uri") or ""))
+    if part["type"] == "audio":
+        return sound_part(part["data"], media_type.partition("/")[2])
+    return image_part(part["data"], media_type)
+
+
+# -- iterators
+
+MOST_VALUES: Final = 100_000
+"""An endless generator would fill the memory: nobody sees that it does until the process is killed."""
+MOST_TEXT: Final = 10_000_000
+"""Characters and bytes of the values that are text, all together. No model reads a tenth of them."""
+_DEEPEST: Final = 20
+"""Levels of lists and maps in which generators are looked for."""
+_SCALARS: Final = (str, int, float, bool, type(None), bytes)
+
+
+async def gathered(tool: str, answer: Any, *, in_place: bool = False) -> Any:
+    """Return an answer with lists for the iterators in it; itself if there are none.
+
+    Plain ones are read on a worker thread, or on the present thread if the call is made `in_place`. Raises ToolError
+    for too many values, and what the iterators raise.
+    """
+    with Gathering(tool) as gathering:
+        if isinstance(answer, AsyncIterable):
+            values = cast("AsyncIterable[Any]", answer)
+            return run_privately(gathering.listed, values) if in_place else await gathering.listed(values)
+        if not _holds_iterator(answer):
+            return answer
+        return gathering.whole(answer) if in_place else await call_in_thread(gathering.whole, answer)
+
+
+class Gathering:
+    """Reads the iterators of one call. When the call is left, a generator that a thread still reads is closed."""
+
+    def __init__(self, tool: str) -> None:
+        self._tool = tool
+        self._values = 0
+        self._text = 0
+        self._is_left = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_left = True
+
+    def of_call(self, call: Callable[[], Any]) -> Any:
+        """What a call returns, read as far as that can be done without waiting."""
+        return self.whole(call())
+
+    def whole(self, answer: Any) -> Any:
+        """Return an answer with tuples for the iterators in it; itself if there are none."""
+        return self._whole(answer, 0) if _holds_iterator(answer) else answer
+
+    async def listed(self, values: AsyncIterable[Any]) -> list[Any]:
+        """Return all values of an asynchronous iterator."""
+        found: list[Any] = []
+        try:
+            async for value in values:
+                self._count(value)
+                found.append(value)
+        finally:
+            if isinstance(values, AsyncGenerator):
+                await values.aclose()
+        return found
+
+    def _whole(self, answer: Any, depth: int) -> Any:
+        if isinstance(answer, Iterator):
+            return self._read(cast("Iterator[Any]", answer), depth)
+        if depth >= _DEEPEST or not _holds_iterator(answer):
+            return answer
+        if isinstance(answer, dict):
+            items = cast("dict[Any, Any]", answer).items()
+            return {key: self._whole(value, depth + 1) for key, value in items}
+        return [self._whole(value, depth + 1) for value in cast("list[Any]", answer)]
+
+    def _read(self, values: Iterator[Any], depth: int) -> tuple[Any, ...]:
+        """All values, as a tuple: a list that a tool returns may mean several answers, see ToolNode."""
+        found: list[Any] = []
+        try:
+            for value in values:
+                self._count(value)
+                found.append(self._whole(value, depth + 1) if depth < _DEEPEST else value)
+                if self._is_left:
+                    break
+        finally:
+            if isinstance(values, Generator):
+                values.close()
+        return tuple(found)
+
+    def _count(self, value: Any) -> None:
+        self._values += 1
+        self._text += len(value) if isinstance(value, str | bytes) else 0
+        if self._values > MOST_VALUES or self._text > MOST_TEXT:
+            raise ToolError(
+                f"Tool {self._tool!r} yielded more than {MOST_VALUES} values or {MOST_TEXT} characters. An answer must "
+                f"come to an end; yield fewer, or answer with a summary of them."
+            )
+
+
+def _holds_iterator(answer: Any) -> bool:
+    """Whether an answer is an iterator, or a list or map with one in it."""
+    seen: set[int] = set()
+    """Lists and maps by identity: they may hold each other."""
+    unread: list[Any] = [answer]
+    while unread:
+        value = unread.pop()
+        if isinstance(value, _SCALARS) or id(value) in seen:
+            continue
+        if isinstance(value, Iterator):
+            return True
+        if isinstance(value, dict | list | tuple):
+            seen.add(id(cast("object", value)))
+            unread.extend(
+                cast("dict[Any, Any]", value).values() if isinstance(value, dict) else cast("list[Any]", value)
+            )
+    return False

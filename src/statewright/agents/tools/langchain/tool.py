@@ -1,0 +1,138 @@
+"""Adapter from tools of LangChain to the tool port."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, cast
+
+from statewright.agents.tools.injected import config_of, unfit
+from statewright.agents.tools.langchain.answer import answer_of, has_own_arun, returning_ours
+from statewright.agents.tools.langchain.signature import (
+    aliases_of,
+    config_parameters,
+    injected_of,
+    schema_titles,
+    shown_schema,
+)
+from statewright.agents.tools.tool import ToolContext, ToolOptions, WrongCall, check_name
+from statewright.channels import MISSING
+from statewright.langchain_messages import to_langchain
+from statewright.messages import Message
+from statewright.runtime.thread_calls import call_in_thread
+
+_TOOL_CALL: Final = "tool_call"
+
+
+class LangChainTool:
+    """Calls a tool of LangChain, which checks its arguments itself.
+
+    Its injected arguments are filled as LangGraph's ToolNode fills them, with messages of LangChain in the state. The
+    answer to a call of a model is a message, or a Command.
+    """
+
+    def __init__(self, tool: Any) -> None:
+        """Raises ToolError for an injected argument that nothing can fill."""
+        self.name = check_name(tool.name)
+        self.description: str = tool.description or ""
+        self._injected = injected_of(tool)
+        self.parameters: Mapping[str, Any] = shown_schema(tool, self._injected)
+        self.options = ToolOptions(return_direct=bool(getattr(tool, "return_direct", False)))
+        self.in_order = any(one.changes_state for one in self._injected.values())
+        self._is_async = _is_async(tool)
+        self.is_plain = not self._is_async or getattr(tool, "func", None) is not None
+        self.tool = tool
+        """The tool of LangChain."""
+        self._handed_on = config_parameters(tool)
+        self._aliases = aliases_of(tool)
+        self._tool = returning_ours(tool)
+
+    async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
+        """Return the answer of the tool.
+
+        Raises ToolError for arguments that it does not take, InvalidConfig for an injected argument that cannot be
+        filled, and what the tool raises.
+        """
+        from pydantic import ValidationError
+
+        hidden = {name for injected in self._injected for name in (injected, self._aliases.get(injected, injected))}
+        written = {name: value for name, value in arguments.items() if name not in hidden}
+        given = {**written, **self._filled(context)}
+        config: Any = config_of(context)
+        call: Any = given
+        if context.tool_call_id is not None:
+            call = {"name": self.name, "args": given, "id": context.tool_call_id, "type": _TOOL_CALL}
+        try:
+            return answer_of(await self._answer(call, None if config is MISSING else config, context))
+        except ValidationError as error:
+            raise self._refusal(error) from None
+
+    async def _answer(self, call: Any, config: Any, context: ToolContext) -> Any:
+        if context.in_place:
+            return self._tool.invoke(call, config)
+        if self._is_async:
+            return await self._tool.ainvoke(call, config)
+        return await call_in_thread(partial(self._tool.invoke, call, config))
+
+    def _filled(self, context: ToolContext) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        seen = context
+        if any(source.is_state for source in self._injected.values()):
+            seen = replace(context, state=_in_langchain_form(context.state))
+        for name, source in self._injected.items():
+            value = source.value(self.name, name, seen if source.is_state else context)
+            if name in self._handed_on:
+                value = {}  # passes for one in the schema: LangChain hands on the config that it is called with
+            if value is not MISSING:
+                values[self._aliases.get(name, name)] = value
+        return values
+
+    def _refusal(self, error: Any) -> Exception:
+        """Return the error for wrong arguments, or for injected values that do not fit; the tool's own as it is."""
+        if error.title not in schema_titles(self.tool):
+            return error
+        hidden = {*self._injected, *map(self._aliases.get, self._injected)}
+        errors = cast("list[Any]", error.errors())
+        wrong_arguments = [one for one in errors if not one["loc"] or one["loc"][0] not in hidden]
+        if not wrong_arguments:
+            return unfit(self.name, str(errors[0]["loc"][0]), "; ".join(one["msg"] for one in errors))
+        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in wrong_arguments)
+        return WrongCall(f"Tool {self.name!r} was called with other arguments than it takes: {wrong}.")
+
+    def __repr__(self) -> str:
+        return f"LangChainTool({self.name!r})"
+
+
+def is_langchain_tool(value: object) -> bool:
+    """Return whether a value is a tool of LangChain, told by its classes so that the package need not be loaded."""
+    kinds = type(value).__mro__
+    return any(kind.__name__ == "BaseTool" and kind.__module__.startswith("langchain_core.") for kind in kinds)
+
+
+def _is_async(tool: Any) -> bool:
+    """Return whether a tool has an asynchronous implementation of its own."""
+    if hasattr(tool, "coroutine"):
+        return tool.coroutine is not None
+    return has_own_arun(type(tool))
+
+
+def _in_langchain_form(state: Any) -> Any:
+    """Return the state as a dict, as LangGraph has it, with messages of LangChain."""
+    if isinstance(state, Mapping):
+        fields = cast("Mapping[str, Any]", state)
+        return {name: _with_langchain_messages(field) for name, field in fields.items()}
+    if hasattr(state, "format_history"):  # of a network
+        data: Any = state.data
+        values = cast("Mapping[str, Any]", data if isinstance(data, Mapping) else vars(data))
+        return {**values, "messages": to_langchain(state.format_history())}
+    return state
+
+
+def _with_langchain_messages(value: Any) -> Any:
+    if isinstance(value, Message):
+        return to_langchain(value)
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        return [to_langchain(item) if isinstance(item, Message) else item for item in items]
+    return value

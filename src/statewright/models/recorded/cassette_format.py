@@ -1,0 +1,241 @@
+"""The JSON form of requests, answers and errors in a cassette.
+
+A request is written with everything that is sent, except what differs from run to run and means nothing to a model: ids
+of messages, their metadata, the metadata of the request, and the timeout. Ids of calls are numbered, since some
+adapters draw them at random. Secrets in the settings of a request, such as a key in its headers, are masked, since
+cassettes are committed; requests that differ in nothing else are equal.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from datetime import datetime
+from typing import Any, Final, cast
+
+from statewright.errors import ModelAnswerInvalid, ModelError, ModelUnavailable
+from statewright.messages import Message, ToolCall
+from statewright.models.event import ModelEvent, ReasoningDelta, StreamRestarted, TextDelta, ToolCallDelta, UsageUpdate
+from statewright.models.model import ModelRequest, ModelResponse, Usage
+from statewright.redaction import Redactor, mask_of, secrets_in_settings
+
+Plain = dict[str, Any]
+_REDACTOR: Final = Redactor()
+_BYTES: Final = "$bytes"
+_INSTANT: Final = "$datetime"
+_DICT: Final = "$dict"
+"""Around a dict that would otherwise be taken for one of the above."""
+
+
+# -- requests
+
+
+def plain_request(request: ModelRequest) -> Plain:
+    """What of a request is sent; settings that are not given are left out."""
+    calls: dict[str, str] = {}
+    form = request.output
+    whole = {
+        "model": request.model,
+        "system": request.system or None,
+        "messages": [_plain_sent(message, calls) for message in request.messages],
+        "tools": [_without_empty(_fields(tool)) for tool in request.tools] or None,
+        "tool_choice": None if request.tool_choice == "auto" else request.tool_choice,
+        "output": None if form is None else _fields(form),
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "max_tokens": request.max_tokens,
+        "stop": list(request.stop) or None,
+        "seed": request.seed,
+        "parallel_tool_calls": request.parallel_tool_calls,
+        "extra": dict(request.extra) or None,
+    }
+    return without_secret_settings(plain(_without_empty(whole), "request"))
+
+
+def without_secret_settings(request: Plain) -> Plain:
+    """Return a request as it is written, without what has the name or the shape of a secret in its settings."""
+    if "extra" not in request:
+        return request
+    return {**request, "extra": _REDACTOR.value(request["extra"])}
+
+
+def _plain_sent(message: Message, calls: dict[str, str]) -> Plain:
+    """A message; `calls` are the ids of calls seen so far, and what is written for them."""
+    return _without_empty(
+        {
+            "role": message.role,
+            "name": message.name,
+            "content": message.content,
+            "tool_calls": [{**_plain_call(call), "id": _counted(call.id, calls)} for call in message.tool_calls]
+            or None,
+            "tool_call_id": None if message.tool_call_id is None else _counted(message.tool_call_id, calls),
+        }
+    )
+
+
+def _counted(identity: str, calls: dict[str, str]) -> str:
+    return calls.setdefault(identity, f"call-{len(calls) + 1}")
+
+
+def _fields(value: Any) -> Plain:
+    return {one.name: getattr(value, one.name) for one in fields(value)}
+
+
+def _without_empty(data: Mapping[str, Any]) -> Plain:
+    return {name: value for name, value in data.items() if value is not None}
+
+
+# -- answers
+
+
+def plain_response(response: ModelResponse) -> Plain:
+    """A whole response; what is not known is left out."""
+    message = response.message
+    written = _without_empty(
+        {
+            "content": message.content,
+            "tool_calls": [_plain_call(call) for call in message.tool_calls] or None,
+            "id": message.id,
+            "name": message.name,
+            "metadata": message.metadata or None,
+        }
+    )
+    whole = {
+        "message": written,
+        "usage": _plain_usage(response.usage),
+        "model": response.model,
+        "finish_reason": response.finish_reason,
+    }
+    return plain(_without_empty(whole), "response")
+
+
+def made_response(data: Plain) -> ModelResponse:
+    """The response that was written."""
+    whole = made(data)
+    written = whole["message"]
+    message = Message(
+        written["content"],
+        role="assistant",
+        id=written.get("id"),
+        name=written.get("name"),
+        tool_calls=tuple(ToolCall(**call) for call in written.get("tool_calls", ())),
+        metadata=written.get("metadata"),
+    )
+    return ModelResponse(message, Usage(**whole.get("usage", {})), whole.get("model"), whole.get("finish_reason"))
+
+
+def _plain_call(call: ToolCall) -> Plain:
+    whole = {"id": call.id, "name": call.name, "arguments": call.arguments}
+    return whole if call.invalid is None else {**whole, "invalid": call.invalid}
+
+
+def _plain_usage(usage: Usage) -> Plain:
+    return {name: value for name, value in asdict(usage).items() if value}
+
+
+# -- pieces of answers
+
+
+def plain_piece(event: ModelEvent) -> Plain | None:
+    """A piece of a streamed answer; None for the response at its end, which is written apart."""
+    match event:
+        case TextDelta(text):
+            return {"text": text}
+        case ReasoningDelta(text):
+            return {"reasoning": text}
+        case ToolCallDelta(index, identity, name, arguments):
+            return _without_empty({"call": index, "id": identity, "name": name, "arguments": arguments or None})
+        case UsageUpdate(usage):
+            return {"usage": _plain_usage(usage)}
+        case StreamRestarted():
+            return {"restarted": True}
+        case _:
+            return None
+
+
+def made_piece(data: Plain) -> ModelEvent:
+    """The piece that was written."""
+    match data:
+        case {"text": text}:
+            return TextDelta(text)
+        case {"reasoning": text}:
+            return ReasoningDelta(text)
+        case {"usage": usage}:
+            return UsageUpdate(Usage(**usage))
+        case {"restarted": True}:
+            return StreamRestarted()
+        case _:
+            return ToolCallDelta(data["call"], data.get("id"), data.get("name"), data.get("arguments", ""))
+
+
+# -- errors
+
+
+def plain_error(error: ModelError, settings: Mapping[str, Any]) -> Plain:
+    """What a model raised, without the secrets in the settings of its request."""
+    kind = next((one for one in (ModelUnavailable, ModelAnswerInvalid) if isinstance(error, one)), ModelError)
+    status, wait = (getattr(error, name, None) for name in ("status", "retry_after"))
+    whole = {
+        "kind": kind.__name__,
+        "message": mask_of(secrets_in_settings(settings))(str(error)),
+        "status": status,
+        "retry_after": wait,
+    }
+    return _without_empty(whole)
+
+
+def made_error(data: Plain) -> ModelError:
+    """The error that was written."""
+    message = data["message"]
+    if data["kind"] == ModelUnavailable.__name__:
+        return ModelUnavailable(message, status=data.get("status"), retry_after=data.get("retry_after"))
+    return ModelAnswerInvalid(message) if data["kind"] == ModelAnswerInvalid.__name__ else ModelError(message)
+
+
+# -- values
+
+
+def plain(value: Any, where: str) -> Any:
+    """A value of plain data as JSON has it, with bytes and instants. Raises ModelError for what has no such form."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case bytes():
+            return {_BYTES: base64.b64encode(value).decode()}
+        case datetime():
+            return {_INSTANT: value.isoformat()}
+        case Mapping():
+            return _plain_dict(cast("Mapping[Any, Any]", value), where)
+        case list() | tuple():
+            return [plain(one, f"{where}[{n}]") for n, one in enumerate(cast("Sequence[Any]", value))]
+        case _:
+            raise ModelError(
+                f"{where} is {value!r} of type {type(value).__name__}, which a cassette cannot hold. "
+                f"Give plain data: text, numbers, lists and dicts."
+            )
+
+
+def _plain_dict(value: Mapping[Any, Any], where: str) -> Plain:
+    for key in value:
+        if not isinstance(key, str):
+            raise ModelError(f"{where} has the key {key!r}, which a cassette cannot hold. Keys have to be text.")
+    whole = {key: plain(one, f"{where}.{key}") for key, one in value.items()}
+    return {_DICT: whole} if len(whole) == 1 and next(iter(whole)) in (_BYTES, _INSTANT, _DICT) else whole
+
+
+def made(data: Any) -> Any:
+    """The value that was written."""
+    if isinstance(data, list):
+        return [made(one) for one in cast("list[Any]", data)]
+    if not isinstance(data, dict):
+        return data
+    whole = cast(Plain, data)
+    if len(whole) == 1:
+        ((key, inside),) = whole.items()
+        if key == _BYTES:
+            return base64.b64decode(inside)
+        if key == _INSTANT:
+            return datetime.fromisoformat(inside)
+        whole = inside if key == _DICT else whole
+    return {key: made(one) for key, one in whole.items()}

@@ -1,0 +1,190 @@
+"""A model that is recorded once, and replayed in tests without a key and without a network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final, Literal, cast
+
+from statewright.errors import InvalidConfig, MissingKey, ModelAnswerInvalid, ModelError, suggestion
+from statewright.models.conversation.prepare import check_request
+from statewright.models.event import ModelEvent, ResponseFinished
+from statewright.models.model import ModelRequest, ModelResponse
+from statewright.models.port import ChatModel, closing, events_of, stream_model
+from statewright.models.recorded.cassette import Cassette, Record
+from statewright.models.recorded.cassette_format import (
+    Plain,
+    made_error,
+    made_piece,
+    made_response,
+    plain_error,
+    plain_piece,
+    plain_request,
+    plain_response,
+)
+
+RecordMode = Literal["replay", "auto", "record"]
+VARIABLE: Final = "STATEWRIGHT_RECORD"
+"""In the environment: `none` replays, `new` records what is not on the cassette yet, `all` records everything anew."""
+_MODES: Final[dict[str, RecordMode]] = {"": "replay", "none": "replay", "new": "auto", "all": "record"}
+
+
+class RecordedModel:
+    """Answers from a cassette, a file that it writes when it is told to record.
+
+    `mode` is `replay` (ask no model), `auto` (ask the model for what is not on the cassette, and record that) or
+    `record` (ask it for everything; the file is replaced when the first answer comes). Without it the environment
+    variable `STATEWRIGHT_RECORD` says `none`, `new` or `all` for these; nothing set means to replay. So a test is
+    written once, recorded with `STATEWRIGHT_RECORD=new pytest tests/test_agent.py`, and replayed from then on:
+
+        model = RecordedModel("tests/cassettes/agent.json", lambda: connect_model("openai:gpt-5"))
+
+    `model` is the one that is recorded, or a function that makes it, which is called only when it is needed: replaying
+    needs no key. Without a model the environment is not looked at, and the cassette is replayed.
+
+    A request is matched by what is sent, whoever asks first; equal requests are answered in the order in which they
+    were recorded. Ids of messages, metadata and the timeout do not count, nor do secrets in the settings, which are not
+    written down. A request that was not recorded raises
+    ModelError, which says what differs from the nearest one. With `record_errors=True` a ModelError that the model
+    raises is recorded and replayed too; otherwise it is raised and forgotten. Several models share a file by one
+    `Cassette`.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | Cassette,
+        model: ChatModel | Callable[[], ChatModel] | None = None,
+        mode: RecordMode | None = None,
+        *,
+        record_errors: bool = False,
+    ) -> None:
+        self.mode = _mode(mode, has_model=model is not None)
+        self.cassette = path if isinstance(path, Cassette) else Cassette(path)
+        self._model = model
+        self._record_errors = record_errors
+        if self.mode == "record":
+            self.cassette.start_anew()
+        else:
+            self.cassette.load()
+
+    @property
+    def unused(self) -> Sequence[Record]:
+        """The records that were never replayed; `assert not model.unused` finds what a test asks for no more."""
+        return self.cassette.unused
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        check_request(request)
+        asked = plain_request(request)
+        found = self._recorded(asked)
+        if found is not None:
+            return _answer(found)
+        taking = _Taking(self.cassette, asked, request, keeps_errors=self._record_errors)
+        with taking:
+            response = await self._real().complete(request)
+            taking.finish(response)
+        return response
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        check_request(request)
+        asked = plain_request(request)
+        found = self._recorded(asked)
+        if found is None:
+            taking = _Taking(self.cassette, asked, request, keeps_errors=self._record_errors)
+            with taking:
+                async with closing(stream_model(self._real(), request)) as events:
+                    async for event in events:
+                        taking.take(event)
+                        yield event
+            return
+        if found.pieces:
+            for piece in found.pieces:
+                yield made_piece(piece)
+            yield ResponseFinished(_answer(found))
+        else:
+            for event in events_of(_answer(found)):
+                yield event
+
+    def _recorded(self, asked: Plain) -> Record | None:
+        """The record to be replayed; None if the model is to be asked."""
+        found = None if self.mode == "record" else self.cassette.take(asked)
+        if found is None and self.mode == "replay":
+            raise self.cassette.missing(asked)
+        return found
+
+    def _real(self) -> ChatModel:
+        model = self._model
+        if isinstance(model, ChatModel) and not isinstance(model, type):
+            return model
+        self._model = made = cast("Callable[[], ChatModel]", model)()
+        return made
+
+
+class _Taking:
+    """The recording of one call. What does not come to its end is forgotten."""
+
+    def __init__(self, cassette: Cassette, asked: Plain, request: ModelRequest, *, keeps_errors: bool) -> None:
+        self._cassette = cassette
+        self._settings = request.extra
+        self._keeps_errors = keeps_errors
+        self._record = cassette.begin(asked)
+        self._pieces: list[Plain] = []
+
+    def take(self, event: ModelEvent) -> None:
+        """Note one event of a stream, and the whole with the last one."""
+        piece = plain_piece(event)
+        if piece is not None:
+            self._pieces.append(piece)
+        if isinstance(event, ResponseFinished):
+            self.finish(event.response)
+
+    def finish(self, response: ModelResponse) -> None:
+        """Keep the record with its response."""
+        self._keeps_errors = False  # what fails from here on is no error of the model
+        written = plain_response(response)
+        self._record.pieces = self._pieces  # before the response, which makes the record one that is saved
+        self._record.response = written
+        self._cassette.save()
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if self._record.response is None:
+            self._give_up(error)
+
+    def _give_up(self, error: BaseException | None) -> None:
+        """Keep the error of a call that has no response, or forget the call."""
+        if self._keeps_errors and isinstance(error, ModelError) and not isinstance(error, MissingKey):
+            self._record.pieces = self._pieces
+            self._record.error = plain_error(error, self._settings)
+            self._cassette.save()
+            return
+        self._cassette.drop(self._record)
+        if error is None:
+            raise ModelAnswerInvalid("The model that is recorded ended its stream without a ResponseFinished.")
+
+
+def _answer(record: Record) -> ModelResponse:
+    if record.error is not None:
+        raise made_error(record.error)
+    return made_response(cast(Plain, record.response))
+
+
+def _mode(mode: RecordMode | None, *, has_model: bool) -> RecordMode:
+    if mode is None:
+        return _mode_of_environment() if has_model else "replay"
+    known = tuple(_MODES.values())
+    if mode not in known:
+        raise InvalidConfig(f"RecordedModel(mode={mode!r}): unknown. {suggestion(str(mode), known, noun='Modes')}")
+    if mode != "replay" and not has_model:
+        raise InvalidConfig(f"RecordedModel(mode={mode!r}) needs the model that is to be recorded: pass model=.")
+    return mode
+
+
+def _mode_of_environment() -> RecordMode:
+    found = os.environ.get(VARIABLE, "")
+    try:
+        return _MODES[found.strip().lower()]
+    except KeyError:
+        hint = suggestion(found, ("none", "new", "all"), noun="Choices")
+        raise InvalidConfig(f"{VARIABLE} is {found!r} in the environment. {hint}") from None
