@@ -61,7 +61,7 @@ _SET_ELSEWHERE: Final = frozenset({"messages", "system", "tools", "tool_choice",
 SETTINGS: Final = tuple(one.name for one in fields(ModelRequest) if one.name not in _SET_ELSEWHERE)
 
 
-def wrong_setting(settings: Mapping[str, Any]) -> str | None:
+def setting_problem(settings: Mapping[str, Any]) -> str | None:
     """What is wrong with the names of settings; None if nothing is."""
     strange = next((name for name in settings if name not in SETTINGS), None)
     if strange is None:
@@ -150,7 +150,7 @@ class Agent:
         )
         if is_coroutine_function(getattr(self.lifecycle, "enabled", None)):
             found.append("its hook `enabled` is a coroutine function; it has to be a plain one.")
-        wrong = wrong_setting(self.settings)
+        wrong = setting_problem(self.settings)
         return [*found, wrong] if wrong is not None else found
 
     def with_model(self, model: Any) -> Self:
@@ -185,15 +185,15 @@ class Agent:
     @cached_property
     def graph(self) -> CompiledGraph:
         """What a call of the agent runs: its model, its tools, and its end."""
-        from statewright.agents.loop.graph import agent_graph
+        from statewright.agents.loop.graph import compile_agent
 
-        return agent_graph(self)
+        return compile_agent(self)
 
     def alone(self, **options: Any) -> Network[Any]:
         """A network of this agent alone, which calls it once: `options` are those of `Network`."""
         from statewright.agents.network.network import Network
 
-        usual: dict[str, Any] = {"agents": [self], "router": _once, "history": self.history}
+        usual: dict[str, Any] = {"agents": [self], "router": _route_once, "history": self.history}
         return Network(self.name, **{**usual, **options})
 
     def run(self, input: Any, *, model: Any = None, **options: Any) -> AgentResult:  # noqa: A002  # the field's word
@@ -202,25 +202,25 @@ class Agent:
         `model` stands instead of the agent's own, and `max_iter` instead of its own too. Raises InvalidConfig
         where it waits for something: whoever answers needs the network that `alone` gives.
         """
-        agent, options = self._for_run(model, options)
+        agent, options = self._with_run_options(model, options)
         return _only_result(agent.alone().run(input, **options))
 
     async def arun(self, input: Any, *, model: Any = None, **options: Any) -> AgentResult:  # noqa: A002
         """`run`, on the running event loop."""
-        agent, options = self._for_run(model, options)
+        agent, options = self._with_run_options(model, options)
         return _only_result(await agent.alone().arun(input, **options))
 
     def stream(self, input: Any, *, model: Any = None, **options: Any) -> Iterator[Any]:  # noqa: A002
         """The parts of a run as they come: see `Network.stream`."""
-        agent, options = self._for_run(model, options)
+        agent, options = self._with_run_options(model, options)
         return agent.alone().stream(input, **options)
 
     def astream(self, input: Any, *, model: Any = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002
         """`stream`, on the running event loop."""
-        agent, options = self._for_run(model, options)
+        agent, options = self._with_run_options(model, options)
         return agent.alone().astream(input, **options)
 
-    def _for_run(self, model: Any, options: dict[str, Any]) -> tuple[Self, dict[str, Any]]:
+    def _with_run_options(self, model: Any, options: dict[str, Any]) -> tuple[Self, dict[str, Any]]:
         other: dict[str, Any] = {"model": model} if model is not None else {}
         if options.get("max_iter") is not None:
             other["max_iter"] = options["max_iter"]
@@ -256,5 +256,5 @@ def _only_result(run: NetworkRun[Any]) -> AgentResult:
     return run.results[-1]
 
 
-def _once(network: Any, call_count: int) -> Any:
+def _route_once(network: Any, call_count: int) -> Any:
     return None if call_count else next(iter(network.agents.values()))

@@ -17,35 +17,37 @@ from statewright.errors import InvalidConfig
 _NAMELESS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def call_with(function: Callable[..., Any], known: Mapping[str, Any]) -> Any:
+def call_with_kwargs(function: Callable[..., Any], known: Mapping[str, Any]) -> Any:
     """What a function gives for those of the values that it asks for; to be awaited if it is a coroutine's.
 
     Raises InvalidConfig for one that asks for something else.
     """
-    names, takes_all, bundled = _asked(function, tuple(known))
+    names, takes_all, bundled = _read_signature(function, tuple(known))
     if bundled:
         return function(SimpleNamespace(**known))
     return function(**(known if takes_all else {name: known[name] for name in names}))
 
 
-async def await_with(function: Callable[..., Any], known: Mapping[str, Any]) -> Any:
+async def acall_with_kwargs(function: Callable[..., Any], known: Mapping[str, Any]) -> Any:
     """`call_with`, awaited where that has to be."""
-    answer = call_with(function, known)
+    answer = call_with_kwargs(function, known)
     return await answer if inspect.isawaitable(answer) else answer
 
 
-def _asked(function: Callable[..., Any], known: tuple[str, ...]) -> tuple[tuple[str, ...], bool, bool]:
+def _read_signature(function: Callable[..., Any], known: tuple[str, ...]) -> tuple[tuple[str, ...], bool, bool]:
     method = getattr(function, "__func__", None)  # of a bound method, lest the cache keeps its object
     try:
-        return _cached(method or function, known, method is not None)
+        return _cached_signature(method or function, known, method is not None)
     except TypeError as error:
         if "unhashable" not in str(error):
             raise
-        return _cached.__wrapped__(method or function, known, method is not None)
+        return _cached_signature.__wrapped__(method or function, known, method is not None)
 
 
 @lru_cache(maxsize=1024)
-def _cached(function: Callable[..., Any], known: tuple[str, ...], is_bound: bool) -> tuple[tuple[str, ...], bool, bool]:
+def _cached_signature(
+    function: Callable[..., Any], known: tuple[str, ...], is_bound: bool
+) -> tuple[tuple[str, ...], bool, bool]:
     """The names that it takes, whether it takes all, and whether it wants them as one object."""
     parameters = list(inspect.signature(function).parameters.values())[int(is_bound) :]
     named = [one for one in parameters if one.kind not in _NAMELESS]

@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any, cast
 from uuid import uuid4
 
-from statewright.agents.kwargs_injection import await_with
+from statewright.agents.kwargs_injection import acall_with_kwargs
 from statewright.agents.state.result import AgentResult
 from statewright.errors import InvalidConfig, InvalidUpdateError
 from statewright.graph import Runtime
 from statewright.messages import Message
 
-Known = Mapping[str, Any]
+Kwargs = Mapping[str, Any]
 """What the functions may ask for: `state`, `network`, `input`."""
 
 
@@ -34,7 +34,7 @@ class ThreadHistory:
     append_results: Callable[..., Any] | None = None
     """`(thread_id, new_results, state)`: keeps what agents said, once, when the run has ended."""
 
-    async def thread_of(self, given: str | None, known: Known, runtime: Runtime[Any]) -> str | None:
+    async def resolve_thread(self, given: str | None, known: Kwargs, runtime: Runtime[Any]) -> str | None:
         """The thread of a conversation.
 
         One that was given stays, and is made where it may be missing. Without one, that which `create_thread` makes;
@@ -42,56 +42,56 @@ class ThreadHistory:
         """
         if self.create_thread is not None:
             asked = {**known, "thread_id": given}
-            made = await runtime.step("create_thread", partial(_created, self.create_thread, asked))
+            made = await runtime.step("create_thread", partial(_create_thread, self.create_thread, asked))
             return given if given is not None else made
         if given is None and self.get is not None:
             return runtime.step("thread_id", _random_id)
         return given
 
-    async def before(self, thread_id: str, known: Known, runtime: Runtime[Any]) -> list[AgentResult]:
+    async def load_results(self, thread_id: str, known: Kwargs, runtime: Runtime[Any]) -> list[AgentResult]:
         """What was said on the thread before."""
         if self.get is None:
             return []
         asked = {**known, "thread_id": thread_id}
-        return _results(await runtime.step("get", partial(await_with, self.get, asked)))
+        return _read_results(await runtime.step("get", partial(acall_with_kwargs, self.get, asked)))
 
-    async def keep_message(self, thread_id: str | None, message: Message, known: Known, runtime: Runtime[Any]) -> None:
+    async def save_message(self, thread_id: str | None, message: Message, known: Kwargs, runtime: Runtime[Any]) -> None:
         """Keep what the user said."""
         if self.append_user_message is not None:
             asked = {**known, "thread_id": thread_id, "user_message": message}
-            await runtime.step("append_user_message", partial(_done, self.append_user_message, asked))
+            await runtime.step("append_user_message", partial(_call_without_result, self.append_user_message, asked))
 
-    async def keep_results(
-        self, thread_id: str | None, results: Sequence[AgentResult], known: Known, runtime: Runtime[Any]
+    async def save_results(
+        self, thread_id: str | None, results: Sequence[AgentResult], known: Kwargs, runtime: Runtime[Any]
     ) -> None:
         """Keep what agents said in this run, if they said anything."""
         if self.append_results is not None and results:
             asked = {**known, "thread_id": thread_id, "new_results": list(results)}
-            await runtime.step("append_results", partial(_done, self.append_results, asked))
+            await runtime.step("append_results", partial(_call_without_result, self.append_results, asked))
 
 
-async def _created(function: Callable[..., Any], asked: Known) -> str | None:
-    made = await await_with(function, asked)
+async def _create_thread(function: Callable[..., Any], asked: Kwargs) -> str | None:
+    made = await acall_with_kwargs(function, asked)
     if isinstance(made, Mapping):
         told = cast("Mapping[str, Any]", made)
         made = told.get("thread_id", told.get("threadId"))
     return None if made is None else str(made)
 
 
-async def _done(function: Callable[..., Any], asked: Known) -> None:
+async def _call_without_result(function: Callable[..., Any], asked: Kwargs) -> None:
     """Call a function whose answer says nothing: it need not be one that can be saved."""
-    await await_with(function, asked)
+    await acall_with_kwargs(function, asked)
 
 
 def _random_id() -> str:
     return str(uuid4())
 
 
-def _results(found: Any) -> list[AgentResult]:
+def _read_results(found: Any) -> list[AgentResult]:
     if found is None:
         return []
     try:
-        results: list[Any] = [_result(one) for one in found]
+        results: list[Any] = [_read_result(one) for one in found]
     except (KeyError, TypeError, ValueError, InvalidUpdateError):
         results = [None]
     if not isinstance(found, list | tuple) or not all(isinstance(one, AgentResult) for one in results):
@@ -101,5 +101,5 @@ def _results(found: Any) -> list[AgentResult]:
     return results
 
 
-def _result(found: Any) -> Any:
+def _read_result(found: Any) -> Any:
     return AgentResult.from_json(cast("Mapping[str, Any]", found)) if isinstance(found, Mapping) else found

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from statewright.agents.kwargs_injection import await_with, call_with
+from statewright.agents.kwargs_injection import acall_with_kwargs, call_with_kwargs
 from statewright.errors import InvalidConfig
 
 KNOWN = {"network": "N", "state": "S", "call_count": 2}
@@ -52,8 +52,8 @@ def by_keyword(*, state: Any) -> Any:
     ],
 )
 def test_a_function_gets_what_it_asks_for(function: Any, answer: Any) -> None:
-    assert call_with(function, KNOWN) == answer
-    assert asyncio.run(await_with(function, KNOWN)) == answer
+    assert call_with_kwargs(function, KNOWN) == answer
+    assert asyncio.run(acall_with_kwargs(function, KNOWN)) == answer
 
 
 def test_coroutines_are_awaited() -> None:
@@ -61,20 +61,20 @@ def test_coroutines_are_awaited() -> None:
         await asyncio.sleep(0)
         return state
 
-    assert asyncio.run(await_with(later, KNOWN)) == "S"
-    assert asyncio.run(await_with(lambda state: later(state), KNOWN)) == "S"
+    assert asyncio.run(acall_with_kwargs(later, KNOWN)) == "S"
+    assert asyncio.run(acall_with_kwargs(lambda state: later(state), KNOWN)) == "S"
 
 
 def test_one_that_asks_for_something_else_is_told_what_there_is() -> None:
     def wants(network: Any, sate: Any) -> None: ...
 
     with pytest.raises(InvalidConfig, match=r"wants asks for 'sate'.*call_count, network, state"):
-        call_with(wants, KNOWN)
+        call_with_kwargs(wants, KNOWN)
 
 
 def test_one_unknown_name_beside_a_known_one_is_no_bundle() -> None:
     with pytest.raises(InvalidConfig, match="'zzz'"):
-        call_with(lambda zzz, state: None, KNOWN)
+        call_with_kwargs(lambda zzz, state: None, KNOWN)
 
 
 def test_what_it_raises_is_raised() -> None:
@@ -82,10 +82,10 @@ def test_what_it_raises_is_raised() -> None:
         raise TypeError("unhashable, says the function")
 
     with pytest.raises(TypeError, match="says the function"):
-        call_with(fail, KNOWN)
+        call_with_kwargs(fail, KNOWN)
 
 
 def test_the_same_function_may_be_asked_with_other_names() -> None:
     function = lambda state, other="none": (state, other)  # noqa: E731  # one object for both calls
-    assert call_with(function, {"state": 1}) == (1, "none")
-    assert call_with(function, {"state": 1, "other": 2}) == (1, 2)
+    assert call_with_kwargs(function, {"state": 1}) == (1, "none")
+    assert call_with_kwargs(function, {"state": 1, "other": 2}) == (1, 2)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from statewright.agents.network.run import NetworkRun
-from statewright.agents.state.data import PREFIX, DataForm
+from statewright.agents.state.data import PREFIX, DataSchema
 from statewright.agents.state.result import AgentResult
-from statewright.agents.state.state import Formatter, State, formatted_result
+from statewright.agents.state.state import Formatter, State, result_messages
 from statewright.agents.state.usage_limits import UsageLimits
 from statewright.errors import InvalidConfig
 from statewright.messages import Message
@@ -31,7 +31,7 @@ class AgentCall:
 
     network: str
     agents: Mapping[str, Agent]
-    form: DataForm
+    form: DataSchema
     values: Mapping[str, Any]
     """The data as it was before the call."""
     messages: Sequence[Message]
@@ -51,8 +51,8 @@ class AgentCall:
     """Usage that no agent's result includes: that of routers and of discarded calls."""
     notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """The notes of memory strategies, by the name of the agent."""
-    formatter: Formatter = formatted_result
-    find: Callable[[str], Agent] | None = None
+    formatter: Formatter = result_messages
+    find_agent: Callable[[str], Agent] | None = None
     """The agent of a name, those that were not declared included."""
 
     @property
@@ -61,7 +61,7 @@ class AgentCall:
         return [*self.messages, *(message for turn in self.turns for message in self.formatter(turn))]
 
 
-class View:
+class RunView:
     """The run of the network as one hook or tool sees it, and what that leaves changed."""
 
     __slots__ = ("_form", "_values", "network")
@@ -69,7 +69,7 @@ class View:
     def __init__(self, call: AgentCall, own: Mapping[str, Any]) -> None:
         """`own` is the state of the agent's graph, which has what was written since the call began."""
         self._form = call.form
-        self._values = {**call.values, **data_in(own)}
+        self._values = {**call.values, **data_fields(own)}
         state = State.of(call.form, self._values, call.messages, call.turns, call.thread_id)
         self.network: NetworkRun[Any] = NetworkRun(
             call.network,
@@ -78,7 +78,7 @@ class View:
             message=call.message,
             stack=call.stack,
             call_count=call.call_count,
-            find=call.find,
+            find=call.find_agent,
             further_usage=call.further_usage + Usage(*own.get("usage") or ()),
         )
 
@@ -87,7 +87,7 @@ class View:
         return self.network.state
 
     @property
-    def known(self) -> dict[str, Any]:
+    def kwargs(self) -> dict[str, Any]:
         """What functions of people may ask for."""
         return {"network": self.network, "state": self.network.state}
 
@@ -98,7 +98,7 @@ class View:
         return {**{f"{PREFIX}{name}": value for name, value in changed.items()}, **scheduled}
 
 
-def data_in(values: Mapping[str, Any]) -> dict[str, Any]:
+def data_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of the data in the state of a graph, by their own names."""
     return {name[len(PREFIX) :]: value for name, value in values.items() if name.startswith(PREFIX)}
 
@@ -117,7 +117,7 @@ def current_call() -> AgentCall:
 
 
 @contextmanager
-def entered(call: AgentCall) -> Generator[None]:
+def enter_call(call: AgentCall) -> Generator[None]:
     """Run an agent's graph within a call."""
     token = _current.set(call)
     try:

@@ -42,7 +42,7 @@ class ContextWindow:
     """The number of calls of these models."""
 
 
-class _UsedUp(Exception):
+class _LimitReached(Exception):
     """A usage limit leaves no room for the call of a model that a strategy wants to make."""
 
 
@@ -81,7 +81,7 @@ async def select_messages(
 
     async def ask(model: ChatModel, request: ModelRequest) -> ModelResponse:
         if allowance is not None and allowance.is_used_up:
-            raise _UsedUp
+            raise _LimitReached
         asked = fingerprint([request.system, *((one.role, one.content) for one in request.messages)])
         response = await keep_answer(runtime, f"the memory's model to {asked}", partial(paid, model, request))
         count(response)
@@ -103,6 +103,6 @@ async def select_messages(
         ask=ask,
         notes=own_notes,
     )
-    with suppress(_UsedUp):
+    with suppress(_LimitReached):
         window.messages = await memory.select(messages, context=context)
     return window

@@ -68,8 +68,8 @@ async def ask(
     if show and runtime.shows_messages:
         response, message_id = await _stream(model, request, runtime, position, name)
     else:
-        response = await in_time(_whole(model, request), model, request)
-    response = _checked(model, request, response)
+        response = await in_time(_complete(model, request), model, request)
+    response = _check_response(model, request, response)
     runtime.spend(tokens=response.usage.tokens, cost=response.usage.cost)
     if runtime.is_recorded:
         seconds = runtime.clock.monotonic() - began
@@ -86,16 +86,16 @@ async def ask(
     return ModelResponse(message, response.usage, response.model, response.finish_reason)
 
 
-def cut_short(message: Message) -> str | None:
+def cut_short_reason(message: Message) -> str | None:
     """`length` or `refused` if that is how the model ended a message; None if the message is whole."""
     return message.finish_reason if message.finish_reason in CUT_SHORT else None
 
 
-async def _whole(model: ChatModel, request: ModelRequest) -> Any:
+async def _complete(model: ChatModel, request: ModelRequest) -> Any:
     answer: Any = model.complete(request)
     if not isawaitable(answer):
         raise ModelAnswerInvalid(
-            f"complete() of {_adapter(model)} is no coroutine function, or it gave {answer!r} instead of a coroutine. "
+            f"complete() of {_adapter_name(model)} is no coroutine function, or it gave {answer!r} instead of a coroutine. "
             f"Write `async def complete`."
         )
     return await answer
@@ -122,38 +122,42 @@ async def _stream(
                 continue
             chunk = chunk_of(event, message_id, name)
             if chunk is None:
-                raise ModelAnswerInvalid(f"stream() of {_adapter(model)} gave {event!r}, which is no ModelEvent.")
+                raise ModelAnswerInvalid(f"stream() of {_adapter_name(model)} gave {event!r}, which is no ModelEvent.")
             runtime.push_message(chunk)
-    raise ModelAnswerInvalid(f"stream() of {_adapter(model)} ended without a ResponseFinished.")
+    raise ModelAnswerInvalid(f"stream() of {_adapter_name(model)} ended without a ResponseFinished.")
 
 
-def _checked(model: ChatModel, request: ModelRequest, response: object) -> ModelResponse:
+def _check_response(model: ChatModel, request: ModelRequest, response: object) -> ModelResponse:
     """The response, if it is one: adapters are written by many."""
-    if isinstance(response, ModelResponse) and _is_said(response.message) and isinstance(response.usage, Usage):  # pyright: ignore
+    if (
+        isinstance(response, ModelResponse)
+        and _is_assistant_message(response.message)
+        and isinstance(response.usage, Usage)
+    ):  # pyright: ignore
         return response
     raise ModelAnswerInvalid(
         f"Model {named(model, request)} answered {response!r}, which is no ModelResponse with a message of the "
-        f"assistant. Its adapter is {_adapter(model)}."
+        f"assistant. Its adapter is {_adapter_name(model)}."
     )
 
 
-def _is_said(message: object) -> bool:
+def _is_assistant_message(message: object) -> bool:
     if not isinstance(message, Message) or message.role != "assistant":
         return False
-    if not all(_is_call(call) for call in message.tool_calls):
+    if not all(_is_tool_call(call) for call in message.tool_calls):
         return False
     content = cast(object, message.content)  # adapters are not held to the type
     return isinstance(content, str | list)
 
 
-def _is_call(call: object) -> bool:
+def _is_tool_call(call: object) -> bool:
     if not isinstance(call, ToolCall):
         return False
     identity, name, arguments = cast("tuple[object, ...]", (call.id, call.name, call.arguments))
     return isinstance(identity, str) and isinstance(name, str) and isinstance(arguments, dict)
 
 
-def _adapter(model: object) -> str:
+def _adapter_name(model: object) -> str:
     return f"{type(model).__module__}.{type(model).__qualname__}"
 
 
@@ -186,11 +190,11 @@ async def keep_answer(runtime: Runtime[Any], name: str, ask: Callable[[], Awaita
 
     `name` tells the answers of one task apart: it must be that of the same request in each execution.
     """
-    message, usage, model, finish_reason = await runtime.step(f"{_STEP}{name}", partial(_parts, ask))
+    message, usage, model, finish_reason = await runtime.step(f"{_STEP}{name}", partial(_response_parts, ask))
     return ModelResponse(message, Usage(*usage), model, finish_reason)
 
 
-async def _parts(ask: Callable[[], Awaitable[ModelResponse]]) -> list[Any]:
+async def _response_parts(ask: Callable[[], Awaitable[ModelResponse]]) -> list[Any]:
     """A response as a value that any saver takes."""
     response = await ask()
     return [response.message, response.usage.to_list(), response.model, response.finish_reason]

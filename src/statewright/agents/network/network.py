@@ -8,15 +8,15 @@ from functools import cached_property
 from typing import Any, Final, Generic, TypeVar, Unpack, cast
 
 from statewright.agents.agent import Agent, is_count
-from statewright.agents.loop.call import data_in
-from statewright.agents.network.graph import network_graph
+from statewright.agents.loop.call import data_fields
+from statewright.agents.network.graph import build_network_graph
 from statewright.agents.network.router import AgentRegistry, Router
 from statewright.agents.network.routing_agent import RoutingAgent, default_router
 from statewright.agents.network.run import NetworkRun
 from statewright.agents.network.start import as_user_message
 from statewright.agents.network.state import further_usage, usage_of_calls
-from statewright.agents.state.data import PREFIX, values_of
-from statewright.agents.state.state import Formatter, State, formatted_result
+from statewright.agents.state.data import PREFIX, field_values
+from statewright.agents.state.state import Formatter, State, result_messages
 from statewright.agents.state.usage_limits import UsageLimits
 from statewright.agents.thread_history import ThreadHistory
 from statewright.channels import Overwrite
@@ -47,7 +47,7 @@ class RunOptions(CallOptions, total=False):
     """Memory across threads."""
 
 
-_OF_NETWORK: Final = frozenset({"state", "router", "model", "default_model", "checkpointer", "store"})
+_NETWORK_OPTIONS: Final = frozenset({"state", "router", "model", "default_model", "checkpointer", "store"})
 
 
 class Network(Generic[T]):
@@ -70,7 +70,7 @@ class Network(Generic[T]):
         stop_when: Callable[..., Any] | None = None,
         usage_limits: UsageLimits | None = None,
         history: ThreadHistory | None = None,
-        formatter: Formatter = formatted_result,
+        formatter: Formatter = result_messages,
         description: str = "",
     ) -> None:
         self.name = name
@@ -89,7 +89,7 @@ class Network(Generic[T]):
         problems = [*self._problems(router)]
         if problems:
             raise InvalidConfig(f"Network {name!r} cannot be: " + " ".join(problems))
-        self.roster = AgentRegistry(name, agents, router)
+        self.registry = AgentRegistry(name, agents, router)
         self._models: Mapping[str | None, Any] = {}
 
     def _problems(self, router: object) -> Iterator[str]:
@@ -112,11 +112,11 @@ class Network(Generic[T]):
     @property
     def agents(self) -> Mapping[str, Agent]:
         """The declared agents, by name."""
-        return self.roster.declared
+        return self.registry.declared
 
     def add_agent(self, agent: Agent) -> None:
         """Declare another agent. Raises InvalidConfig if one has its name."""
-        self.roster.declare(agent)
+        self.registry.declare(agent)
 
     def available_agents(self, state: State[T] | None = None) -> list[Agent]:
         """The declared agents whose hook `enabled` does not say no, in the state that a run begins with or another."""
@@ -125,7 +125,7 @@ class Network(Generic[T]):
     @property
     def defaults(self) -> dict[str, Any]:
         """The data that new conversations begin with."""
-        return values_of(self.default_state.data)
+        return field_values(self.default_state.data)
 
     @cached_property
     def default_chat_model(self) -> ChatModel | None:
@@ -144,7 +144,7 @@ class Network(Generic[T]):
             raise InvalidConfig(f"Network {self.name!r} has no agent {unknown!r}. {hint}")
         named = {name: as_chat_model(one) for name, one in by_agent.items()}
         everybody = {None: as_chat_model(model)} if model is not None else {}
-        other = self._copied()
+        other = self._copy()
         other._models = {**self._models, **everybody, **named}
         return other
 
@@ -154,7 +154,7 @@ class Network(Generic[T]):
 
     def compile(self, checkpointer: Checkpointer | None = None, **options: Any) -> CompiledGraph:
         """The network as a graph, whose input is `{"input": message}`; options are those of `StateGraph.compile`."""
-        return network_graph(self).compile(checkpointer, name=self.name, **options)
+        return build_network_graph(self).compile(checkpointer, name=self.name, **options)
 
     # -- runs
 
@@ -164,14 +164,14 @@ class Network(Generic[T]):
         `input` is text, a message, or a Command that answers questions; None goes on with a thread that did not come
         to its end. A run with a checkpointer and a thread_id can be gone on with.
         """
-        app, given, rest = self._made(input, options)
-        return self._counted(self.run_of(app.invoke(given, **rest)), app, rest)
+        app, given, rest = self._prepare_run(input, options)
+        return self._with_unfinished_usage(self.run_of(app.invoke(given, **rest)), app, rest)
 
     async def arun(self, input: Any = None, **options: Unpack[RunOptions]) -> NetworkRun[T]:  # noqa: A002
         """`run`, on the running event loop."""
-        app, given, rest = self._made(input, options)
+        app, given, rest = self._prepare_run(input, options)
         run = self.run_of(await app.ainvoke(given, **rest))
-        return await call_in_thread(self._counted, run, app, rest) if run.interrupts else run
+        return await call_in_thread(self._with_unfinished_usage, run, app, rest) if run.interrupts else run
 
     def stream(
         self,
@@ -181,7 +181,7 @@ class Network(Generic[T]):
         **options: Unpack[RunOptions],
     ) -> Iterator[Any]:
         """The parts of a run as they come: messages and pieces of them, or what another stream mode shows."""
-        app, given, rest = self._made(input, options)
+        app, given, rest = self._prepare_run(input, options)
         return app.stream(given, stream_mode=stream_mode, **rest)
 
     def astream(
@@ -192,14 +192,14 @@ class Network(Generic[T]):
         **options: Unpack[RunOptions],
     ) -> AsyncIterator[Any]:
         """`stream`, on the running event loop."""
-        app, given, rest = self._made(input, options)
+        app, given, rest = self._prepare_run(input, options)
         return app.astream(given, stream_mode=stream_mode, **rest)
 
     def state_of(self, values: Mapping[str, Any]) -> State[T]:
         """The state that a result of the compiled graph, or a snapshot, holds."""
         return State.of(
             self.form,
-            data_in(values),
+            data_fields(values),
             values.get("messages", ()),
             values.get("turns", ()),
             values.get("history_thread"),
@@ -210,7 +210,7 @@ class Network(Generic[T]):
 
         Where that waits for an answer, its usage is without that of the agent which waits.
         """
-        known = {**self.roster.named, **self.agents}
+        known = {**self.registry.implicit, **self.agents}
         run: NetworkRun[T] = NetworkRun(
             self.name,
             self.state_of(values),
@@ -226,37 +226,39 @@ class Network(Generic[T]):
 
     # -- parts of a run
 
-    def _counted(self, run: NetworkRun[T], app: CompiledGraph, options: Mapping[str, Any]) -> NetworkRun[T]:
+    def _with_unfinished_usage(
+        self, run: NetworkRun[T], app: CompiledGraph, options: Mapping[str, Any]
+    ) -> NetworkRun[T]:
         """The run, with what the agents have used that wait for an answer."""
         if run.interrupts and app.checkpointer is not None:
             run.count(usage_of_calls(unfinished_calls(app, options)))
         return run
 
-    def _made(self, given: Any, options: Any) -> tuple[CompiledGraph, Any, dict[str, Any]]:
+    def _prepare_run(self, given: Any, options: Any) -> tuple[CompiledGraph, Any, dict[str, Any]]:
         """What a run needs: the graph, its input, and the options that are those of the graph's own methods."""
-        rest: dict[str, Any] = {name: value for name, value in options.items() if name not in _OF_NETWORK}
-        network = self._other(options)
+        rest: dict[str, Any] = {name: value for name, value in options.items() if name not in _NETWORK_OPTIONS}
+        network = self._with_run_options(options)
         app = network.compile(options.get("checkpointer"), store=options.get("store"))
-        return app, self._input(given, options.get("state")), rest
+        return app, self._graph_input(given, options.get("state")), rest
 
-    def _other(self, options: Any) -> Network[T]:
+    def _with_run_options(self, options: Any) -> Network[T]:
         """The network with what one run has otherwise."""
         other = self if options.get("model") is None else self.with_models(options["model"])
         router, default = options.get("router"), options.get("default_model")
         if router is not None or default is not None:
-            other = other._copied()
+            other = other._copy()
             other.router = router or other.router
-            other.roster = AgentRegistry(other.name, list(other.agents.values()), other.router)
-            other.roster.named = {**self.roster.named, **other.roster.named}
+            other.registry = AgentRegistry(other.name, list(other.agents.values()), other.router)
+            other.registry.implicit = {**self.registry.implicit, **other.registry.implicit}
             other.default_model = default if default is not None else other.default_model
         return other
 
-    def _copied(self) -> Network[T]:
+    def _copy(self) -> Network[T]:
         other = copy(self)
         other.__dict__.pop("default_chat_model", None)  # the connection to the model that it has, if there is one
         return other
 
-    def _input(self, given: Any, state: Any) -> Any:
+    def _graph_input(self, given: Any, state: Any) -> Any:
         """The input of the graph."""
         if given is None or isinstance(given, Command):
             if state is not None:
@@ -267,14 +269,14 @@ class Network(Generic[T]):
             return found
         schema = self.form.source if not isinstance(state, type) else None
         known = cast("State[Any]", state if isinstance(state, State) else State(state, schema=schema))
-        return {**found, **_given_state(known)}
+        return {**found, **_state_input(known)}
 
     def __repr__(self) -> str:
         return f"Network({self.name!r}, agents: {', '.join(self.agents) or 'none'})"
 
 
-def _given_state(state: State[Any]) -> dict[str, Any]:
+def _state_input(state: State[Any]) -> dict[str, Any]:
     """A state that a caller gives, as input of the graph."""
-    data = {f"{PREFIX}{name}": value for name, value in values_of(state.data).items()}
+    data = {f"{PREFIX}{name}": value for name, value in field_values(state.data).items()}
     thread = {"history_thread": state.thread_id} if state.thread_id is not None else {}
     return {**data, "messages": state.messages, "turns": Overwrite(state.turns), **thread}

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from statewright.agents.agent import Agent, Lifecycle
-from statewright.agents.kwargs_injection import await_with
-from statewright.agents.loop.model_call import cut_short
+from statewright.agents.kwargs_injection import acall_with_kwargs
+from statewright.agents.loop.model_call import cut_short_reason
 from statewright.agents.network.run import NetworkRun
 from statewright.agents.state.result import AgentResult
 from statewright.agents.tools import ToolFunction
@@ -52,7 +52,7 @@ class RoutingAgent(Agent):
     async def chosen(self, result: AgentResult, network: NetworkRun[Any]) -> Any:
         """Who comes next after a result of this agent."""
         known = {"result": result, "agent": self, "network": network, "state": network.state}
-        return await await_with(self.router, known)
+        return await acall_with_kwargs(self.router, known)
 
 
 def default_router() -> RoutingAgent:
@@ -60,7 +60,7 @@ def default_router() -> RoutingAgent:
     return RoutingAgent(
         "Router",
         description="Chooses the agent that comes next.",
-        system=_told,
+        system=_system_prompt,
         tools=[
             ToolFunction(_select_agent, name=SELECT, description="Choose the agent that comes next."),
             ToolFunction(_done, name=DONE, description="Say that everything that was asked for is done."),
@@ -68,16 +68,16 @@ def default_router() -> RoutingAgent:
         tool_choice="any",
         max_iter=_ATTEMPTS,
         lifecycle=Lifecycle(),
-        on_route=_on_route,
+        on_route=_read_choice,
         stop_when=_has_chosen,
     )
 
 
-def _told(network: NetworkRun[Any]) -> str:
-    return _SYSTEM.format(agents="\n".join(_described(agent) for agent in network.available_agents))
+def _system_prompt(network: NetworkRun[Any]) -> str:
+    return _SYSTEM.format(agents="\n".join(_describe_agent(agent) for agent in network.available_agents))
 
 
-def _described(agent: Agent) -> str:
+def _describe_agent(agent: Agent) -> str:
     tools = ", ".join(tool.name for tool in agent.tools)
     return f"- {agent.name}: {agent.description or 'no description'}{f' (tools: {tools})' if tools else ''}"
 
@@ -95,10 +95,10 @@ def _done(summary: str = "") -> str:
 
 def _has_chosen(result: AgentResult, network: NetworkRun[Any]) -> bool:
     """Whether the first call names an agent that there is, or says done."""
-    return _choice(result, [agent.name for agent in network.available_agents]) is not None
+    return _last_choice(result, [agent.name for agent in network.available_agents]) is not None
 
 
-def _choice(result: AgentResult, known: Sequence[str]) -> tuple[str, str] | None:
+def _last_choice(result: AgentResult, known: Sequence[str]) -> tuple[str, str] | None:
     """The tool that the model called first in its last answer that makes sense, and what it said."""
     for message in reversed(result.output):
         for call in message.tool_calls:
@@ -109,11 +109,11 @@ def _choice(result: AgentResult, known: Sequence[str]) -> tuple[str, str] | None
     return None
 
 
-def _on_route(result: AgentResult, network: NetworkRun[Any]) -> list[str] | None:
-    choice = _choice(result, [agent.name for agent in network.available_agents])
+def _read_choice(result: AgentResult, network: NetworkRun[Any]) -> list[str] | None:
+    choice = _last_choice(result, [agent.name for agent in network.available_agents])
     if choice is None:
         said = next((message for message in reversed(result.output) if message.role == "assistant"), None)
-        ended = f" and ended with {said.finish_reason!r}" if said is not None and cut_short(said) else ""
+        ended = f" and ended with {said.finish_reason!r}" if said is not None and cut_short_reason(said) else ""
         raise InvalidConfig(
             f"The model that routes network {network.name!r} named no agent that there is in {_ATTEMPTS} answers; its "
             f"last one was {(said.text if said is not None else '')[:200]!r}{ended}. Describe the agents better, or "

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, cast
 
-from statewright.agents.kwargs_injection import call_with
+from statewright.agents.kwargs_injection import call_with_kwargs
 from statewright.agents.state.result import AgentResult
 from statewright.agents.state.state import State
-from statewright.agents.state.usage_limits import used_up
+from statewright.agents.state.usage_limits import total_usage
 from statewright.checkpoint import Interrupt
 from statewright.errors import RoutingError, ToolError, suggestion
 from statewright.messages import Message
@@ -80,7 +80,7 @@ class NetworkRun(Generic[T]):
 
         What an agent has used counts at once, also while it waits for an answer, and if it was given up.
         """
-        return used_up(self.state.results)[0] + self._further_usage
+        return total_usage(self.state.results)[0] + self._further_usage
 
     def count(self, usage: Usage) -> None:
         """Add what was used for something that has not left a result."""
@@ -93,7 +93,7 @@ class NetworkRun(Generic[T]):
 
     def _is_enabled(self, agent: Agent) -> bool:
         hook = agent.lifecycle.enabled
-        return hook is None or bool(call_with(hook, {"agent": agent, "network": self, "state": self.state}))
+        return hook is None or bool(call_with_kwargs(hook, {"agent": agent, "network": self, "state": self.state}))
 
     def schedule(self, agent: Agent | str) -> None:
         """Let an agent be called after those that are waiting.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from statewright.agents.network.state import Values, view_of
+from statewright.agents.network.state import Values, build_run_view
 from statewright.agents.state.data import PREFIX
 from statewright.agents.state.state import user_turn
 from statewright.channels import Overwrite
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from statewright.agents.network.network import Network
 
 
-async def begun(network: Network[Any], state: Values, runtime: Runtime[Any]) -> dict[str, Any]:
+async def start_run(network: Network[Any], state: Values, runtime: Runtime[Any]) -> dict[str, Any]:
     """The update with which a run begins."""
     message = as_user_message(state["input"])
     update: dict[str, Any] = {"message": message, "call_count": 0, "queue": [], "routed": Overwrite([])}
@@ -26,40 +26,40 @@ async def begun(network: Network[Any], state: Values, runtime: Runtime[Any]) -> 
         update["history_thread"] = network.default_state.thread_id
     turns = list(state.get("turns", ()))
     if "position" not in state:
-        update.update(_defaults(network, state))
+        update.update(_default_update(network, state))
         turns = turns or network.default_state.turns
     if network.history is not None:
         now = {**state, **update, "turns": turns, "routed": []}
-        known = {**view_of(network, now, runtime).known, "input": message.text}
-        turns, thread = await _older(network, state, turns, known, runtime)
+        known = {**build_run_view(network, now, runtime).kwargs, "input": message.text}
+        turns, thread = await _load_history(network, state, turns, known, runtime)
         update["history_thread"] = thread
-        await network.history.keep_message(thread, message, known, runtime)
+        await network.history.save_message(thread, message, known, runtime)
     if message.content:
         turns = [*turns, user_turn(message)]
     return {**update, "turns": turns[len(state.get("turns", ())) :], "first": len(turns)}
 
 
-def with_turns(state: Values, update: Values) -> Values:
+def with_start_update(state: Values, update: Values) -> Values:
     """The state as it will be after that update."""
     return {**state, **update, "turns": [*state.get("turns", ()), *update["turns"]], "routed": []}
 
 
-def _defaults(network: Network[Any], state: Values) -> dict[str, Any]:
+def _default_update(network: Network[Any], state: Values) -> dict[str, Any]:
     """What a new conversation begins with, where its caller has not given it."""
     given = {f"{PREFIX}{name}": value for name, value in network.defaults.items()}
     messages = {} if state.get("messages") else {"messages": network.default_state.messages}
     return {"position": 0, **messages, **{name: value for name, value in given.items() if name not in state}}
 
 
-async def _older(
+async def _load_history(
     network: Network[Any], state: Values, turns: list[Any], known: Mapping[str, Any], runtime: Runtime[Any]
 ) -> tuple[list[Any], str | None]:
     """What was said before, and the thread of the conversation at its owner's."""
     assert network.history is not None
     given = state.get("history_thread") or network.default_state.thread_id or runtime.execution_info.thread_id
-    thread = await network.history.thread_of(given, known, runtime)
+    thread = await network.history.resolve_thread(given, known, runtime)
     if given is not None and not turns and not known["state"].messages:
-        turns = await network.history.before(given, known, runtime)
+        turns = await network.history.load_results(given, known, runtime)
     return turns, thread
 
 

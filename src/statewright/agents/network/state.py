@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from statewright.agents.agent import Agent
-from statewright.agents.loop.call import AgentCall, View, data_in
+from statewright.agents.loop.call import AgentCall, RunView, data_fields
 from statewright.agents.loop.model_call import usage_in_journal
 from statewright.agents.network.router import RunAgents
 from statewright.agents.state.data import PREFIX
 from statewright.agents.state.result import USER, AgentResult
-from statewright.agents.state.usage_limits import used_up
+from statewright.agents.state.usage_limits import total_usage
 from statewright.channels import Ephemeral
 from statewright.checkpoint import SavedCheckpoint
 from statewright.errors import InvalidUpdateError, suggestion
@@ -55,7 +55,7 @@ it; `routed` holds the results of routing agents in this run, `routing_usage` th
 comes next. `notes` are those of memory strategies, by agent."""
 
 
-def check_known(values: Values) -> None:
+def check_fields(values: Values) -> None:
     """Raise InvalidUpdateError for a field that means nothing here: data has its fields under `data.`."""
     strange = next((name for name in values if name not in NETWORK_STATE and not name.startswith(PREFIX)), None)
     if strange is not None:
@@ -66,23 +66,25 @@ def check_known(values: Values) -> None:
         )
 
 
-def crew_of(network: Network[Any], runtime: Runtime[Any]) -> RunAgents:
+def run_agents(network: Network[Any], runtime: Runtime[Any]) -> RunAgents:
     """The agents that the present run can call. Runs on one thread follow each other, and a call has its namespace."""
     info = runtime.execution_info
-    return network.roster.crew(f"{info.workspace!r}|{info.thread_id or info.run_id}|{info.namespace}")
+    return network.registry.for_run(f"{info.workspace!r}|{info.thread_id or info.run_id}|{info.namespace}")
 
 
-def called_with(network: Network[Any], state: Values, runtime: Runtime[Any], agent: Agent | None = None) -> AgentCall:
+def build_agent_call(
+    network: Network[Any], state: Values, runtime: Runtime[Any], agent: Agent | None = None
+) -> AgentCall:
     """What an agent is called with; without an agent, what a router is shown."""
-    usage, requests = spent(state)
-    crew = crew_of(network, runtime)
+    usage, requests = usage_of_run(state)
+    crew = run_agents(network, runtime)
     model = network.model_for(agent) if agent is not None else None
     wants_default = agent is not None and agent.model is None and model is None
     return AgentCall(
         network=network.name,
         agents=network.agents,
         form=network.form,
-        values=data_in(state),
+        values=data_fields(state),
         messages=state.get("messages", ()),
         turns=state.get("turns", ()),
         message=state.get("message"),
@@ -97,13 +99,13 @@ def called_with(network: Network[Any], state: Values, runtime: Runtime[Any], age
         further_usage=further_usage(state),
         notes=state.get("notes", {}),
         formatter=network.formatter,
-        find=crew.find,
+        find_agent=crew.find,
     )
 
 
-def view_of(network: Network[Any], state: Values, runtime: Runtime[Any]) -> View:
+def build_run_view(network: Network[Any], state: Values, runtime: Runtime[Any]) -> RunView:
     """The run as routers and the network's own functions see it."""
-    return View(called_with(network, state, runtime), {})
+    return RunView(build_agent_call(network, state, runtime), {})
 
 
 def further_usage(state: Values) -> Usage:
@@ -118,17 +120,17 @@ def usage_of_calls(calls: Iterable[SavedCheckpoint]) -> Usage:
     )
 
 
-def kept_of_discarded(state: Values, calls: Sequence[SavedCheckpoint]) -> dict[str, Any]:
+def discarded_usage_update(state: Values, calls: Sequence[SavedCheckpoint]) -> dict[str, Any]:
     """The update where fresh input discards calls of agents: what these have used is paid all the same."""
     used = Usage(*state.get("discarded_usage") or ()) + usage_of_calls(calls)
     return {"discarded_usage": used.to_list()}
 
 
-def said_since(state: Values) -> Sequence[AgentResult]:
+def results_of_run(state: Values) -> Sequence[AgentResult]:
     """What agents have said since the user spoke."""
     return [one for one in state.get("turns", ())[state.get("first", 0) :] if one.agent_name != USER]
 
 
-def spent(state: Values) -> tuple[Usage, int]:
+def usage_of_run(state: Values) -> tuple[Usage, int]:
     """What the run has used up, routers included, and with how many calls of models."""
-    return used_up([*said_since(state), *state.get("routed", ())])
+    return total_usage([*results_of_run(state), *state.get("routed", ())])

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, create_model, model_validator
 from typing_extensions import TypedDict  # pydantic refuses that of typing below Python 3.12
 
 from statewright.agents.agent import as_tool
-from statewright.agents.loop.model_call import ask, cut_short, retry_policy
+from statewright.agents.loop.model_call import ask, cut_short_reason, retry_policy
 from statewright.agents.prebuilt.member import MESSAGES, Member, checked_agent, tools_of, types_of
 from statewright.agents.prebuilt.react import AgentState, create_agent
 from statewright.agents.prebuilt.structured import StructuredAnswer
@@ -231,7 +231,7 @@ class _Steps:
         )
         said = await self._executor.call({MESSAGES: [Message(told)]})
         done = {"id": step["id"], "task": step["task"], "result": said.last.text if said.last is not None else ""}
-        cut = cut_short(said.last) if said.last is not None else None
+        cut = cut_short_reason(said.last) if said.last is not None else None
         return {"past_steps": [{**done, "finish_reason": cut} if cut else done]}
 
     async def replan(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
@@ -256,7 +256,7 @@ class _Steps:
         left = steps_left(state["plan"], _ids(state["past_steps"]))
         told = f"{_results_told(state['past_steps'])}{_left_told(left)}"
         response = await ask(self._model, self._request(state, _ANSWER, told), runtime, name=self._name)
-        cut = cut_short(response.message)
+        cut = cut_short_reason(response.message)
         return self._answered(response.text, "max_steps" if left else "completed", cut)
 
     def _answered(self, response: str, reason: str, cut: str | None = None) -> dict[str, Any]:

@@ -15,15 +15,15 @@ from typing import (
 
 from typing_extensions import TypedDict
 
-from statewright.agents.agent import wrong_setting
-from statewright.agents.kwargs_injection import await_with
+from statewright.agents.agent import setting_problem
+from statewright.agents.kwargs_injection import acall_with_kwargs
 from statewright.agents.loop.context_window import MEMORY_NOTES, MemoryNotes, select_messages
 from statewright.agents.loop.model_call import ask, retry_policy
-from statewright.agents.loop.request import specs_of
+from statewright.agents.loop.request import tool_specs
 from statewright.agents.memory import MemoryStrategy
 from statewright.agents.prebuilt.structured import StructuredAnswer
 from statewright.agents.prebuilt.tool_node import ErrorHandling, ToolNode, asked_calls
-from statewright.agents.tools.calling import options_of
+from statewright.agents.tools.calling import tool_options
 from statewright.channels import add_messages
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig
@@ -80,7 +80,7 @@ def create_agent(
     `response_format` asks the model, at the end, for an answer of that form under `structured_response`. `memory`
     chooses what of a long conversation is sent. Each call of a tool is a task of its own.
     """
-    wrong = wrong_setting(settings or {})
+    wrong = setting_problem(settings or {})
     if wrong is not None:
         raise InvalidConfig(f"Agent {name!r} cannot be: {wrong}")
     node = tools if isinstance(tools, ToolNode) else ToolNode(tools, handle_tool_errors=handle_tool_errors)
@@ -186,8 +186,8 @@ class _Steps:
         self._memory = memory
         self._settings = settings
         self._name = name
-        self._specs = specs_of(list(tools.tools_by_name.values()))
-        self._direct = {one.name for one in tools.tools_by_name.values() if options_of(one).return_direct}
+        self._specs = tool_specs(list(tools.tools_by_name.values()))
+        self._direct = {one.name for one in tools.tools_by_name.values() if tool_options(one).return_direct}
         self.after = after
 
     async def model(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
@@ -222,7 +222,7 @@ class _Steps:
         """What the model is told, and the conversation; system messages at its beginning become part of the first."""
         prompt = self._prompt
         if prompt is not None and callable(prompt):
-            prompt = await await_with(prompt, {"state": state, "runtime": runtime})
+            prompt = await acall_with_kwargs(prompt, {"state": state, "runtime": runtime})
         if is_langchain_message(prompt):
             prompt = as_message(prompt)
         if isinstance(prompt, list):
@@ -241,7 +241,7 @@ class _Steps:
     async def _model_for(self, state: Any, runtime: Runtime[Any]) -> ChatModel:
         if self._chosen is not None:
             return self._chosen
-        return as_chat_model(await await_with(self._model, {"state": state, "runtime": runtime}))
+        return as_chat_model(await acall_with_kwargs(self._model, {"state": state, "runtime": runtime}))
 
     def respond(self, answer: StructuredAnswer) -> Hook:
         """The node that asks for the answer in its form."""

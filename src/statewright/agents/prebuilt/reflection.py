@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final, Self
 from pydantic import BaseModel, Field, model_validator
 from typing_extensions import TypedDict  # pydantic refuses that of typing below Python 3.12
 
-from statewright.agents.kwargs_injection import await_with
-from statewright.agents.loop.model_call import cut_short, retry_policy
+from statewright.agents.kwargs_injection import acall_with_kwargs
+from statewright.agents.loop.model_call import cut_short_reason, retry_policy
 from statewright.agents.prebuilt.member import MESSAGES, Member
 from statewright.agents.prebuilt.react import AgentState, create_agent
 from statewright.agents.prebuilt.structured import StructuredAnswer
@@ -138,14 +138,14 @@ class _Steps:
         if found.satisfied:
             return self._ended(update, draft, "satisfied")
         known = {"draft": draft, "critique": found.critique, "iteration": len(state["drafts"]), "state": state}
-        if self._stop_when is not None and await await_with(self._stop_when, known):
+        if self._stop_when is not None and await acall_with_kwargs(self._stop_when, known):
             return self._ended(update, draft, "stop_when")
         return Command(update=update, goto="revise")
 
     async def _written(self, messages: Iterable[Message]) -> tuple[str, str | None]:
         """A draft, and why it ended if it is not whole."""
         said = await self._author.call({MESSAGES: list(messages)})
-        return (said.last.text, cut_short(said.last)) if said.last is not None else ("", None)
+        return (said.last.text, cut_short_reason(said.last)) if said.last is not None else ("", None)
 
     def _judged_next(self, update: dict[str, Any], draft: str, count: int) -> Command[Any]:
         if count >= self._max_iterations:

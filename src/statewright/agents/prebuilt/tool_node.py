@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar, cast
 
 from statewright.agents.agent import as_tool
 from statewright.agents.tools import Tool, ToolContext, WrongCall
-from statewright.agents.tools.calling import RESULTS, answered_call, call_asked, failed_call, options_of
+from statewright.agents.tools.calling import RESULTS, answer_message, failure_message, run_tool_call, tool_options
 from statewright.errors import InternalError, InvalidConfig, InvalidUpdateError, SerdeError, ToolError
 from statewright.graph import END, Command, Runtime, Send
 from statewright.messages import Message, ToolCall, as_message
@@ -55,7 +55,7 @@ class ToolNode:
         if isinstance(asked, Command):
             return asked
         tool = self.tools_by_name.get(asked.name)
-        if tool is None or (getattr(tool, "is_plain", False) and options_of(tool).timeout is None):
+        if tool is None or (getattr(tool, "is_plain", False) and tool_options(tool).timeout is None):
             return _at_once(self._called(asked, runtime, in_place=True))
         return run_here(self._called, asked, runtime, control=runtime.control)
 
@@ -79,7 +79,7 @@ class ToolNode:
             in_place=in_place,
         )
         try:
-            answer = await call_asked(asked, self.tools_by_name, context, kept=_KEPT)
+            answer = await run_tool_call(asked, self.tools_by_name, context, kept=_KEPT)
             for command in _commands_in(answer):
                 _check_saveable(asked, command, runtime)
         except Exception as error:
@@ -89,23 +89,23 @@ class ToolNode:
     def _failed(self, asked: ToolCall, context: ToolContext, error: Exception) -> Message:
         handling = self._handling
         if isinstance(error, WrongCall):
-            return failed_call(asked, context, error)
+            return failure_message(asked, context, error)
         is_kind = isinstance(handling, type | tuple)
         if handling is False or (is_kind and not isinstance(error, cast("type[Exception]", handling))):
             raise error
         said = handling if isinstance(handling, str) else None
         if not is_kind and callable(handling):
             said = handling(error)
-        return failed_call(asked, context, error, said)
+        return failure_message(asked, context, error, said)
 
     def _understood(self, asked: ToolCall, context: ToolContext, answer: Any) -> Any:
         """The update, or the Commands, that an answer means."""
         listed = cast("list[Any]", answer) if isinstance(answer, list) else []
         parts: list[Any] = listed if any(isinstance(one, _KEPT[:3]) for one in listed) else [answer]
         commands = _commands_in(answer)
-        messages = [answered_call(asked, context, one) for one in parts if not isinstance(one, Command)]
+        messages = [answer_message(asked, context, one) for one in parts if not isinstance(one, Command)]
         if not messages and not any(self._answers(asked, one) for one in commands):
-            messages = [answered_call(asked, context, None)]
+            messages = [answer_message(asked, context, None)]
         if not commands:
             return self._update(messages)
         return [*([self._update(messages)] if messages else []), *commands]

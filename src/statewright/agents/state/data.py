@@ -87,7 +87,7 @@ class Data(MutableMapping[str, Any]):
         self[name] = value
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Data:
-        return Data(copy.deepcopy(values_of(self), memo), self._names)
+        return Data(copy.deepcopy(field_values(self), memo), self._names)
 
     def __repr__(self) -> str:
         return f"Data({', '.join(f'{name}={self[name]!r}' for name in self)})"
@@ -98,7 +98,7 @@ _own_of = Data.__dict__["_own"].__get__
 """The slots, read without asking for an attribute."""
 
 
-class DataForm:
+class DataSchema:
     """What the data of a network looks like: the fields of a class, or whatever is written."""
 
     def __init__(self, source: type | None = None) -> None:
@@ -119,13 +119,13 @@ class DataForm:
         """The names of the fields; None if there may be any."""
         return tuple(self._schema.fields) if self.source is not None else None
 
-    def made(self, values: Mapping[str, Any]) -> Any:
+    def build(self, values: Mapping[str, Any]) -> Any:
         """The values as their readers get them: an instance of the class, or `Data`."""
         if self._schema.kind is SchemaKind.MAPPING:
             return Data(values, self.names)
-        return self._instance({name: self._value(name, values) for name in self._schema.fields})
+        return self._instance({name: self._copy_value(name, values) for name in self._schema.fields})
 
-    def _value(self, name: str, values: Mapping[str, Any]) -> Any:
+    def _copy_value(self, name: str, values: Mapping[str, Any]) -> Any:
         """A copy of the value of a field, which a thread that is older than the field has not."""
         start = self._schema.fields[name].start
         return copy.deepcopy(values[name]) if name in values else start() if start is not None else None
@@ -144,15 +144,15 @@ class DataForm:
 
         Raises InvalidUpdateError for a value that is not of the type of its field, AttributeError for an unknown field.
         """
-        found = touched(data)
-        self._check_no_more(data)
+        found = touched_fields(data)
+        self._check_attributes(data)
         return {
-            name: self._checked(name, value)
+            name: self._validate(name, value)
             for name, value in found.items()
             if not (name in values and _is_same(value, values[name]))
         }
 
-    def _checked(self, name: str, value: Any) -> Any:
+    def _validate(self, name: str, value: Any) -> Any:
         """The value that a field was set to, as its type has it. Raises InvalidUpdateError if it does not fit."""
         field = self._schema.fields.get(name)
         if self.source is None or field is None or value is None:
@@ -170,7 +170,7 @@ class DataForm:
                 f"{wrong}."
             ) from None
 
-    def _check_no_more(self, data: Any) -> None:
+    def _check_attributes(self, data: Any) -> None:
         """Raise AttributeError if an instance has got attributes that are no fields: they would be lost."""
         known = self._schema.fields
         more = [name for name in getattr(data, "__dict__", ()) if name not in known and not name.startswith("_")]
@@ -179,33 +179,33 @@ class DataForm:
             raise AttributeError(f"The data has no field {more[0]!r}, but it was written. {hint}")
 
 
-def form_of(data: Any, schema: type | None = None) -> tuple[DataForm, dict[str, Any]]:
+def read_data(data: Any, schema: type | None = None) -> tuple[DataSchema, dict[str, Any]]:
     """The form and the values of what somebody gave as the data: a class, an instance, a mapping, or nothing.
 
     `schema` is the class that a mapping should have the fields of. Raises InvalidConfig for a class whose instances
     need values, and for anything else.
     """
     if schema is not None:
-        return _within(DataForm(schema), data)
+        return _read_as(DataSchema(schema), data)
     if data is None:
-        return DataForm(), {}
+        return DataSchema(), {}
     if isinstance(data, type):
-        return _of_class(data)
+        return _read_class(data)
     if isinstance(data, Data):
-        return DataForm(), values_of(data)
+        return DataSchema(), field_values(data)
     if isinstance(data, Mapping):
-        return DataForm(), dict(cast("Mapping[str, Any]", data))
+        return DataSchema(), dict(cast("Mapping[str, Any]", data))
     kind = cast("type[Any]", type(data))
     if dataclasses.is_dataclass(kind) or hasattr(kind, "model_fields"):
-        return DataForm(kind), values_of(data)
+        return DataSchema(kind), field_values(data)
     raise InvalidConfig(
         f"The data of a network is {data!r} of type {type(data).__name__}. Give a mapping, an instance of a dataclass "
         f"or of a pydantic model, or a TypedDict."
     )
 
 
-def _within(form: DataForm, data: Any) -> tuple[DataForm, dict[str, Any]]:
-    values = values_of(data) if data is not None else _of_class(cast("type", form.source))[1]
+def _read_as(form: DataSchema, data: Any) -> tuple[DataSchema, dict[str, Any]]:
+    values = field_values(data) if data is not None else _read_class(cast("type", form.source))[1]
     unknown = next((name for name in values if name not in (form.names or ())), None)
     if unknown is not None:
         hint = suggestion(unknown, form.names or (), noun="Fields")
@@ -213,12 +213,12 @@ def _within(form: DataForm, data: Any) -> tuple[DataForm, dict[str, Any]]:
     return form, values
 
 
-def _of_class(source: type) -> tuple[DataForm, dict[str, Any]]:
-    form = DataForm(source)
-    if form.made({}).__class__ is Data:
+def _read_class(source: type) -> tuple[DataSchema, dict[str, Any]]:
+    form = DataSchema(source)
+    if form.build({}).__class__ is Data:
         return form, {}
     try:
-        return form, values_of(source())
+        return form, field_values(source())
     except Exception as error:
         raise InvalidConfig(
             f"The data of a network is described by {source.__qualname__}, of which none can be made without values: "
@@ -226,7 +226,7 @@ def _of_class(source: type) -> tuple[DataForm, dict[str, Any]]:
         ) from error
 
 
-def values_of(data: Any) -> dict[str, Any]:
+def field_values(data: Any) -> dict[str, Any]:
     """The fields of data, whatever its form."""
     if isinstance(data, Mapping):
         mapping = cast("Mapping[str, Any]", data)
@@ -237,9 +237,9 @@ def values_of(data: Any) -> dict[str, Any]:
     return {name: getattr(data, name, None) for name in fields}
 
 
-def touched(data: Any) -> dict[str, Any]:
+def touched_fields(data: Any) -> dict[str, Any]:
     """The fields of data that may have changed: those that somebody has looked at."""
-    return data._own if isinstance(data, Data) else values_of(data)  # pyright: ignore[reportPrivateUsage]
+    return data._own if isinstance(data, Data) else field_values(data)  # pyright: ignore[reportPrivateUsage]
 
 
 def _is_same(value: Any, before: Any) -> bool:

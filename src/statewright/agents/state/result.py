@@ -119,13 +119,13 @@ def _from_agentkit(message: Any) -> Any:
     return {key: value for key, value in told.items() if key != "type"} if kind == "text" else told
 
 
-def _plain(result: AgentResult) -> list[Any]:
+def _encode_result(result: AgentResult) -> list[Any]:
     usage = result.usage.to_list()
     at = result.created_at.astimezone(UTC)
     return [result.agent_name, list(result.messages), at, result.id, usage, result.requests, result.stop_reason]
 
 
-def _made(parts: list[Any]) -> AgentResult:
+def _decode_result(parts: list[Any]) -> AgentResult:
     name, messages, at, identity, usage, requests, stop_reason = parts
     return AgentResult(
         agent_name=name,
@@ -138,4 +138,4 @@ def _made(parts: list[Any]) -> AgentResult:
     )
 
 
-stored_as(57, AgentResult, _plain, _made)
+stored_as(57, AgentResult, _encode_result, _decode_result)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
-from statewright.agents.state.data import DataForm, form_of, values_of
+from statewright.agents.state.data import DataSchema, field_values, read_data
 from statewright.agents.state.result import USER, AgentResult
 from statewright.errors import InvalidConfig, InvalidUpdateError
 from statewright.messages import Message, as_message
@@ -37,8 +37,8 @@ class State(Generic[T]):
         results: Iterable[AgentResult] = (),
         thread_id: str | None = None,
     ) -> None:
-        self.form, values = form_of(data, schema)
-        self._data: Any = self.form.made(values)
+        self.form, values = read_data(data, schema)
+        self._data: Any = self.form.build(values)
         self._messages = [cast(Message, as_message(one)) for one in messages]
         self._turns = list(results)
         self.thread_id = thread_id
@@ -77,18 +77,18 @@ class State(Generic[T]):
 
     def format_history(self, formatter: Formatter | None = None) -> list[Message]:
         """The conversation so far, as a model is shown it: the first messages, and then those of each result."""
-        formatted = formatter or formatted_result
+        formatted = formatter or result_messages
         return [*self._messages, *(message for result in self._turns for message in formatted(result))]
 
     def clone(self) -> State[T]:
         """A copy whose data is independent."""
-        values = copy.deepcopy(values_of(self._data))
+        values = copy.deepcopy(field_values(self._data))
         return self.of(self.form, values, self._messages, self._turns, self.thread_id)
 
     @classmethod
     def of(
         cls,
-        form: DataForm,
+        form: DataSchema,
         values: Mapping[str, Any],
         messages: Iterable[Message],
         turns: Iterable[AgentResult],
@@ -96,13 +96,13 @@ class State(Generic[T]):
     ) -> State[Any]:
         """A state whose data is made of values; it copies them as they are looked at."""
         state = cast("State[Any]", cls(messages=messages, results=turns, thread_id=thread_id))
-        state.form, state._data = form, form.made(values)
+        state.form, state._data = form, form.build(values)
         return state
 
     def to_json(self) -> dict[str, Any]:
         """The state as plain JSON, its thread included. Raises InvalidConfig for data that JSON cannot say."""
         return {
-            "data": {name: _plain(name, value) for name, value in values_of(self._data).items()},
+            "data": {name: _to_json_value(name, value) for name, value in field_values(self._data).items()},
             "messages": [message.to_dict() for message in self._messages],
             "results": [result.to_json() for result in self._turns],
             **({"threadId": self.thread_id} if self.thread_id is not None else {}),
@@ -130,7 +130,7 @@ class State(Generic[T]):
         return f"State({self._data!r}, {len(self.results)} results)"
 
 
-def _plain(name: str, value: Any) -> Any:
+def _to_json_value(name: str, value: Any) -> Any:
     """A value as JSON has it; what is not finite becomes None, as in answers of tools."""
     from pydantic_core import PydanticSerializationError, to_json
 
@@ -140,7 +140,7 @@ def _plain(name: str, value: Any) -> Any:
         raise InvalidConfig(f"Field {name!r} of the data cannot be written as JSON: {error}") from error
 
 
-def formatted_result(result: AgentResult) -> Sequence[Message]:
+def result_messages(result: AgentResult) -> Sequence[Message]:
     """The messages of a result, as they were said."""
     return result.messages
 

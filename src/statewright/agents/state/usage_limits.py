@@ -79,7 +79,7 @@ class Allowance:
             self._limits.check_price(response.usage, repr(response.model) if response.model else model)
 
 
-def used_up(results: Iterable[AgentResult]) -> tuple[Usage, int]:
+def total_usage(results: Iterable[AgentResult]) -> tuple[Usage, int]:
     """Return the total usage of the results, and their number of model calls."""
     found = list(results)
     return sum((one.usage for one in found), Usage()), sum(one.requests for one in found)

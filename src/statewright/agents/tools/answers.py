@@ -20,10 +20,10 @@ def as_text(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):
-        return _somehow(value)
+        return _fallback_text(value)
 
 
-def _somehow(value: Any) -> str:
+def _fallback_text(value: Any) -> str:
     try:
         return str(value)
     except Exception:  # an integer of thousands of digits, or what the class of a user does
@@ -81,29 +81,29 @@ _DEEPEST: Final = 20
 _SCALARS: Final = (str, int, float, bool, type(None), bytes)
 
 
-async def gathered(tool: str, answer: Any, *, in_place: bool = False) -> Any:
+async def read_iterators(tool: str, answer: Any, *, in_place: bool = False) -> Any:
     """Return an answer with lists for the iterators in it; itself if there are none.
 
     Plain ones are read on a worker thread, or on the present thread if the call is made `in_place`. Raises ToolError
     for too many values, and what the iterators raise.
     """
-    with Gathering(tool) as gathering:
+    with IteratorReader(tool) as gathering:
         if isinstance(answer, AsyncIterable):
             values = cast("AsyncIterable[Any]", answer)
-            return run_privately(gathering.listed, values) if in_place else await gathering.listed(values)
+            return run_privately(gathering.read_async, values) if in_place else await gathering.read_async(values)
         if not _holds_iterator(answer):
             return answer
-        return gathering.whole(answer) if in_place else await call_in_thread(gathering.whole, answer)
+        return gathering.read(answer) if in_place else await call_in_thread(gathering.read, answer)
 
 
-class Gathering:
+class IteratorReader:
     """Reads the iterators of one call. When the call is left, a generator that a thread still reads is closed."""
 
     def __init__(self, tool: str) -> None:
         self._tool = tool
         self._values = 0
         self._text = 0
-        self._is_left = False
+        self._is_closed = False
 
     def __enter__(self) -> Self:
         return self
@@ -111,17 +111,17 @@ class Gathering:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._is_left = True
+        self._is_closed = True
 
-    def of_call(self, call: Callable[[], Any]) -> Any:
+    def read_call(self, call: Callable[[], Any]) -> Any:
         """What a call returns, read as far as that can be done without waiting."""
-        return self.whole(call())
+        return self.read(call())
 
-    def whole(self, answer: Any) -> Any:
+    def read(self, answer: Any) -> Any:
         """Return an answer with tuples for the iterators in it; itself if there are none."""
-        return self._whole(answer, 0) if _holds_iterator(answer) else answer
+        return self._read_nested(answer, 0) if _holds_iterator(answer) else answer
 
-    async def listed(self, values: AsyncIterable[Any]) -> list[Any]:
+    async def read_async(self, values: AsyncIterable[Any]) -> list[Any]:
         """Return all values of an asynchronous iterator."""
         found: list[Any] = []
         try:
@@ -133,24 +133,24 @@ class Gathering:
                 await values.aclose()
         return found
 
-    def _whole(self, answer: Any, depth: int) -> Any:
+    def _read_nested(self, answer: Any, depth: int) -> Any:
         if isinstance(answer, Iterator):
-            return self._read(cast("Iterator[Any]", answer), depth)
+            return self._read_iterator(cast("Iterator[Any]", answer), depth)
         if depth >= _DEEPEST or not _holds_iterator(answer):
             return answer
         if isinstance(answer, dict):
             items = cast("dict[Any, Any]", answer).items()
-            return {key: self._whole(value, depth + 1) for key, value in items}
-        return [self._whole(value, depth + 1) for value in cast("list[Any]", answer)]
+            return {key: self._read_nested(value, depth + 1) for key, value in items}
+        return [self._read_nested(value, depth + 1) for value in cast("list[Any]", answer)]
 
-    def _read(self, values: Iterator[Any], depth: int) -> tuple[Any, ...]:
+    def _read_iterator(self, values: Iterator[Any], depth: int) -> tuple[Any, ...]:
         """All values, as a tuple: a list that a tool returns may mean several answers, see ToolNode."""
         found: list[Any] = []
         try:
             for value in values:
                 self._count(value)
-                found.append(self._whole(value, depth + 1) if depth < _DEEPEST else value)
-                if self._is_left:
+                found.append(self._read_nested(value, depth + 1) if depth < _DEEPEST else value)
+                if self._is_closed:
                     break
         finally:
             if isinstance(values, Generator):

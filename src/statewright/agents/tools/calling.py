@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NotRequired, TypedDict, TypeVar, cast
 
-from statewright.agents.tools.answers import as_text, content_parts, gathered
+from statewright.agents.tools.answers import as_text, content_parts, read_iterators
 from statewright.agents.tools.credentials import Credentials
 from statewright.agents.tools.tool import HttpError, Tool, ToolContext, ToolOptions, WrongCall
 from statewright.encodable import encodable_text
@@ -39,11 +39,11 @@ async def call_tool(
         answer = await tool.call(arguments, context=context)
         if isinstance(answer, kept):
             return answer
-        answer = await gathered(tool.name, answer, in_place=context.in_place)
+        answer = await read_iterators(tool.name, answer, in_place=context.in_place)
         content = answer.content if isinstance(answer, Message) else answer
         return context.credentials.hidden_in(as_json(tool.name, content))
     except Exception as error:
-        clean = without_secrets(error, context.credentials)
+        clean = mask_error(error, context.credentials)
         if clean is None:
             if not isinstance(error, ToolError):
                 add_note(error, f"Raised by tool {tool.name!r}.")
@@ -73,7 +73,7 @@ def as_json(tool: str, answer: Any) -> Any:
         ) from error
 
 
-def without_secrets(error: Exception, credentials: Credentials) -> Exception | None:
+def mask_error(error: Exception, credentials: Credentials) -> Exception | None:
     """Return an error that says the same without the secrets in it; None if it contains none.
 
     It is of a kind that the retry policy treats alike: a broken connection stays one, a status is kept.
@@ -98,7 +98,7 @@ _NOT_FOR_MODELS: Final = (RunError, StorageError, InternalError)
 _YES: Final = frozenset({"y", "yes", "approve", "approved", "accept", "ok", "true"})
 RESULTS: Final = (Message, ToolResult)
 """Answers of tools that are kept as they are."""
-SHOWN: Final = 200
+MAX_LOGGED_ERROR: Final = 200
 """Characters of an error that the log keeps."""
 
 
@@ -106,7 +106,7 @@ class ModelRetry(Exception):
     """Raised by a tool: tells the model what to do otherwise, and lets it try again."""
 
 
-async def guarded(call: Awaitable[T], asked: ToolCall) -> T:
+async def run_guarded(call: Awaitable[T], asked: ToolCall) -> T:
     """What a call gives. What a tool does to end more than itself is an error of the tool."""
     try:
         return await call
@@ -133,13 +133,13 @@ async def answer_call(asked: ToolCall, tools: Mapping[str, Tool], context: ToolC
     Raises what the runtime itself raises: a lost thread, a budget that is used up.
     """
     try:
-        answer = await call_asked(asked, tools, context, kept=RESULTS)
+        answer = await run_tool_call(asked, tools, context, kept=RESULTS)
     except Exception as error:
-        return failed_call(asked, context, error)
-    return answered_call(asked, context, answer)
+        return failure_message(asked, context, error)
+    return answer_message(asked, context, answer)
 
 
-def answered_call(asked: ToolCall, context: ToolContext, answer: Any) -> Message:
+def answer_message(asked: ToolCall, context: ToolContext, answer: Any) -> Message:
     """Return the message with the answer of a tool; one that is a message already is bound to the call.
 
     Images and audio are parts of the message, everything else is text.
@@ -147,43 +147,45 @@ def answered_call(asked: ToolCall, context: ToolContext, answer: Any) -> Message
     if isinstance(answer, ToolResult):
         answer = answer.to_message()
     if not isinstance(answer, Message):
-        _record(asked, context, None)
+        _record_call(asked, context, None)
         content = f"{asked.name} was executed." if answer is None else content_parts(answer) or as_text(answer)
-        return _result(asked, content)
+        return _result_message(asked, content)
     failed = (answer.metadata or {}).get("status") == "error"
-    _record(asked, context, answer.text if failed else None)
+    _record_call(asked, context, answer.text if failed else None)
     message = Message(answer.content, "tool", answer.id, answer.name or asked.name, (), asked.id, answer.metadata)
     return encodable_message(message)
 
 
-def failed_call(asked: ToolCall, context: ToolContext, error: Exception, said: str | None = None) -> Message:
+def failure_message(asked: ToolCall, context: ToolContext, error: Exception, said: str | None = None) -> Message:
     """The message that tells a model why its call failed. Raises the error if it concerns whoever runs the graph."""
     if isinstance(error, _NOT_FOR_MODELS):
         raise error
-    text = said if said is not None else _said(error)
-    _record(asked, context, text)
-    return _result(asked, text, {"status": "error"})
+    text = said if said is not None else _failure_text(error)
+    _record_call(asked, context, text)
+    return _result_message(asked, text, {"status": "error"})
 
 
-async def call_asked(
+async def run_tool_call(
     asked: ToolCall, tools: Mapping[str, Tool], context: ToolContext, *, kept: tuple[type, ...] = ()
 ) -> Any:
     """What a tool answers to a call, approved if it has to be. Raises ToolError, and what the tool raises."""
     if asked.invalid is not None:
-        raise WrongCall(f"The arguments of tool {asked.name!r} are no JSON object: {asked.invalid[:SHOWN]!r}.")
+        raise WrongCall(
+            f"The arguments of tool {asked.name!r} are no JSON object: {asked.invalid[:MAX_LOGGED_ERROR]!r}."
+        )
     tool = tools.get(asked.name)
     if tool is None:
         raise WrongCall(f"There is no tool {asked.name!r}. {suggestion(asked.name, tools, noun='Tools')}")
-    options = options_of(tool)
-    arguments = _approved(asked, tool, context) if options.approve else asked.arguments
+    options = tool_options(tool)
+    arguments = _approved_arguments(asked, tool, context) if options.approve else asked.arguments
     if options.timeout is None:
-        return await guarded(call_tool(tool, arguments, context=context, kept=kept), asked)
+        return await run_guarded(call_tool(tool, arguments, context=context, kept=kept), asked)
     with part_of_attempt() as part:
         limit = asyncio.timeout(options.timeout)
         try:
             async with limit:
-                own = _own_context(context) if part is not None else context
-                return await guarded(call_tool(tool, arguments, context=own, kept=kept), asked)
+                own = _nested_context(context) if part is not None else context
+                return await run_guarded(call_tool(tool, arguments, context=own, kept=kept), asked)
         except TimeoutError as error:
             if not limit.expired():
                 raise  # the tool's own
@@ -194,7 +196,7 @@ async def call_asked(
             ) from error
 
 
-def _own_context(context: ToolContext) -> ToolContext:
+def _nested_context(context: ToolContext) -> ToolContext:
     """Return the context with a runtime bound to the nested attempt of this call."""
     if context.runtime is None:
         return context
@@ -202,42 +204,48 @@ def _own_context(context: ToolContext) -> ToolContext:
     return replace(context, runtime=runtime, stream_writer=runtime.stream_writer)
 
 
-def options_of(tool: Tool) -> ToolOptions:
+def tool_options(tool: Tool) -> ToolOptions:
     """How a tool is called; a tool without options has the usual ones."""
     return getattr(tool, "options", None) or ToolOptions()
 
 
-def _said(error: Exception) -> str:
-    return f"Error: {_text_of(error)}" if isinstance(error, ModelRetry | ToolError) else f"Error: {_described(error)}"
+def _failure_text(error: Exception) -> str:
+    return (
+        f"Error: {_error_text(error)}"
+        if isinstance(error, ModelRetry | ToolError)
+        else f"Error: {_describe_error(error)}"
+    )
 
 
-def _described(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """The type and the text of an error, with those of the errors that a group holds."""
-    text = _text_of(error)
+    text = _error_text(error)
     if isinstance(error, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
-        text = f"{text}: {'; '.join(map(_described, inner))}"
+        text = f"{text}: {'; '.join(map(_describe_error, inner))}"
     kind = type(cast("object", error)).__name__
     return f"{kind}: {text}" if text else kind
 
 
-def _text_of(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     try:
         return str(error)
     except Exception:  # whatever the class of a user does
         return ""
 
 
-def _result(asked: ToolCall, content: str | list[dict[str, Any]], metadata: dict[str, Any] | None = None) -> Message:
+def _result_message(
+    asked: ToolCall, content: str | list[dict[str, Any]], metadata: dict[str, Any] | None = None
+) -> Message:
     message = Message(content, role="tool", name=asked.name, tool_call_id=asked.id, metadata=metadata)
     return encodable_message(message)
 
 
-def _record(asked: ToolCall, context: ToolContext, error: str | None) -> None:
+def _record_call(asked: ToolCall, context: ToolContext, error: str | None) -> None:
     """Add the event of a call to the log of the run, if there is one."""
     if context.runtime is not None and context.runtime.is_recorded:
         agent = getattr(context.agent, "name", None)
-        failure = error[:SHOWN] if error is not None else None
+        failure = error[:MAX_LOGGED_ERROR] if error is not None else None
         event = {"tool": asked.name, "call": asked.id, "agent": agent, "error": failure}
         context.runtime.record("tool_called", {key: value for key, value in event.items() if value is not None})
 
@@ -245,27 +253,27 @@ def _record(asked: ToolCall, context: ToolContext, error: str | None) -> None:
 # -- approval
 
 
-def _approved(asked: ToolCall, tool: Tool, context: ToolContext) -> Mapping[str, Any]:
+def _approved_arguments(asked: ToolCall, tool: Tool, context: ToolContext) -> Mapping[str, Any]:
     """The arguments with which a call may be made. Raises ToolError for those that do not fit, and if nobody agrees.
 
     Whoever is asked sees the arguments as the tool will understand them: text that counts as true is shown as true.
     """
     check = getattr(tool, "checked", None)
     arguments: Mapping[str, Any] = check(asked.arguments) if check is not None else asked.arguments
-    wanted = options_of(tool).approve
+    wanted = tool_options(tool).approve
     if callable(wanted):
         wanted = wanted(arguments, context)
     if not wanted:
         return asked.arguments
     question = {"kind": "approval", "tool": asked.name, "arguments": dict(arguments), "tool_call_id": asked.id}
-    decision = interrupt(question, key=f"approve {asked.id}", schema=bool | str | Decision)
+    decision = interrupt(question, key=f"approve {asked.id}", schema=bool | str | ApprovalDecision)
     agrees, others, reason = read_decision(decision)
     if not agrees:
         raise WrongCall(f"The call of {asked.name!r} was refused{f': {reason}' if reason else ''}.")
     return asked.arguments if others is None else others
 
 
-class Decision(TypedDict):
+class ApprovalDecision(TypedDict):
     """What is decided about a call."""
 
     approved: bool

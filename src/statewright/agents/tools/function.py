@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, overload
 
-from statewright.agents.tools.answers import Gathering
+from statewright.agents.tools.answers import IteratorReader
 from statewright.agents.tools.signature import Signature
 from statewright.agents.tools.tool import Approval, ToolContext, ToolOptions, check_name
 from statewright.graph import is_coroutine_function
@@ -51,34 +51,34 @@ class ToolFunction:
 
     def checked(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """The arguments as they will be understood, defaults included, as plain JSON. Raises ToolError."""
-        return self._signature.checked(arguments)
+        return self._signature.normalize(arguments)
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         """What the function answers. Raises ToolError for arguments that it does not take, and what it raises."""
-        given = {**self._signature.read(arguments), **self._signature.filled(context)}
-        with Gathering(self.name) as gathering:
-            call = partial(gathering.of_call, partial(self._function, **given))
-            return await called(call, self._function, in_place=context.in_place)
+        given = {**self._signature.read(arguments), **self._signature.injected_kwargs(context)}
+        with IteratorReader(self.name) as gathering:
+            call = partial(gathering.read_call, partial(self._function, **given))
+            return await call_function(call, self._function, in_place=context.in_place)
 
     def __repr__(self) -> str:
         return f"ToolFunction({self.name!r})"
 
 
-async def called(call: Callable[[], Any], function: Callable[..., Any], *, in_place: bool = False) -> Any:
+async def call_function(call: Callable[[], Any], function: Callable[..., Any], *, in_place: bool = False) -> Any:
     """What a call of a function gives: on the loop if it is a coroutine's, else on a worker thread, or in place.
 
     In place nothing is awaited: what has to be gets a loop of its own.
     """
     if in_place:
         answer = call()
-        return run_privately(_given, answer) if inspect.isawaitable(answer) else answer
+        return run_privately(_await_answer, answer) if inspect.isawaitable(answer) else answer
     if is_coroutine_function(function):
         return await call()
     answer = await call_in_thread(call)
     return await answer if inspect.isawaitable(answer) else answer
 
 
-async def _given(answer: Any) -> Any:
+async def _await_answer(answer: Any) -> Any:
     return await answer
 
 

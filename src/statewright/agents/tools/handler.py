@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
-from statewright.agents.tools.answers import Gathering
-from statewright.agents.tools.function import called
+from statewright.agents.tools.answers import IteratorReader
+from statewright.agents.tools.function import call_function
 from statewright.agents.tools.tool import Approval, ToolContext, ToolOptions, WrongCall, check_name
 from statewright.errors import ToolError
 from statewright.graph import is_coroutine_function
@@ -38,7 +38,7 @@ class HandlerTool:
         in_order = self.options.in_order
         self.in_order = self._takes_context if in_order is None else in_order
         self.is_plain = not is_coroutine_function(handler)
-        self.parameters, self._read, self._plain = _form(name, parameters)
+        self.parameters, self._read, self._plain = _argument_schema(name, parameters)
 
     def checked(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """The arguments as they will be understood, defaults included, as plain JSON. Raises ToolError."""
@@ -48,8 +48,8 @@ class HandlerTool:
         """What the handler answers. Raises ToolError for arguments that do not fit, and what the handler raises."""
         given = self._read(arguments)
         call = partial(self._handler, given, context) if self._takes_context else partial(self._handler, given)
-        with Gathering(self.name) as gathering:
-            return await called(partial(gathering.of_call, call), self._handler, in_place=context.in_place)
+        with IteratorReader(self.name) as gathering:
+            return await call_function(partial(gathering.read_call, call), self._handler, in_place=context.in_place)
 
     def __repr__(self) -> str:
         return f"HandlerTool({self.name!r})"
@@ -83,39 +83,39 @@ Read = Callable[[Mapping[str, Any]], Any]
 _NOTHING: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
-def _form(tool: str, parameters: Any) -> tuple[Mapping[str, Any], Read, Callable[[Any], Mapping[str, Any]]]:
+def _argument_schema(tool: str, parameters: Any) -> tuple[Mapping[str, Any], Read, Callable[[Any], Mapping[str, Any]]]:
     """The schema of the arguments, what reads them, and what makes plain JSON again of what was read."""
     if parameters is None:
-        return _NOTHING, partial(_nothing, tool), _as_it_is
+        return _NOTHING, partial(_no_arguments, tool), _identity
     if isinstance(parameters, Mapping):
         schema = dict(cast("Mapping[str, Any]", parameters))
-        return schema, _by_schema(tool, schema), _as_it_is
+        return schema, _reader_of_schema(tool, schema), _identity
     adapter = type_adapter(parameters)
-    return adapter.json_schema(), _by_class(tool, adapter), partial(adapter.dump_python, mode="json")
+    return adapter.json_schema(), _reader_of_class(tool, adapter), partial(adapter.dump_python, mode="json")
 
 
-def _as_it_is(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def _identity(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     return arguments
 
 
-def _nothing(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _no_arguments(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     if arguments:
-        raise WrongCall(_refusal(tool, f"it takes none, and was given {', '.join(arguments)}"))
+        raise WrongCall(_refusal_message(tool, f"it takes none, and was given {', '.join(arguments)}"))
     return {}
 
 
-def _by_class(tool: str, adapter: Any) -> Read:
+def _reader_of_class(tool: str, adapter: Any) -> Read:
     def read(arguments: Mapping[str, Any]) -> Any:
         try:
             return adapter.validate_python(dict(arguments))
         except ValidationError as error:
             wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            raise WrongCall(_refusal(tool, wrong)) from None
+            raise WrongCall(_refusal_message(tool, wrong)) from None
 
     return read
 
 
-def _by_schema(tool: str, schema: dict[str, Any]) -> Read:
+def _reader_of_schema(tool: str, schema: dict[str, Any]) -> Read:
     try:
         validator = json_schema_validator(schema, extra="models")
     except UnusableSchema as error:
@@ -123,18 +123,18 @@ def _by_schema(tool: str, schema: dict[str, Any]) -> Read:
 
     def read(arguments: Mapping[str, Any]) -> Any:
         given = dict(arguments)
-        wrong = "; ".join(_where(one) + str(one.message) for one in validator.iter_errors(given))
+        wrong = "; ".join(_error_path(one) + str(one.message) for one in validator.iter_errors(given))
         if wrong:
-            raise WrongCall(_refusal(tool, wrong))
+            raise WrongCall(_refusal_message(tool, wrong))
         return given
 
     return read
 
 
-def _where(error: Any) -> str:
+def _error_path(error: Any) -> str:
     path = ".".join(map(str, error.instance_path))
     return f"{path}: " if path else ""
 
 
-def _refusal(tool: str, wrong: str) -> str:
+def _refusal_message(tool: str, wrong: str) -> str:
     return f"Tool {tool!r} was called with other arguments than it takes: {wrong}."

@@ -31,7 +31,7 @@ _KEYS: Final = ("tags", "metadata", "callbacks", "recursion_limit", "max_concurr
 """The keys of a RunnableConfig that belong to the run as a whole."""
 
 
-def config_of(context: ToolContext) -> Any:
+def runnable_config(context: ToolContext) -> Any:
     """Return the config of the run as a RunnableConfig; MISSING outside of a run.
 
     `metadata` has also the ids of the execution, under the names that LangGraph gives them.
@@ -59,7 +59,7 @@ def tool_runtime(kind: Any, context: ToolContext) -> Any:
 
     Fields that another version of the class has, and that mean nothing here, keep their defaults.
     """
-    config = config_of(context)
+    config = runnable_config(context)
     if config is MISSING:
         return MISSING
     known = {
@@ -102,7 +102,7 @@ class InjectedToolCallId:
 
 
 @dataclass(frozen=True, slots=True)
-class Injected:
+class InjectedSource:
     """The source of one parameter."""
 
     fill: Fill
@@ -144,10 +144,10 @@ class Injected:
             return type_adapter(self.state_class).validate_python(dict(cast("Mapping[str, Any]", state)))
         except ValidationError as error:
             wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            raise unfit(tool, parameter, wrong) from error
+            raise injected_type_error(tool, parameter, wrong) from error
 
 
-def unfit(tool: str, parameters: str, wrong: str) -> InvalidConfig:
+def injected_type_error(tool: str, parameters: str, wrong: str) -> InvalidConfig:
     """Return the error for an injected value that does not fit the annotation of its parameter."""
     return InvalidConfig(
         f"Tool {tool!r} cannot be called: the value of its injected argument {parameters!r} does not fit the "
@@ -155,45 +155,47 @@ def unfit(tool: str, parameters: str, wrong: str) -> InvalidConfig:
     )
 
 
-_BY_NAME: Final[Mapping[str, Injected]] = {
-    "network": Injected(
-        lambda context: _present(context.network),
+_BY_NAME: Final[Mapping[str, InjectedSource]] = {
+    "network": InjectedSource(
+        lambda context: _or_missing(context.network),
         changes_state=True,
         needs="the run of a network",
         remedy="Call it from an agent of a Network.",
     ),
-    "state": Injected(
-        lambda context: _present(context.state),
+    "state": InjectedSource(
+        lambda context: _or_missing(context.state),
         changes_state=True,
         needs="the state of an agent",
         remedy="Call it from an agent or a ToolNode.",
     ),
-    "store": Injected(
-        lambda context: _present(context.store),
+    "store": InjectedSource(
+        lambda context: _or_missing(context.store),
         needs="the store",
         remedy="Compile the graph with store=.",
     ),
-    "runtime": Injected(
-        lambda context: _present(context.runtime),
+    "runtime": InjectedSource(
+        lambda context: _or_missing(context.runtime),
         needs="the runtime",
         remedy="Call it from a node of a graph.",
     ),
 }
-_CONFIG: Final = Injected(config_of, needs="the config of the run", remedy="Call it from a node of a graph.")
-_CALL_ID: Final = Injected(
-    lambda context: _present(context.tool_call_id),
+_CONFIG: Final = InjectedSource(
+    runnable_config, needs="the config of the run", remedy="Call it from a node of a graph."
+)
+_CALL_ID: Final = InjectedSource(
+    lambda context: _or_missing(context.tool_call_id),
     needs="the id of a model's call",
     remedy="Call it from an agent or a ToolNode.",
 )
-_CONTEXT: Final = Injected(lambda context: context, changes_state=True)  # it leads to the state
-_BY_CLASS: Final[Mapping[Any, Injected]] = {
+_CONTEXT: Final = InjectedSource(lambda context: context, changes_state=True)  # it leads to the state
+_BY_CLASS: Final[Mapping[Any, InjectedSource]] = {
     ToolContext: _CONTEXT,
     Runtime: _BY_NAME["runtime"],
     Store: _BY_NAME["store"],
 }
 
 
-def injected(parameter: inspect.Parameter, *, by_name: bool = True) -> Injected | None:
+def injected_source(parameter: inspect.Parameter, *, by_name: bool = True) -> InjectedSource | None:
     """Return the source of a parameter; None if it is an argument.
 
     Raises ToolError for one that is marked with LangChain's InjectedToolArg alone and has no default.
@@ -204,21 +206,21 @@ def injected(parameter: inspect.Parameter, *, by_name: bool = True) -> Injected 
         source = _BY_NAME.get(parameter.name) if by_name else None
     else:
         markers = list(_markers(hint))
-        sources = [source for marker in markers if (source := _by_marker(marker, hint)) is not None]
-        source = sources[0] if sources else _by_class(hint)
+        sources = [source for marker in markers if (source := _source_of_marker(marker, hint)) is not None]
+        source = sources[0] if sources else _source_of_class(hint)
         if source is None and any(_foreign_name(marker) == "InjectedToolArg" for marker in markers):
             if not has_default:
                 raise ToolError(
                     f"The parameter {parameter.name!r} is marked with InjectedToolArg, which does not say what it "
                     f"gets. Mark it with InjectedState, InjectedStore or InjectedToolCallId, or give it a default."
                 )
-            source = Injected(lambda context: MISSING)
+            source = InjectedSource(lambda context: MISSING)
     if source is None:
         return None
     return replace(source, has_default=has_default, accepts_none=_accepts_none(hint))
 
 
-def _present(value: Any) -> Any:
+def _or_missing(value: Any) -> Any:
     return MISSING if value is None else value
 
 
@@ -249,11 +251,11 @@ def _accepts_none(hint: Any) -> bool:
     return NoneType in _bare_types(hint)
 
 
-def _by_marker(marker: Any, hint: Any) -> Injected | None:
+def _source_of_marker(marker: Any, hint: Any) -> InjectedSource | None:
     match _marker_name(marker):
         case "InjectedState":
             field = getattr(marker, "field", None) if not isinstance(marker, type) else None
-            return _whole_state(hint) if not field else _field_of_state(str(field))
+            return _state_source(hint) if not field else _state_field_source(str(field))
         case "InjectedStore":
             return _BY_NAME["store"]
         case "InjectedToolCallId":
@@ -274,7 +276,7 @@ def _foreign_name(value: Any) -> str | None:
     return next((name for name in known if name.startswith("Injected") or name in _BY_FOREIGN_CLASS), None)
 
 
-def _by_class(hint: Any) -> Injected | None:
+def _source_of_class(hint: Any) -> InjectedSource | None:
     """Return the source that the class of a hint stands for: itself, or that of which it is a special case."""
     classes = [kind for part in _bare_types(hint) if isinstance(kind := get_origin(part) or part, type)]
     known = next((_BY_CLASS[kind] for kind in classes if kind in _BY_CLASS), None)
@@ -289,13 +291,13 @@ def _by_class(hint: Any) -> Injected | None:
     return _BY_NAME[name] if name is not None else None
 
 
-_BY_FOREIGN_CLASS: Final[Mapping[str, Callable[[Any], Injected]]] = {
+_BY_FOREIGN_CLASS: Final[Mapping[str, Callable[[Any], InjectedSource]]] = {
     "RunnableConfig": lambda kind: _CONFIG,
-    "ToolRuntime": lambda kind: runtime_as(kind),
+    "ToolRuntime": lambda kind: runtime_source(kind),
 }
 
 
-def runtime_as(kind: Any) -> Injected:
+def runtime_source(kind: Any) -> InjectedSource:
     """Return the source of a ToolRuntime, an instance of the class."""
     return replace(_BY_NAME["runtime"], fill=partial(tool_runtime, kind), is_state=True)
 
@@ -303,17 +305,17 @@ def runtime_as(kind: Any) -> Injected:
 # -- the state
 
 
-def _whole_state(hint: Any) -> Injected:
-    classes = [part for part in _bare_types(hint) if isinstance(part, type) and _is_made_of_fields(part)]
+def _state_source(hint: Any) -> InjectedSource:
+    classes = [part for part in _bare_types(hint) if isinstance(part, type) and _has_fields(part)]
     return replace(_BY_NAME["state"], is_state=True, state_class=classes[0] if classes else None)
 
 
-def _is_made_of_fields(kind: Any) -> bool:
+def _has_fields(kind: Any) -> bool:
     return hasattr(kind, "model_fields") or dataclasses.is_dataclass(kind)
 
 
-def _field_of_state(field: str) -> Injected:
-    return Injected(
+def _state_field_source(field: str) -> InjectedSource:
+    return InjectedSource(
         lambda context: _read_field(context, field),
         needs=f"the field {field!r} of the state",
         remedy=f"Write {field!r} before the tool is called.",

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PydanticUser
 from pydantic.json_schema import GenerateJsonSchema
 
 from statewright.agents.tools.answers import as_text
-from statewright.agents.tools.injected import Injected, injected
+from statewright.agents.tools.injected import InjectedSource, injected_source
 from statewright.agents.tools.tool import ToolContext, WrongCall
 from statewright.channels import MISSING
 from statewright.errors import ToolError, suggestion
@@ -28,11 +28,11 @@ class Signature:
     def __init__(self, tool: str, function: Callable[..., Any], described: Mapping[str, str]) -> None:
         self._tool = tool
         parameters = _parameters_of(tool, function)
-        self._injected: dict[str, Injected] = {
+        self._injected: dict[str, InjectedSource] = {
             one.name: source for one in parameters if (source := _source(tool, one)) is not None
         }
         arguments = [one for one in parameters if one.name not in self._injected]
-        self._names = [one.name for one in arguments if not _is_rest(one)]
+        self._names = [one.name for one in arguments if not _is_var_keyword(one)]
         self._model = _model(tool, arguments, described)
         self.schema = _schema(self._model)
 
@@ -41,12 +41,12 @@ class Signature:
         """Whether the function may write to the state by one of its parameters."""
         return any(one.changes_state for one in self._injected.values())
 
-    def filled(self, context: ToolContext) -> dict[str, Any]:
+    def injected_kwargs(self, context: ToolContext) -> dict[str, Any]:
         """Return the values of injected parameters. Raises InvalidConfig for one with neither a value nor a default."""
         values = {name: one.value(self._tool, name, context) for name, one in self._injected.items()}
         return {name: value for name, value in values.items() if value is not MISSING}
 
-    def checked(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def normalize(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as they will be understood, defaults included, as plain JSON. Raises WrongCall."""
         return self._validated(arguments).model_dump(mode="json", by_alias=True, serialize_as_any=True, fallback=str)
 
@@ -54,27 +54,29 @@ class Signature:
         """The arguments as the function wants them. Raises WrongCall with everything that is wrong with them."""
         read = self._validated(arguments)
         values = {
-            name: getattr(read, _field(place))
+            name: getattr(read, _field_name(place))
             for place, name in enumerate(self._names)
-            if _field(place) in read.model_fields_set
+            if _field_name(place) in read.model_fields_set
         }
         return {**values, **(read.model_extra or {})}
 
     def _validated(self, arguments: Mapping[str, Any]) -> BaseModel:
         for name in self._injected:
             if name in arguments:  # also where a function takes any others: what is injected is never overwritten
-                raise WrongCall(self._wrong([{"type": "extra_forbidden", "loc": (name,), "input": arguments[name]}]))
+                raise WrongCall(
+                    self._refusal_message([{"type": "extra_forbidden", "loc": (name,), "input": arguments[name]}])
+                )
         try:
             return self._model.model_validate(dict(arguments))
         except ValidationError as error:
-            raise WrongCall(self._wrong(cast("list[Any]", error.errors(include_url=False)))) from None
+            raise WrongCall(self._refusal_message(cast("list[Any]", error.errors(include_url=False)))) from None
 
-    def _wrong(self, errors: list[Any]) -> str:
-        found = "; ".join(dict.fromkeys(map(self._fault, errors)))
-        taken = ", ".join(_described(name, self.schema) for name in self._names) or "nothing"
+    def _refusal_message(self, errors: list[Any]) -> str:
+        found = "; ".join(dict.fromkeys(map(self._describe_problem, errors)))
+        taken = ", ".join(_describe_argument(name, self.schema) for name in self._names) or "nothing"
         return f"Tool {self._tool!r} was called with other arguments than it takes: {found}. It takes {taken}."
 
-    def _fault(self, error: Any) -> str:
+    def _describe_problem(self, error: Any) -> str:
         name = ".".join(map(str, error["loc"]))
         if error["type"] == "missing":
             return f"{name!r} is missing"
@@ -106,22 +108,22 @@ def _parameters_of(tool: str, function: Callable[..., Any]) -> list[inspect.Para
     return parameters
 
 
-def _source(tool: str, parameter: inspect.Parameter) -> Injected | None:
+def _source(tool: str, parameter: inspect.Parameter) -> InjectedSource | None:
     try:
-        return injected(parameter)
+        return injected_source(parameter)
     except ToolError as error:
         raise ToolError(f"Tool {tool!r}: {error}") from error
 
 
-def _is_rest(parameter: inspect.Parameter) -> bool:
+def _is_var_keyword(parameter: inspect.Parameter) -> bool:
     return parameter.kind is inspect.Parameter.VAR_KEYWORD
 
 
 def _model(tool: str, parameters: list[inspect.Parameter], described: Mapping[str, str]) -> type[BaseModel]:
     """Fields are numbered, and the names are aliases: an argument may be called `schema` or `_path`."""
-    rest = next(filter(_is_rest, parameters), None)
-    named = [one for one in parameters if not _is_rest(one)]
-    fields: dict[str, Any] = {_field(place): _as_field(one, described) for place, one in enumerate(named)}
+    rest = next(filter(_is_var_keyword, parameters), None)
+    named = [one for one in parameters if not _is_var_keyword(one)]
+    fields: dict[str, Any] = {_field_name(place): _field_definition(one, described) for place, one in enumerate(named)}
     # Models write numbers where names are wanted, and templates make text of everything: both are read.
     config = ConfigDict(extra="forbid" if rest is None else "allow", coerce_numbers_to_str=True)
     try:
@@ -138,15 +140,15 @@ def _base(rest: inspect.Parameter | None, config: ConfigDict) -> type[BaseModel]
     return type("Arguments", (BaseModel,), {"model_config": config, "__annotations__": hints, "__module__": __name__})
 
 
-def _field(place: int) -> str:
+def _field_name(place: int) -> str:
     return f"argument_{place}"
 
 
-def _as_field(parameter: inspect.Parameter, described: Mapping[str, str]) -> tuple[Any, Any]:
+def _field_definition(parameter: inspect.Parameter, described: Mapping[str, str]) -> tuple[Any, Any]:
     is_bare = parameter.annotation is inspect.Parameter.empty
     kind: Any = Any if is_bare else modern_typeddict(parameter.annotation)
     if _is_text(kind):
-        kind = Annotated[kind, BeforeValidator(_in_words)]
+        kind = Annotated[kind, BeforeValidator(_to_text)]
     default: Any = ... if parameter.default is inspect.Parameter.empty else parameter.default
     said: dict[str, Any] = {"description": described[parameter.name]} if parameter.name in described else {}
     return kind, Field(default, alias=parameter.name, **said)
@@ -159,7 +161,7 @@ def _is_text(kind: Any) -> bool:
     return kind is str or (get_origin(kind) in (Union, UnionType) and set(get_args(kind)) == {str, NoneType})
 
 
-def _in_words(value: Any) -> Any:
+def _to_text(value: Any) -> Any:
     """A value for a text: a template that is one placeholder gives a map or list itself, and JSON of it is meant."""
     return as_text(value) if isinstance(value, dict | list | bool) else value
 
@@ -171,15 +173,15 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
     return schema
 
 
-def _described(name: str, schema: Mapping[str, Any]) -> str:
-    kind = _kind(schema["properties"][name])
+def _describe_argument(name: str, schema: Mapping[str, Any]) -> str:
+    kind = _type_name(schema["properties"][name])
     is_optional = name not in schema.get("required", ())
     return f"{name} ({kind}{', optional' if is_optional else ''})"
 
 
-def _kind(schema: Mapping[str, Any]) -> str:
+def _type_name(schema: Mapping[str, Any]) -> str:
     if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_kind(one) for one in schema["anyOf"]))
+        return " or ".join(dict.fromkeys(_type_name(one) for one in schema["anyOf"]))
     if "enum" in schema:
         return ", ".join(map(str, schema["enum"]))
     return str(schema.get("type", "anything" if "$ref" not in schema else "object"))

@@ -16,7 +16,7 @@ from statewright.runtime.scope import current_scope
 from statewright.store import Store
 
 
-def _to_nobody(_: Any) -> None:
+def _discard(_: Any) -> None:
     return None
 
 
@@ -26,7 +26,7 @@ class ToolContext:
 
     credentials: Credentials = field(default_factory=lambda: NO_CREDENTIALS)
     """The values of the integration that the call was given; empty if none was."""
-    stream_writer: Callable[[Any], None] = _to_nobody
+    stream_writer: Callable[[Any], None] = _discard
     """Sends a value to whoever watches the run."""
     idempotency_key: str | None = None
     """The same for every attempt at the call: for services that know such keys."""

@@ -11,7 +11,7 @@ import pytest
 
 from statewright import Command, InMemorySaver, RetryPolicy, interrupt
 from statewright.agents import Agent, Network, NetworkRun, State, tool
-from statewright.agents.loop.graph import agent_graph
+from statewright.agents.loop.graph import compile_agent
 from statewright.errors import InvalidConfig
 from statewright.messages import ToolCall
 from statewright.models import ScriptedModel
@@ -25,7 +25,7 @@ def calls(*names: str) -> list[ToolCall]:
 def test_it_is_made_once() -> None:
     agent = Agent("a", model=ScriptedModel([]))
     assert agent.graph is agent.graph
-    assert agent_graph(agent) is not agent.graph
+    assert compile_agent(agent) is not agent.graph
 
 
 def test_it_does_not_run_by_itself() -> None:

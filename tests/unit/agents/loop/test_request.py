@@ -9,7 +9,7 @@ import pytest
 
 from statewright import InMemorySaver
 from statewright.agents import Agent, Network, State, tool
-from statewright.agents.loop.request import specs_of
+from statewright.agents.loop.request import tool_specs
 from statewright.errors import ModelError
 from statewright.messages import Message, ToolCall
 from statewright.models import ModelRequest, OutputForm, ScriptedModel, ToolSpec
@@ -38,7 +38,7 @@ def test_a_tool_without_options_can_be_told() -> None:
     class Bare:
         name, description, parameters = "bare", "d", {"type": "object"}
 
-    assert specs_of([Bare()]) == [ToolSpec("bare", "d", {"type": "object"})]
+    assert tool_specs([Bare()]) == [ToolSpec("bare", "d", {"type": "object"})]
 
 
 def test_who_asks_stands_in_the_metadata() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from statewright import Message
 from statewright.agents import Agent, AgentResult, Network
-from statewright.agents.network.state import called_with, crew_of, said_since, spent, view_of
+from statewright.agents.network.state import build_agent_call, build_run_view, results_of_run, run_agents, usage_of_run
 from statewright.errors import RoutingError
 from statewright.models import ScriptedModel, Usage
 
@@ -40,17 +40,17 @@ def network(default: Any = None) -> Network[Any]:
 
 
 def test_what_was_said_since_the_user_spoke_has_no_older_turns() -> None:
-    assert [one.agent_name for one in said_since(STATE)] == ["a", "b"]
+    assert [one.agent_name for one in results_of_run(STATE)] == ["a", "b"]
 
 
 def test_routers_count_among_what_was_used_up() -> None:
-    assert spent(STATE) == (Usage(35), 3)
-    assert spent({}) == (Usage(), 0)
+    assert usage_of_run(STATE) == (Usage(35), 3)
+    assert usage_of_run({}) == (Usage(), 0)
 
 
 def test_a_call_has_what_surrounds_it() -> None:
     made = network(ScriptedModel([]))
-    call = called_with(made, STATE, RUNTIME, made.agents["a"])
+    call = build_agent_call(made, STATE, RUNTIME, made.agents["a"])
     assert (call.values, call.call_count, call.thread_id) == ({"n": 1}, 2, "t")
     assert [agent.name for agent in call.stack] == ["b"]
     assert call.default_model is made.default_chat_model
@@ -60,12 +60,12 @@ def test_a_call_has_what_surrounds_it() -> None:
 def test_the_owners_thread_counts_before_ours_and_an_own_model_before_the_default() -> None:
     made = network(ScriptedModel([]))
     own = Agent("own", model=ScriptedModel([]))
-    call = called_with(made, {**STATE, "history_thread": "theirs"}, RUNTIME, own)
+    call = build_agent_call(made, {**STATE, "history_thread": "theirs"}, RUNTIME, own)
     assert (call.thread_id, call.default_model) == ("theirs", None)
 
 
 def test_a_view_is_of_the_run() -> None:
-    view = view_of(network(), STATE, RUNTIME)
+    view = build_run_view(network(), STATE, RUNTIME)
     view.state.data.n = 2
     assert (view.network.input, view.network.call_count) == ("hi", 2)
     assert view.update() == {"data.n": 2}
@@ -74,7 +74,7 @@ def test_a_view_is_of_the_run() -> None:
 def test_agents_that_a_router_made_are_not_found_in_another_workspace() -> None:
     made = network()
     other = cast(Any, SimpleNamespace(execution_info=SimpleNamespace(**{**vars(INFO), "workspace": "other"})))
-    crew_of(made, RUNTIME).admit(Agent("guest"))
-    assert crew_of(made, RUNTIME).find("guest").name == "guest"
+    run_agents(made, RUNTIME).admit(Agent("guest"))
+    assert run_agents(made, RUNTIME).find("guest").name == "guest"
     with pytest.raises(RoutingError):
-        crew_of(made, other).find("guest")
+        run_agents(made, other).find("guest")

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 import pytest
 from pydantic import BaseModel
 
-from statewright.agents.state.data import PREFIX, Data, DataForm, form_of, touched, values_of
+from statewright.agents.state.data import PREFIX, Data, DataSchema, field_values, read_data, touched_fields
 from statewright.errors import InvalidConfig, InvalidSchema, StatewrightError
 
 
@@ -81,7 +81,7 @@ def test_what_was_looked_at_has_been_touched() -> None:
     data = Data({"number": 1, "looked_at": [1], "alone": [2]})
     assert (data.number, data.looked_at) == (1, [1])
     data.number = 2
-    assert touched(data) == {"looked_at": [1], "number": 2}
+    assert touched_fields(data) == {"looked_at": [1], "number": 2}
 
 
 def test_declared_fields_without_a_value_are_none_as_attributes_only() -> None:
@@ -136,16 +136,16 @@ def test_keys_are_names() -> None:
 
 @pytest.mark.parametrize("source", [Typed, Plain, Slotted, Model])
 def test_the_fields_of_a_class_become_fields_of_a_graph(source: type) -> None:
-    assert set(DataForm(source).entries) == {f"{PREFIX}done", f"{PREFIX}files"}
-    assert DataForm(source).names == ("done", "files")
-    assert DataForm().names is None
+    assert set(DataSchema(source).entries) == {f"{PREFIX}done", f"{PREFIX}files"}
+    assert DataSchema(source).names == ("done", "files")
+    assert DataSchema().names is None
 
 
 @pytest.mark.parametrize("source", [Plain, Slotted, Model])
 def test_an_instance_is_made_of_values_and_read_back(source: type) -> None:
-    form = DataForm(source)
+    form = DataSchema(source)
     values = {"done": False, "files": ["a"]}
-    made = form.made(values)
+    made = form.build(values)
     assert type(made) is source
     made.files.append("b")
     made.done = True
@@ -155,26 +155,26 @@ def test_an_instance_is_made_of_values_and_read_back(source: type) -> None:
 
 @pytest.mark.parametrize("source", [Typed, Plain, Slotted, Model, None])
 def test_nothing_has_changed_where_nobody_wrote(source: type | None) -> None:
-    form = DataForm(source)
+    form = DataSchema(source)
     values = {"done": False, "files": ["a"]}
-    made = form.made(values)
+    made = form.build(values)
     assert made.files == ["a"]
     assert form.changes(made, values) == {}
 
 
 def test_a_value_of_another_type_is_a_change() -> None:
-    form = DataForm()
-    data = form.made({"flag": 1})
+    form = DataSchema()
+    data = form.build({"flag": 1})
     data.flag = True
     assert form.changes(data, {"flag": 1}) == {"flag": True}
 
 
 def test_what_cannot_be_compared_counts_as_changed() -> None:
-    form, odd = DataForm(), Odd()
-    data = form.made({"odd": odd})
+    form, odd = DataSchema(), Odd()
+    data = form.build({"odd": odd})
     data.odd = Odd()
     assert list(form.changes(data, {"odd": odd})) == ["odd"]
-    same = form.made({"odd": 1})
+    same = form.build({"odd": 1})
     same.odd = odd
     assert form.changes(same, {"odd": odd}) == {}
 
@@ -182,10 +182,10 @@ def test_what_cannot_be_compared_counts_as_changed() -> None:
 def test_a_misspelt_attribute_of_an_instance_is_not_dropped_in_silence() -> None:
     """A TypedDict and a pydantic model refuse it too. Here it is refused at the latest when the changes are taken."""
     values: dict[str, Any] = {"done": False, "files": []}
-    form = DataForm(Plain)
+    form = DataSchema(Plain)
 
     def write() -> None:
-        data = form.made(values)
+        data = form.build(values)
         data.dome = True
         form.changes(data, values)
 
@@ -196,7 +196,7 @@ def test_a_misspelt_attribute_of_an_instance_is_not_dropped_in_silence() -> None
 @pytest.mark.parametrize("source", [int, list[str], dict[str, int]])
 def test_a_class_without_fields_describes_no_data(source: Any) -> None:
     with pytest.raises((InvalidSchema, InvalidConfig)):
-        DataForm(source)
+        DataSchema(source)
 
 
 # -- what somebody gives
@@ -217,28 +217,28 @@ def test_a_class_without_fields_describes_no_data(source: Any) -> None:
     ],
 )
 def test_data_is_given_in_many_forms(given: Any, values: Any) -> None:
-    assert form_of(given)[1] == values
+    assert read_data(given)[1] == values
 
 
 @pytest.mark.parametrize("given", [3, "text", [1], object()])
 def test_anything_else_is_refused(given: Any) -> None:
     with pytest.raises(InvalidConfig, match="Give a mapping"):
-        form_of(given)
+        read_data(given)
 
 
 def test_a_class_that_needs_values_is_refused() -> None:
     with pytest.raises(InvalidConfig, match=r"Needy.*Give an instance"):
-        form_of(Needy)
+        read_data(Needy)
 
 
 def test_a_mapping_is_held_to_its_schema() -> None:
-    assert form_of({"done": True}, Typed)[1] == {"done": True}
+    assert read_data({"done": True}, Typed)[1] == {"done": True}
     with pytest.raises(InvalidConfig, match=r"'dome'.*Did you mean 'done'"):
-        form_of({"dome": True}, Typed)
+        read_data({"dome": True}, Typed)
 
 
 @pytest.mark.parametrize("data", [{"a": 1}, Data({"a": 1})])
 def test_values_of_a_mapping_are_a_new_dict(data: Any) -> None:
-    found = values_of(data)
+    found = field_values(data)
     found["a"] = 2
     assert dict(data) == {"a": 1}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from statewright.agents import AgentResult, UsageLimits
-from statewright.agents.state.usage_limits import used_up
+from statewright.agents.state.usage_limits import total_usage
 from statewright.models import Usage
 
 USED = Usage(input_tokens=10, output_tokens=5, cost=0.25)
@@ -38,5 +38,5 @@ def test_a_limit_that_leaves_no_room_is_named(limits: dict[str, Any], reached: s
 def test_results_cost_together() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     results = [AgentResult(agent_name="a", messages=[], created_at=at, usage=USED, requests=2)] * 3
-    assert used_up(iter(results)) == (Usage(30, 15, 0.75), 6)
-    assert used_up([]) == (Usage(), 0)
+    assert total_usage(iter(results)) == (Usage(30, 15, 0.75), 6)
+    assert total_usage([]) == (Usage(), 0)

@@ -183,6 +183,6 @@ def test_an_endless_one_comes_to_an_end(value: Any, in_place: bool, monkeypatch:
 def test_answers_without_iterators_stay_the_objects_that_they_are() -> None:
     circle: list[Any] = []
     circle += [circle, circle, {"of": circle}]
-    made = gathering.Gathering("t")
+    made = gathering.IteratorReader("t")
     for answer in (circle, {"a": [1]}, (1, 2), "text", None, Message("x"), [Message("x")]):
-        assert made.whole(answer) is answer
+        assert made.read(answer) is answer

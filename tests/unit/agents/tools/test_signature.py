@@ -37,7 +37,7 @@ def read(function: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
 
 def test_the_schema_is_that_of_an_object_without_the_context() -> None:
     signature = Signature("find", find, {"key": "Which one."})
-    assert signature.filled(ToolContext(idempotency_key="k")) == {"context": ToolContext(idempotency_key="k")}
+    assert signature.injected_kwargs(ToolContext(idempotency_key="k")) == {"context": ToolContext(idempotency_key="k")}
     assert signature.schema == {
         "type": "object",
         "additionalProperties": False,

@@ -20,19 +20,19 @@ _OURS: Final = (Command, Message, ToolResult)
 _SLOTS: Final = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
 
 
-def answer_of(answer: Any) -> Any:
+def convert_answer(answer: Any) -> Any:
     """Return the answer of a tool of LangChain, with messages and Commands of ours in the place of its own."""
     if hasattr(answer, "statewright_answer"):
         answer = answer.statewright_answer
     if isinstance(answer, list):
-        return [_one_answer(part) for part in cast("list[Any]", answer)]
-    return _one_answer(answer)
+        return [_convert_part(part) for part in cast("list[Any]", answer)]
+    return _convert_part(answer)
 
 
-def _one_answer(answer: Any) -> Any:
+def _convert_part(answer: Any) -> Any:
     if is_langchain_message(answer):
         return from_langchain(answer)
-    return _command(answer) if _is_foreign_command(answer) else answer
+    return _convert_command(answer) if _is_foreign_command(answer) else answer
 
 
 def _is_foreign_command(value: object) -> bool:
@@ -41,35 +41,35 @@ def _is_foreign_command(value: object) -> bool:
     return any(kind.__name__ == "Command" and kind.__module__.startswith("langgraph.") for kind in kinds)
 
 
-def _command(command: Any) -> Command[Any]:
+def _convert_command(command: Any) -> Command[Any]:
     goto: Any = command.goto
-    targets = [_target(one) for one in cast("list[Any]", goto if isinstance(goto, list | tuple) else [goto])]
+    targets = [_convert_target(one) for one in cast("list[Any]", goto if isinstance(goto, list | tuple) else [goto])]
     return Command(update=command.update, goto=targets, graph=command.graph)
 
 
-def _target(target: Any) -> Any:
+def _convert_target(target: Any) -> Any:
     return target if isinstance(target, str | Send) else Send(target.node, target.arg)
 
 
 # -- calling
 
 
-def returning_ours(tool: Any) -> Any:
+def with_preserved_answers(tool: Any) -> Any:
     """Return an object that does the same as the tool, and whose `invoke` keeps answers of our classes."""
-    kind = _keeping(cast("Any", type(tool)))
+    kind = _preserving_class(cast("Any", type(tool)))
     view = object.__new__(kind)
     for name in _SLOTS:
         object.__setattr__(view, name, getattr(tool, name))
     if config_parameters(tool) and hasattr(tool, "func"):
         # LangChain reads the annotations of these; the object has attributes of its own then.
         functions = {name: getattr(tool, name) for name in ("func", "coroutine") if getattr(tool, name) is not None}
-        exact = {name: with_exact_config(_wrapped_any(function)) for name, function in functions.items()}
+        exact = {name: with_exact_config(_wrap_any(function)) for name, function in functions.items()}
         object.__setattr__(view, "__dict__", {**tool.__dict__, **exact})
     return view
 
 
-def _wrapped_any(function: Callable[..., Any]) -> Callable[..., Any]:
-    return _wrapped_async(function) if is_coroutine_function(function) else _wrapped(function)
+def _wrap_any(function: Callable[..., Any]) -> Callable[..., Any]:
+    return _wrap_async(function) if is_coroutine_function(function) else _wrap(function)
 
 
 def has_own_arun(kind: Any) -> bool:
@@ -81,38 +81,38 @@ def has_own_arun(kind: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def _keeping(kind: Any) -> Any:
+def _preserving_class(kind: Any) -> Any:
     """Return a subclass of a class of tools whose answers of our classes are wrapped."""
     methods: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
-    methods["_run"] = with_exact_config(_wrapped(kind._run))
+    methods["_run"] = with_exact_config(_wrap(kind._run))
     if has_own_arun(kind):  # LangChain looks for it
-        methods["_arun"] = with_exact_config(_wrapped_async(kind._arun))
+        methods["_arun"] = with_exact_config(_wrap_async(kind._arun))
     return type(kind)(kind.__name__, (kind,), methods)
 
 
-def _wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        return _kept(function(*args, **kwargs))
+        return _preserve(function(*args, **kwargs))
 
     return run
 
 
-def _wrapped_async(function: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_async(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     async def run(*args: Any, **kwargs: Any) -> Any:
-        return _kept(await function(*args, **kwargs))
+        return _preserve(await function(*args, **kwargs))
 
     return run
 
 
-def _kept(answer: object) -> Any:
+def _preserve(answer: object) -> Any:
     parts: list[Any] = cast("list[Any]", answer) if isinstance(answer, list) else [answer]
-    return _holder()(answer) if any(isinstance(part, _OURS) for part in parts) else cast("Any", answer)
+    return _holder_class()(answer) if any(isinstance(part, _OURS) for part in parts) else cast("Any", answer)
 
 
 @functools.lru_cache(maxsize=1)
-def _holder() -> Any:
+def _holder_class() -> Any:
     """Return a class that LangChain lets through, as it does its own messages."""
     from langchain_core.messages.tool import ToolOutputMixin
 

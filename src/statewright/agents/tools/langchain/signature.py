@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
-from statewright.agents.tools.injected import Injected, injected, runtime_as
+from statewright.agents.tools.injected import InjectedSource, injected_source, runtime_source
 from statewright.errors import ToolError
 
-_TELLING: Final = re.compile(r"Injected|ToolRuntime|RunnableConfig")
+_INJECTED_NAMES: Final = re.compile(r"Injected|ToolRuntime|RunnableConfig")
 """In an annotation that cannot be resolved: it would have been filled."""
 
 
-def injected_of(tool: Any) -> dict[str, Injected]:
+def injected_sources(tool: Any) -> dict[str, InjectedSource]:
     """Return the source of each injected parameter, read from the schema of the tool and from its functions.
 
     Raises ToolError for an annotation that cannot be resolved, and for a marker that does not say what it marks.
@@ -28,7 +28,7 @@ def injected_of(tool: Any) -> dict[str, Injected]:
             parameters.setdefault(parameter.name, parameter)
     for parameter in _schema_parameters(tool):
         parameters[parameter.name] = parameter
-    sources: dict[str, Injected] = {}
+    sources: dict[str, InjectedSource] = {}
     for name, parameter in parameters.items():
         try:
             source = _source(parameter)
@@ -39,13 +39,13 @@ def injected_of(tool: Any) -> dict[str, Injected]:
     return sources
 
 
-def _source(parameter: inspect.Parameter) -> Injected | None:
+def _source(parameter: inspect.Parameter) -> InjectedSource | None:
     # LangGraph fills a parameter of this name; other names mean nothing there.
     if parameter.name == "runtime" and parameter.annotation in (inspect.Parameter.empty, Any):
         from statewright.langchain import ToolRuntime
 
-        return runtime_as(ToolRuntime)
-    return injected(parameter, by_name=False)
+        return runtime_source(ToolRuntime)
+    return injected_source(parameter, by_name=False)
 
 
 def functions_of(tool: Any) -> list[Callable[..., Any]]:
@@ -104,7 +104,7 @@ def _resolved(tool: str, parameter: str, hint: str, names: dict[str, Any]) -> An
         holder: Any = type("_", (), {"__annotations__": {parameter: hint}})
         return typing.get_type_hints(holder, globalns=names, include_extras=True)[parameter]
     except Exception as error:
-        if _TELLING.search(hint):
+        if _INJECTED_NAMES.search(hint):
             raise ToolError(
                 f"The annotation {hint!r} of parameter {parameter!r} of tool {tool!r} cannot be resolved: {error}. "
                 f"Define what it names at module level."
@@ -148,7 +148,7 @@ def schema_titles(tool: Any) -> set[str]:
     return {schema.__name__, config.get("title") or schema.__name__}
 
 
-def shown_schema(tool: Any, hidden: Mapping[str, Injected]) -> dict[str, Any]:
+def argument_schema(tool: Any, hidden: Mapping[str, InjectedSource]) -> dict[str, Any]:
     """Return the JSON Schema of the arguments that a model writes. Raises ToolError for types that JSON cannot say."""
     schema: Any = tool.tool_call_schema
     if isinstance(schema, dict):
@@ -161,7 +161,7 @@ def shown_schema(tool: Any, hidden: Mapping[str, Injected]) -> dict[str, Any]:
         raise ToolError(f"The arguments of tool {tool.name!r} are of types that JSON cannot say: {error}") from error
 
 
-def _subset(schema: Any, hidden: Mapping[str, Injected]) -> Any:
+def _subset(schema: Any, hidden: Mapping[str, InjectedSource]) -> Any:
     """Return the schema without injected fields, whose types JSON may not know; None if it has none of them."""
     if not hidden.keys() & schema.model_fields.keys():
         return None
@@ -173,7 +173,7 @@ def _subset(schema: Any, hidden: Mapping[str, Injected]) -> Any:
     return create_model(schema.__name__, __doc__=schema.__doc__, **fields)
 
 
-def _without(schema: dict[str, Any], hidden: Mapping[str, Injected]) -> dict[str, Any]:
+def _without(schema: dict[str, Any], hidden: Mapping[str, InjectedSource]) -> dict[str, Any]:
     properties = {name: value for name, value in schema.get("properties", {}).items() if name not in hidden}
     shown = {**schema, "properties": properties}
     if "required" in schema:

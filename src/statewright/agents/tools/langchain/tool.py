@@ -7,14 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
 
-from statewright.agents.tools.injected import config_of, unfit
-from statewright.agents.tools.langchain.answer import answer_of, has_own_arun, returning_ours
+from statewright.agents.tools.injected import injected_type_error, runnable_config
+from statewright.agents.tools.langchain.answer import convert_answer, has_own_arun, with_preserved_answers
 from statewright.agents.tools.langchain.signature import (
     aliases_of,
+    argument_schema,
     config_parameters,
-    injected_of,
+    injected_sources,
     schema_titles,
-    shown_schema,
 )
 from statewright.agents.tools.tool import ToolContext, ToolOptions, WrongCall, check_name
 from statewright.channels import MISSING
@@ -36,17 +36,17 @@ class LangChainTool:
         """Raises ToolError for an injected argument that nothing can fill."""
         self.name = check_name(tool.name)
         self.description: str = tool.description or ""
-        self._injected = injected_of(tool)
-        self.parameters: Mapping[str, Any] = shown_schema(tool, self._injected)
+        self._injected = injected_sources(tool)
+        self.parameters: Mapping[str, Any] = argument_schema(tool, self._injected)
         self.options = ToolOptions(return_direct=bool(getattr(tool, "return_direct", False)))
         self.in_order = any(one.changes_state for one in self._injected.values())
         self._is_async = _is_async(tool)
         self.is_plain = not self._is_async or getattr(tool, "func", None) is not None
         self.tool = tool
         """The tool of LangChain."""
-        self._handed_on = config_parameters(tool)
+        self._config_parameters = config_parameters(tool)
         self._aliases = aliases_of(tool)
-        self._tool = returning_ours(tool)
+        self._tool = with_preserved_answers(tool)
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         """Return the answer of the tool.
@@ -58,37 +58,37 @@ class LangChainTool:
 
         hidden = {name for injected in self._injected for name in (injected, self._aliases.get(injected, injected))}
         written = {name: value for name, value in arguments.items() if name not in hidden}
-        given = {**written, **self._filled(context)}
-        config: Any = config_of(context)
+        given = {**written, **self._injected_kwargs(context)}
+        config: Any = runnable_config(context)
         call: Any = given
         if context.tool_call_id is not None:
             call = {"name": self.name, "args": given, "id": context.tool_call_id, "type": _TOOL_CALL}
         try:
-            return answer_of(await self._answer(call, None if config is MISSING else config, context))
+            return convert_answer(await self._invoke(call, None if config is MISSING else config, context))
         except ValidationError as error:
-            raise self._refusal(error) from None
+            raise self._translate_error(error) from None
 
-    async def _answer(self, call: Any, config: Any, context: ToolContext) -> Any:
+    async def _invoke(self, call: Any, config: Any, context: ToolContext) -> Any:
         if context.in_place:
             return self._tool.invoke(call, config)
         if self._is_async:
             return await self._tool.ainvoke(call, config)
         return await call_in_thread(partial(self._tool.invoke, call, config))
 
-    def _filled(self, context: ToolContext) -> dict[str, Any]:
+    def _injected_kwargs(self, context: ToolContext) -> dict[str, Any]:
         values: dict[str, Any] = {}
         seen = context
         if any(source.is_state for source in self._injected.values()):
-            seen = replace(context, state=_in_langchain_form(context.state))
+            seen = replace(context, state=_langchain_state(context.state))
         for name, source in self._injected.items():
             value = source.value(self.name, name, seen if source.is_state else context)
-            if name in self._handed_on:
+            if name in self._config_parameters:
                 value = {}  # passes for one in the schema: LangChain hands on the config that it is called with
             if value is not MISSING:
                 values[self._aliases.get(name, name)] = value
         return values
 
-    def _refusal(self, error: Any) -> Exception:
+    def _translate_error(self, error: Any) -> Exception:
         """Return the error for wrong arguments, or for injected values that do not fit; the tool's own as it is."""
         if error.title not in schema_titles(self.tool):
             return error
@@ -96,7 +96,7 @@ class LangChainTool:
         errors = cast("list[Any]", error.errors())
         wrong_arguments = [one for one in errors if not one["loc"] or one["loc"][0] not in hidden]
         if not wrong_arguments:
-            return unfit(self.name, str(errors[0]["loc"][0]), "; ".join(one["msg"] for one in errors))
+            return injected_type_error(self.name, str(errors[0]["loc"][0]), "; ".join(one["msg"] for one in errors))
         wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in wrong_arguments)
         return WrongCall(f"Tool {self.name!r} was called with other arguments than it takes: {wrong}.")
 
@@ -117,7 +117,7 @@ def _is_async(tool: Any) -> bool:
     return has_own_arun(type(tool))
 
 
-def _in_langchain_form(state: Any) -> Any:
+def _langchain_state(state: Any) -> Any:
     """Return the state as a dict, as LangGraph has it, with messages of LangChain."""
     if isinstance(state, Mapping):
         fields = cast("Mapping[str, Any]", state)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from statewright.agents import answer_call, ask
-from statewright.agents.loop.request import specs_of
+from statewright.agents.loop.request import tool_specs
 from statewright.agents.tools import Tool, ToolContext
 from statewright.errors import InternalError, InvalidConfig, MissingKey, ModelError, RunError, StorageError
 from statewright.messages import Message, ToolCall
@@ -48,7 +48,7 @@ class Conversation:
         transcript: Transcript,
     ) -> None:
         self._step = step
-        self._request = replace(request, tools=specs_of(tools.values()))
+        self._request = replace(request, tools=tool_specs(tools.values()))
         self._models = models
         self._tools = tools
         self._execution = execution

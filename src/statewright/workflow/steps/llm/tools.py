@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, cast
 
 from statewright.agents.tools import Tool, ToolContext, ToolFunction, ToolOptions
-from statewright.agents.tools.function import called
+from statewright.agents.tools.function import call_function
 from statewright.errors import InvalidConfig, ToolError
 from statewright.workflow.steps.execution import Execution
 from statewright.workflow.steps.handlers import Handler, takes_step
@@ -106,7 +106,7 @@ class BoundHandler:
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         handler = self._source.handler
         given = self._execution.context(arguments, idempotency_key=context.idempotency_key, runtime=context.runtime)
-        result = read_result(await called(_call_of(handler, given, self._source.step), handler), self.name)
+        result = read_result(await call_function(_call_of(handler, given, self._source.step), handler), self.name)
         if result.status == "waiting":
             raise ToolError(f"The handler {self.name!r} wants to wait, which no tool can. Make it a step of its own.")
         if result.status == "failed":
