@@ -10,8 +10,8 @@ from statewright.errors import InvalidConfig
 from statewright.models.adapters.langchain.model import LangChainModel
 from statewright.models.port import ChatModel
 
-_TELLS_WHERE: Final = ("_API_KEY", "_BASE_URL", "_ENDPOINT", "_TOKEN")
-_WANTED: Final = (
+_CONNECTION_VARIABLES: Final = ("_API_KEY", "_BASE_URL", "_ENDPOINT", "_TOKEN")
+_EXPECTED: Final = (
     "Give a ChatModel, a LangChain chat model, or the name of a model with its provider, e.g. 'openai:gpt-5'."
 )
 
@@ -23,14 +23,14 @@ def as_chat_model(value: object) -> ChatModel:
     `statewright.models.providers`. Raises InvalidConfig for anything else.
     """
     if isinstance(value, type):
-        raise InvalidConfig(f"The model is the class {value.__name__} and no instance of it. {_WANTED}")
+        raise InvalidConfig(f"The model is the class {value.__name__} and no instance of it. {_EXPECTED}")
     if isinstance(value, ChatModel):
         return value
     if isinstance(value, str):
-        return _connected(value)
+        return _connect(value)
     if is_langchain_model(value):
         return LangChainModel(value)
-    raise InvalidConfig(f"The model is {value!r} of type {type(value).__name__}. {_WANTED}")
+    raise InvalidConfig(f"The model is {value!r} of type {type(value).__name__}. {_EXPECTED}")
 
 
 def is_langchain_model(value: object) -> bool:
@@ -39,10 +39,10 @@ def is_langchain_model(value: object) -> bool:
     return any(kind.__name__ == "BaseChatModel" and kind.__module__.startswith("langchain_core.") for kind in kinds)
 
 
-def _connected(name: str) -> ChatModel:
+def _connect(name: str) -> ChatModel:
     if not name.strip():
-        raise InvalidConfig(f"The name of the model is empty. {_WANTED}")
-    told = {key: value for key, value in os.environ.items() if key.endswith(_TELLS_WHERE)}
+        raise InvalidConfig(f"The name of the model is empty. {_EXPECTED}")
+    told = {key: value for key, value in os.environ.items() if key.endswith(_CONNECTION_VARIABLES)}
     return _connection(name, frozenset(told.items()))
 
 

@@ -75,7 +75,7 @@ def check_calls_allowed(model: str, *, base_url: str | None = None) -> None:
 
     `base_url` is where the model is served, if that is known.
     """
-    rule = _present_rule()
+    rule = _current_rule()
     if rule.calls or (rule.local and base_url is not None and is_local(base_url)):
         return
     raise ModelError(
@@ -98,7 +98,7 @@ def _is_loopback(host: str) -> bool:
     return len(parts) == 4 and parts[0] == "127" and all(part.isdecimal() for part in parts)
 
 
-def _present_rule() -> _Rule:
+def _current_rule() -> _Rule:
     with _lock:
         if _rules:
             return _rules[-1]

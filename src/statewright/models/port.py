@@ -45,15 +45,15 @@ class StreamingModel(ChatModel, Protocol):
 def stream_model(model: ChatModel, request: ModelRequest) -> AsyncIterator[ModelEvent]:
     """What a model streams; of one that cannot, the whole answer as if it had come at once."""
     stream = getattr(model, "stream", None)
-    return cast(StreamingModel, model).stream(request) if stream is not None else _at_once(model, request)
+    return cast(StreamingModel, model).stream(request) if stream is not None else _stream_complete(model, request)
 
 
-async def _at_once(model: ChatModel, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-    for event in events_of(await model.complete(request)):
+async def _stream_complete(model: ChatModel, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    for event in response_events(await model.complete(request)):
         yield event
 
 
-def events_of(response: ModelResponse) -> Iterator[ModelEvent]:
+def response_events(response: ModelResponse) -> Iterator[ModelEvent]:
     """The events by which a response would have come, each part in one piece."""
     if response.reasoning:
         yield ReasoningDelta(response.reasoning)

@@ -12,7 +12,7 @@ from statewright.messages import Message, ToolCall
 from statewright.models.conversation.prepare import check_request
 from statewright.models.event import ModelEvent, TextDelta, ToolCallDelta
 from statewright.models.model import ModelRequest, ModelResponse, Usage
-from statewright.models.port import events_of
+from statewright.models.port import response_events
 
 Answer = str | Message | ToolCall | Sequence[ToolCall] | ModelResponse | Exception
 """Text, a message, the tools to be called, a whole response; or what is raised."""
@@ -37,7 +37,7 @@ class ScriptedModel:
         return self._answer(request)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        for event in events_of(self._answer(request)):
+        for event in response_events(self._answer(request)):
             for piece in _pieces(event):
                 yield piece
 
@@ -46,10 +46,10 @@ class ScriptedModel:
         with self._lock:
             number = len(self.requests)
             self.requests.append(request)
-        answer = self._script(request) if callable(self._script) else self._numbered(self._script, number)
+        answer = self._script(request) if callable(self._script) else self._scripted_answer(self._script, number)
         return _response(answer, request)
 
-    def _numbered(self, answers: Sequence[Answer], number: int) -> Answer:
+    def _scripted_answer(self, answers: Sequence[Answer], number: int) -> Answer:
         if number < len(answers):
             return answers[number]
         if self._repeat_last and answers:

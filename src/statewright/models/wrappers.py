@@ -54,7 +54,7 @@ class FallbackModel:
             try:
                 return await in_time(model.complete(request), model, request)
             except Exception as error:
-                self._note(errors, error)
+                self._record_error(errors, error)
         raise self._failure(errors)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
@@ -70,38 +70,38 @@ class FallbackModel:
             except Exception as error:
                 if begun and not self._restart:
                     raise
-                self._note(errors, error)
+                self._record_error(errors, error)
                 if begun and len(errors) < len(self.models):
                     yield StreamRestarted()
         raise self._failure(errors)
 
-    def _note(self, errors: list[Exception], error: Exception) -> None:
+    def _record_error(self, errors: list[Exception], error: Exception) -> None:
         """Remember why a model did not answer. Raises the error if it is none after which the next one is asked."""
         if not self._when(error):
             for number, before in enumerate(errors, 1):
-                add_note(error, f"Before, model {number} of {len(self.models)} failed: {_told(before)}")
+                add_note(error, f"Before, model {number} of {len(self.models)} failed: {_error_text(before)}")
             raise error
         errors.append(error)
 
     def _failure(self, errors: Sequence[Exception]) -> ModelUnavailable:
         told = " ".join(
-            f"{number}. {type(model).__name__}: {_told(error)}"
+            f"{number}. {type(model).__name__}: {_error_text(error)}"
             for number, (model, error) in enumerate(zip(self.models, errors, strict=True), 1)
         )
         failure = ModelUnavailable(
             f"None of {len(errors)} models answered. {told}",
             status=getattr(errors[-1], "status", None),
-            retry_after=_soonest(errors),
+            retry_after=_earliest_retry(errors),
         )
         failure.__cause__ = errors[-1]
         return failure
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-def _soonest(errors: Sequence[Exception]) -> float | None:
+def _earliest_retry(errors: Sequence[Exception]) -> float | None:
     """After how many seconds the first of the models may be asked again, if one said so."""
     waits: list[float | None] = [getattr(error, "retry_after", None) for error in errors]
     return min((wait for wait in waits if wait is not None), default=None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from statewright.agents.mcp.server import McpServer
 from statewright.agents.mcp.session import Session
-from statewright.agents.mcp.texts import bounded, told
+from statewright.agents.mcp.texts import error_text, truncate
 from statewright.errors import ToolError
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ class Connection:
             async with asyncio.timeout(timeout):
                 return await client.call_tool(tool, dict(arguments), progress_callback=progress)
         except TimeoutError:
-            raise self._too_slow(tool, timeout) from None
+            raise self._timeout_error(tool, timeout) from None
         except Exception as error:
-            raise await self._failed(session, tool, error) from None
+            raise await self._call_error(session, tool, error) from None
 
     async def close(self) -> None:
         """End the connection, and wait until programs that belong to it are gone."""
@@ -71,20 +71,20 @@ class Connection:
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
 
-    def _too_slow(self, tool: str, timeout: float) -> ToolError:
+    def _timeout_error(self, tool: str, timeout: float) -> ToolError:
         return ToolError(
             f"{self._server.shown} did not answer the call of {tool!r} within {timeout:g} s. The call was cancelled, "
             f"but may have had an effect. Raise the server's timeout if the tool needs longer."
         )
 
-    async def _failed(self, session: Session, tool: str, error: Exception) -> ToolError:
+    async def _call_error(self, session: Session, tool: str, error: Exception) -> ToolError:
         if not (session.is_over or _is_lost(error)):
-            reason = bounded(self._server.without_secrets(told(error)).rstrip("."))
+            reason = truncate(self._server.without_secrets(error_text(error)).rstrip("."))
             return ToolError(f"{self._server.shown} could not do the call of {tool!r}: {reason}.")
         self._end(session)
         what = f"{self._server.shown} was lost during the call of {tool!r}"
         hint = "The call may have had an effect, so it was not repeated. The next call connects anew."
-        return await session.failure(what, error, hint=hint)
+        return await session.build_error(what, error, hint=hint)
 
 
 def _is_lost(error: Exception) -> bool:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcp_types import Tool as ListedTool
 
 T = TypeVar("T")
-_FAREWELL: Final = 20.0  # seconds for all connections to end
+_CLOSE_TIMEOUT: Final = 20.0  # seconds for all connections to end
 
 
 class Host:
@@ -69,11 +69,11 @@ class Host:
         everything = self.submit(self._close_all)
         self.is_closed = True
         try:
-            everything.result(_FAREWELL)
+            everything.result(_CLOSE_TIMEOUT)
         except TimeoutError:
             return  # the thread ends with the process
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_FAREWELL)
+        self._thread.join(_CLOSE_TIMEOUT)
 
     def _connection(self, owner: object, server: McpServer) -> Connection:
         _require_sdk()
@@ -108,7 +108,7 @@ _host: Host | None = None
 _lock = threading.Lock()
 
 
-def the_host() -> Host:
+def get_host() -> Host:
     """The host of this process."""
     global _host
     with _lock:
@@ -118,13 +118,13 @@ def the_host() -> Host:
         return _host
 
 
-def abandon(owner: object) -> None:
+def release_later(owner: object) -> None:
     """Release what an owner had, without waiting. It takes no lock: the collector of garbage calls it anywhere."""
     if _host is not None and not _host.is_closed:
         _host.submit(_host.release, owner)
 
 
-def _forget() -> None:
+def _reset_after_fork() -> None:
     """Threads do not survive a fork: the child starts its own."""
     global _host, _lock
     if _host is not None:
@@ -133,7 +133,7 @@ def _forget() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 # -- owners
@@ -146,17 +146,17 @@ class Owner:
         self._key = object()  # what the host holds must not be the owner itself: it would never go away
         self._is_closed = False
         # At the end of the interpreter the host closes everything itself.
-        weakref.finalize(self, abandon, self._key).atexit = False
+        weakref.finalize(self, release_later, self._key).atexit = False
 
     def submit(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> Future[T]:
         """What a method of the host will answer to this owner. Raises ToolError once it is closed."""
         if self._is_closed:
             raise ToolError("These MCP tools are closed. Use them within the context of their McpTools.")
-        host = the_host()
+        host = get_host()
         return host.submit(function, host, self._key, *args)
 
     def close(self) -> Future[None]:
         """Release everything; programs that nobody else uses have ended when the future is done."""
         self._is_closed = True
-        host = the_host()
+        host = get_host()
         return host.submit(Host.release, host, self._key)

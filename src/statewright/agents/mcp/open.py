@@ -24,22 +24,22 @@ from statewright.agents.mcp.transport import Stdio, StreamableHttp
 
 Streams = tuple[Any, Any]
 """What the SDK's transports give: messages that come, and messages that go."""
-Ended = Callable[[Exception | None], None]
+OnEnd = Callable[[Exception | None], None]
 """Told that nothing more can come from the server, and why if that is known."""
 _LARGEST: Final = 64 * 2**20  # bytes of one answer over streamable HTTP; the SDK's own limit is too small for images
 _SILENCE: Final = 86_400.0  # seconds that a stream over HTTP may be silent; our own timeouts are shorter
 
 
-def open_client(server: McpServer, words: StderrTail, ended: Ended, heard: MessageHandlerFnT) -> Client:
+def open_client(server: McpServer, words: StderrTail, ended: OnEnd, heard: MessageHandlerFnT) -> Client:
     """A client, connected once it is entered. `heard` is told what the server says unasked."""
-    return Client(_Watched(_streams(server, words, ended), ended), message_handler=heard, cache=None)
+    return Client(_WatchedTransport(_streams(server, words, ended), ended), message_handler=heard, cache=None)
 
 
 @asynccontextmanager
-async def _streams(server: McpServer, words: StderrTail, ended: Ended) -> AsyncGenerator[Streams]:
+async def _streams(server: McpServer, words: StderrTail, ended: OnEnd) -> AsyncGenerator[Streams]:
     transport = server.transport
     if isinstance(transport, Stdio):
-        async with _program(transport, words) as streams:
+        async with _start_program(transport, words) as streams:
             yield streams
     elif isinstance(transport, StreamableHttp):
         timeout = httpx2.Timeout(server.connect_timeout, read=_SILENCE)
@@ -50,14 +50,14 @@ async def _streams(server: McpServer, words: StderrTail, ended: Ended) -> AsyncG
             yield streams
     else:
         headers, timeout = dict(transport.headers), server.connect_timeout
-        clients = partial(_client_that_tells, ended)
+        clients = partial(_create_http_client, ended)
         opened = sse_client(transport.url, headers, timeout, sse_read_timeout=_SILENCE, httpx_client_factory=clients)
         async with opened as streams:
             yield streams
 
 
-def _client_that_tells(
-    ended: Ended,
+def _create_http_client(
+    ended: OnEnd,
     headers: dict[str, str] | None = None,
     timeout: httpx2.Timeout | None = None,
     auth: httpx2.Auth | None = None,
@@ -72,7 +72,7 @@ def _client_that_tells(
 
 
 @asynccontextmanager
-async def _program(transport: Stdio, words: StderrTail) -> AsyncGenerator[Streams]:
+async def _start_program(transport: Stdio, words: StderrTail) -> AsyncGenerator[Streams]:
     parameters = StdioServerParameters(
         command=transport.command,
         args=list(transport.args),
@@ -86,16 +86,16 @@ async def _program(transport: Stdio, words: StderrTail) -> AsyncGenerator[Stream
         yield streams
 
 
-class _Watched:
+class _WatchedTransport:
     """A transport that tells when the stream of messages from the server has ended."""
 
-    def __init__(self, streams: AbstractAsyncContextManager[Streams], ended: Ended) -> None:
+    def __init__(self, streams: AbstractAsyncContextManager[Streams], ended: OnEnd) -> None:
         self._streams = streams
         self._ended = ended
 
     async def __aenter__(self) -> Streams:
         coming, going = await self._streams.__aenter__()
-        return _Coming(coming, self._ended), going
+        return _IncomingStream(coming, self._ended), going
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -103,10 +103,10 @@ class _Watched:
         return await self._streams.__aexit__(kind, error, trace)
 
 
-class _Coming:
+class _IncomingStream:
     """A stream of messages, as the SDK reads it."""
 
-    def __init__(self, stream: Any, ended: Ended) -> None:
+    def __init__(self, stream: Any, ended: OnEnd) -> None:
         self._stream = stream
         self._ended = ended
 

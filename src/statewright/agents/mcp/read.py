@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
-from statewright.agents.mcp.server import SETTINGS, McpServer, all_problems, problems_of
+from statewright.agents.mcp.server import SETTINGS, McpServer, find_problems, format_problems
 from statewright.agents.mcp.transport import Sse, Stdio, StreamableHttp, Transport, UrlTransport
 from statewright.errors import InvalidConfig, suggestion
 
@@ -49,7 +49,7 @@ def read_servers(
         if isinstance(entry, McpServer):
             servers.append(entry)
             continue
-        reader = _Reader(entry, untyped_url)
+        reader = _EntryReader(entry, untyped_url)
         server = reader.server()
         problems += reader.problems
         servers += [server] if server is not None else []
@@ -57,7 +57,7 @@ def read_servers(
     for name in sorted({name for name in names if names.count(name) > 1}):
         problems.append(f"MCP server {name!r}: the name is given to {names.count(name)} servers. Give each its own.")
     if problems:
-        raise InvalidConfig(all_problems(problems))
+        raise InvalidConfig(format_problems(problems))
     return tuple(servers)
 
 
@@ -71,7 +71,7 @@ def _entries(data: Any) -> Iterator[Any]:
         yield {"name": name, **entry} if isinstance(entry, Mapping) else {"name": name, "config": entry}
 
 
-class _Reader:
+class _EntryReader:
     """Reads one entry, and remembers what is wrong in it."""
 
     def __init__(self, data: Any, untyped_url: UrlTransport) -> None:
@@ -94,7 +94,7 @@ class _Reader:
         if transport is None or self.problems:
             return None
         name = self._given.get("name", "")
-        self.problems += problems_of(name, transport, settings)
+        self.problems += find_problems(name, transport, settings)
         return None if self.problems else McpServer(name, transport, **settings)
 
     def _problem(self, text: str) -> None:

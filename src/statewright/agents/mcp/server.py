@@ -37,8 +37,8 @@ class McpServer:
 
     def __post_init__(self) -> None:
         settings = {name: getattr(self, name) for name in SETTINGS}
-        if problems := tuple(problems_of(self.name, self.transport, settings)):
-            raise InvalidConfig(all_problems(problems))
+        if problems := tuple(find_problems(self.name, self.transport, settings)):
+            raise InvalidConfig(format_problems(problems))
         if self.allowed_tools is not None:
             object.__setattr__(self, "allowed_tools", tuple(self.allowed_tools))
 
@@ -89,7 +89,7 @@ class McpServer:
         return KnownSecrets(self.transport.secrets, min_length=_MIN_SECRET).mask(text)
 
 
-def problems_of(name: Any, transport: Any, settings: Mapping[str, Any]) -> Iterator[str]:
+def find_problems(name: Any, transport: Any, settings: Mapping[str, Any]) -> Iterator[str]:
     """All that is wrong with a server that is described so."""
     where = f"MCP server {name!r}: "
     if not isinstance(name, str) or not name.strip():
@@ -99,11 +99,11 @@ def problems_of(name: Any, transport: Any, settings: Mapping[str, Any]) -> Itera
     else:
         yield f"{where}transport is {transport!r}. Use McpServer.stdio, McpServer.http or McpServer.sse."
     for key, value in settings.items():
-        if not _IS_FIT[key](value):
-            yield f"{where}{key} is {value!r}. Give {_FITTING[key]}."
+        if not _VALIDATORS[key](value):
+            yield f"{where}{key} is {value!r}. Give {_EXPECTED[key]}."
 
 
-def all_problems(problems: Sequence[str]) -> str:
+def format_problems(problems: Sequence[str]) -> str:
     """One problem as it is, several as a list."""
     if len(problems) == 1:
         return problems[0]
@@ -124,17 +124,17 @@ def _is_list_of_names(value: Any) -> bool:
 
 
 _SECONDS: Final = "a number of seconds above 0"
-_FITTING: Final = {
+_EXPECTED: Final = {
     "allowed_tools": "a list of names of tools",
     "timeout": _SECONDS,
     "connect_timeout": _SECONDS,
     "enabled": "true or false",
 }
-_IS_FIT: Final[Mapping[str, Callable[[Any], bool]]] = {
+_VALIDATORS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "allowed_tools": _is_list_of_names,
     "timeout": _is_duration,
     "connect_timeout": _is_duration,
     "enabled": lambda value: isinstance(value, bool),
 }
-SETTINGS: Final = tuple(_FITTING)
+SETTINGS: Final = tuple(_EXPECTED)
 """What may be said of a server beside its name and its transport."""

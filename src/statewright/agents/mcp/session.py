@@ -11,16 +11,16 @@ import contextvars
 from typing import TYPE_CHECKING, Any, Final
 
 from statewright.agents.mcp.server import McpServer
-from statewright.agents.mcp.texts import StderrTail, bounded, told
+from statewright.agents.mcp.texts import StderrTail, error_text, truncate
 from statewright.errors import ToolError
 
 if TYPE_CHECKING:
     from mcp.client import Client
     from mcp_types import Tool as ListedTool
 
-_PATIENCE: Final = 0.5  # seconds for the last words of a program that has died
+_STDERR_WAIT: Final = 0.5  # seconds for the last words of a program that has died
 _PAUSE: Final = 1.0  # seconds before changes are asked for again
-_FAREWELL: Final = 8.0  # seconds, more than a program is given to go by itself and then to be ended
+_CLOSE_TIMEOUT: Final = 8.0  # seconds, more than a program is given to go by itself and then to be ended
 _MOST_PAGES: Final = 1000
 
 
@@ -29,17 +29,19 @@ class Session:
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
-        self._words = StderrTail()
+        self._stderr = StderrTail()
         self._stop = asyncio.Event()
-        self._broken: BaseException | None = None
+        self._cause: BaseException | None = None
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._listing = asyncio.Lock()
         self._listed: tuple[ListedTool, ...] | None = None
         self._changes = 0
         # The task lives on after the call that was first: nothing of its context may be kept.
-        self._task = asyncio.create_task(self._live(), name=f"mcp {server.name}", context=contextvars.Context())
+        self._task = asyncio.create_task(self._run(), name=f"mcp {server.name}", context=contextvars.Context())
         loop = self._task.get_loop()
-        self._deadline = loop.call_later(server.connect_timeout, self._give_up, context=contextvars.Context())
+        self._deadline = loop.call_later(
+            server.connect_timeout, self._on_connect_timeout, context=contextvars.Context()
+        )
         self._refusal: asyncio.Task[None] | None = None
 
     @property
@@ -63,11 +65,13 @@ class Session:
                 self._listed = listed
             return listed
 
-    async def failure(self, what: str, error: BaseException | None = None, *, hint: str = "") -> ToolError:
+    async def build_error(self, what: str, error: BaseException | None = None, *, hint: str = "") -> ToolError:
         """An error that says what failed, why as far as that is known, and what a program last had to say."""
-        cause = self._broken or error
-        reason = bounded(self._server.without_secrets(told(cause))) if cause is not None else "the server hung up"
-        words = await self._words.heard(patience=_PATIENCE if self.is_over else 0)
+        cause = self._cause or error
+        reason = (
+            truncate(self._server.without_secrets(error_text(cause))) if cause is not None else "the server hung up"
+        )
+        words = await self._stderr.read(patience=_STDERR_WAIT if self.is_over else 0)
         said = f"\nThe end of what it wrote to its standard error:\n{words}" if words else ""
         return ToolError(self._server.without_secrets(f"{what}: {reason.rstrip('.')}. {hint}".rstrip() + said))
 
@@ -76,29 +80,29 @@ class Session:
         self._end()
         if not self._client.done():
             self._task.cancel()
-            self._refuse(ToolError(f"{self._server.shown} was closed before it was connected."))
-        _, lingering = await asyncio.wait([self._task], timeout=_FAREWELL)
+            self._fail_waiting(ToolError(f"{self._server.shown} was closed before it was connected."))
+        _, lingering = await asyncio.wait([self._task], timeout=_CLOSE_TIMEOUT)
         if lingering:
             self._task.cancel()
-            await asyncio.wait([self._task], timeout=_FAREWELL)
+            await asyncio.wait([self._task], timeout=_CLOSE_TIMEOUT)
 
     # -- the task that keeps the connection
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         try:
-            await self._keep()
+            await self._hold()
         except Exception as error:
-            self._broken = self._broken or error
+            self._cause = self._cause or error
         finally:
             self._end()
-            await self._refuse_with_reason()
+            await self._fail_with_reason()
 
-    async def _keep(self) -> None:
+    async def _hold(self) -> None:
         import anyio
 
         from statewright.agents.mcp.open import open_client
 
-        async with open_client(self._server, self._words, self._hung_up, self._heard) as client:
+        async with open_client(self._server, self._stderr, self._on_end, self._on_message) as client:
             self._deadline.cancel()
             if self._client.done():  # too late
                 return
@@ -108,13 +112,13 @@ class Session:
                 await self._stop.wait()
                 group.cancel_scope.cancel()
 
-    def _hung_up(self, why: Exception | None) -> None:
-        self._broken = self._broken or why
+    def _on_end(self, why: Exception | None) -> None:
+        self._cause = self._cause or why
         self._stop.set()
         if why is not None and not self._client.done():  # the SDK would wait for an answer that cannot come
             self._task.cancel()
 
-    async def _heard(self, message: Any) -> None:
+    async def _on_message(self, message: Any) -> None:
         if getattr(message, "method", None) == "notifications/tools/list_changed":
             self._forget_tools()
 
@@ -145,22 +149,22 @@ class Session:
 
     # -- when it could not be opened
 
-    def _give_up(self) -> None:
+    def _on_connect_timeout(self) -> None:
         """Tell those who wait at once: a program that does not answer may not go at once either."""
-        self._broken = TimeoutError(f"it did not answer within {self._server.connect_timeout:g} s")
+        self._cause = TimeoutError(f"it did not answer within {self._server.connect_timeout:g} s")
         self._stop.set()
         self._task.cancel()
-        self._refusal = asyncio.create_task(self._refuse_with_reason())
+        self._refusal = asyncio.create_task(self._fail_with_reason())
 
-    async def _refuse_with_reason(self) -> None:
+    async def _fail_with_reason(self) -> None:
         if self._client.done():
             return
         what, hint = f"{self._server.shown} could not be reached", "Check its address, and that it is running"
         if self._server.transport.kind == "stdio":
             what, hint = f"{self._server.shown} could not be started", "Check its command and arguments"
-        self._refuse(await self.failure(what, hint=f"{hint}, or raise connect_timeout if it is slow."))
+        self._fail_waiting(await self.build_error(what, hint=f"{hint}, or raise connect_timeout if it is slow."))
 
-    def _refuse(self, error: ToolError) -> None:
+    def _fail_waiting(self, error: ToolError) -> None:
         if self._client.done():
             return
         self._client.set_exception(error)
@@ -173,7 +177,7 @@ class Session:
             async with asyncio.timeout(self._server.connect_timeout):
                 return await _all_pages(client)
         except Exception as error:
-            raise await self.failure(f"{self._server.shown} did not list its tools", error) from None
+            raise await self.build_error(f"{self._server.shown} did not list its tools", error) from None
 
 
 async def _all_pages(client: Client) -> tuple[ListedTool, ...]:

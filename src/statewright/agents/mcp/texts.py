@@ -23,17 +23,17 @@ _OF_NAMES: Final = ("properties", "patternProperties", "dependentSchemas", "$def
 _OF_VALUES: Final = ("default", "const", "enum")
 
 
-def bounded(text: str, noun: str = "text", longest: int = LONGEST_TEXT) -> str:
+def truncate(text: str, noun: str = "text", longest: int = LONGEST_TEXT) -> str:
     """Return a text, or its beginning with a note."""
     return text if len(text) <= longest else f"{text[:longest]} [The {noun} was cut off here.]"
 
 
-def bounded_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def truncate_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a schema whose descriptions have a bound, each and all together: itself if they are within it."""
-    return _Bounds().schema(schema)
+    return _SchemaTruncation().schema(schema)
 
 
-class _Bounds:
+class _SchemaTruncation:
     """Truncates the descriptions of one schema, and counts the characters that remain for the next ones."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class _Bounds:
     def _words(self, value: Any) -> Any:
         """Return a description, truncated to the remaining characters; None if none remain."""
         if isinstance(value, str):
-            short = bounded(value, "description", min(LONGEST_TEXT, self._left)) if self._left > 0 else None
+            short = truncate(value, "description", min(LONGEST_TEXT, self._left)) if self._left > 0 else None
             self._left -= min(len(value), LONGEST_TEXT)
             return short
         size = len(str(value))
@@ -77,7 +77,7 @@ class _Bounds:
 # -- errors
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """What an error says, or the first of a group of them, with its kind where the text alone would not be clear."""
     first = error
     while isinstance(first, BaseExceptionGroup):
@@ -107,12 +107,14 @@ class StderrTail:
     def pipe(self) -> Generator[TextIO]:
         """A file for the program to write to. Leave the context once it has been started: it has its own handle."""
         reading, writing = os.pipe()
-        self._reader = threading.Thread(target=self._read, args=(reading,), name="statewright-mcp-stderr", daemon=True)
+        self._reader = threading.Thread(
+            target=self._read_pipe, args=(reading,), name="statewright-mcp-stderr", daemon=True
+        )
         self._reader.start()
         with open(writing, "w", encoding="utf-8") as file:
             yield file
 
-    async def heard(self, *, patience: float) -> str:
+    async def read(self, *, patience: float) -> str:
         """The last lines; of a program that has just died all of them, if it does not take longer than `patience`."""
         waited = 0.0
         while self._reader is not None and self._reader.is_alive() and waited < patience:
@@ -122,7 +124,7 @@ class StderrTail:
         whole = lines[1:] if self._is_cut else lines  # half of a secret would not be known for one
         return "\n".join(whole[-_LINES:]).strip()
 
-    def _read(self, reading: int) -> None:
+    def _read_pipe(self, reading: int) -> None:
         with open(reading, "rb", buffering=0) as file:
             while read := file.read(_KEPT):
                 everything = self._end + read

@@ -34,21 +34,21 @@ ToolKey = tuple[str, str]
 
 def fit_names(keys: Iterable[ToolKey]) -> dict[ToolKey, str]:
     """A name for each tool, all of them different."""
-    wanted = {key: _allowed("-".join(key)) for key in keys}
+    wanted = {key: _sanitize("-".join(key)) for key in keys}
     counts = Counter(wanted.values())
-    return {key: name if _fits(name, counts) else _marked(name, key) for key, name in wanted.items()}
+    return {key: name if _is_usable(name, counts) else _with_suffix(name, key) for key, name in wanted.items()}
 
 
-def _fits(name: str, counts: Counter[str]) -> bool:
+def _is_usable(name: str, counts: Counter[str]) -> bool:
     return len(name) <= LONGEST and counts[name] == 1
 
 
-def _allowed(name: str) -> str:
+def _sanitize(name: str) -> str:
     name = re.sub(r"[^A-Za-z0-9_-]", "_", name)
     return name if re.match(r"[A-Za-z_]", name) else f"_{name}"
 
 
-def _marked(name: str, key: ToolKey) -> str:
+def _with_suffix(name: str, key: ToolKey) -> str:
     mark = hashlib.sha256("\0".join(key).encode("utf-8", "surrogatepass")).hexdigest()[:_SUFFIX]
     return f"{name[: LONGEST - _SUFFIX - 1]}-{mark}"
 
@@ -84,15 +84,15 @@ class McpTools:
 
         Raises ToolError that names every server that cannot be used, unless they are to be left out.
         """
-        listing = self._ask()
+        listing = self._list_all()
         await asyncio.gather(*map(asyncio.wrap_future, listing.values()), return_exceptions=True)
-        return self._made(listing)
+        return self._build_tools(listing)
 
     def load(self) -> tuple[McpTool, ...]:
         """The same as `tools`, waited for: for code that has no event loop."""
-        listing = self._ask()
+        listing = self._list_all()
         wait(listing.values())
-        return self._made(listing)
+        return self._build_tools(listing)
 
     async def tool(self, name: str, *, server: str | None = None) -> McpTool:
         """One tool, by its full name or, of a server or where only one has it, by the name that the server knows.
@@ -133,7 +133,7 @@ class McpTools:
     def __repr__(self) -> str:
         return f"McpTools({[server.name for server in self.servers]})"
 
-    def _ask(self) -> dict[McpServer, Future[tuple[ListedTool, ...]]]:
+    def _list_all(self) -> dict[McpServer, Future[tuple[ListedTool, ...]]]:
         return {server: self._owner.submit(Host.tools, server) for server in self.servers if server.enabled}
 
     def _check_enabled(self, name: str | None) -> None:
@@ -144,8 +144,8 @@ class McpTools:
         if name is not None and name not in names:
             raise ToolError(f"There is no MCP server {name!r}. {suggestion(name, names, noun='Servers')}")
 
-    def _made(self, listing: Listing) -> tuple[McpTool, ...]:
-        allowed, problems = self._allowed(listing)
+    def _build_tools(self, listing: Listing) -> tuple[McpTool, ...]:
+        allowed, problems = self._allowed_tools(listing)
         if problems and self._on_unavailable == "error":
             raise ToolError("\n".join(problems))
         for problem in problems:
@@ -153,19 +153,19 @@ class McpTools:
         names = fit_names((server.name, tool.name) for server, tool in allowed)
         return tuple(McpTool(names[server.name, tool.name], tool, server, self._owner) for server, tool in allowed)
 
-    def _allowed(self, listing: Listing) -> tuple[list[tuple[McpServer, ListedTool]], list[str]]:
+    def _allowed_tools(self, listing: Listing) -> tuple[list[tuple[McpServer, ListedTool]], list[str]]:
         """The tools of every server that answered, and what is wrong with the others."""
         allowed: list[tuple[McpServer, ListedTool]] = []
         problems: list[str] = []
         for server, answer in listing.items():
             try:
-                allowed += [(server, tool) for tool in _allowed_of(server, answer.result())]
+                allowed += [(server, tool) for tool in _filter_allowed(server, answer.result())]
             except ToolError as error:
                 problems.append(str(error))
         return allowed, problems
 
 
-def _allowed_of(server: McpServer, listed: tuple[ListedTool, ...]) -> list[ListedTool]:
+def _filter_allowed(server: McpServer, listed: tuple[ListedTool, ...]) -> list[ListedTool]:
     """Raises ToolError for a name that is allowed, but not there."""
     if server.allowed_tools is None:
         return list(listed)

@@ -43,13 +43,13 @@ class Limits:
     messages: int | None = None
     tokens: int | None = None
 
-    def hold(self, messages: Sequence[Message], tokens_besides: int = 0) -> bool:
+    def allow(self, messages: Sequence[Message], tokens_besides: int = 0) -> bool:
         """Whether these messages stay within the limits."""
         if self.messages is not None and len(messages) > self.messages:
             return False
         return self.tokens is None or estimate_tokens(messages) + tokens_besides <= self.tokens
 
-    def halved(self) -> Limits:
+    def half(self) -> Limits:
         """Limits for half as much."""
         return Limits(*(None if one is None else max(one // 2, 1) for one in (self.messages, self.tokens)))
 
@@ -64,7 +64,7 @@ class Limits:
         )
 
 
-class _Room:
+class _RemainingLimits:
     """What is left of the limits."""
 
     def __init__(self, limits: Limits, tokens_besides: int) -> None:
@@ -98,7 +98,7 @@ def recent_start(conversation: Conversation, limits: Limits) -> int:
     units = conversation.units
     if not units:
         return 0
-    room = _Room(limits, estimate_tokens(conversation.head))
+    room = _RemainingLimits(limits, estimate_tokens(conversation.head))
     last = len(units) - 1
     anchor = conversation.anchor
     for n in {last} if anchor is None else {anchor, last}:
@@ -107,10 +107,10 @@ def recent_start(conversation: Conversation, limits: Limits) -> int:
     for n in reversed(range(first, last)):
         if not room.take(units[n]):
             return n + 1
-    return 0 if anchor is None else _earlier_turns(conversation, anchor, room)
+    return 0 if anchor is None else _start_with_turns(conversation, anchor, room)
 
 
-def _earlier_turns(conversation: Conversation, start: int, room: _Room) -> int:
+def _start_with_turns(conversation: Conversation, start: int, room: _RemainingLimits) -> int:
     """The start, moved to the front by all turns before it for which there is room."""
     for turn in reversed(conversation.turns()):
         before = range(turn.start, min(turn.stop, start))

@@ -28,7 +28,7 @@ _KEPT: Final = 10_000
 """How many vectors are kept in memory."""
 
 
-class ByVectors:
+class VectorSearch:
     """Embeds each text once, and compares the vectors by the cosine of their angle."""
 
     def __init__(self, embed: Embed) -> None:
@@ -37,21 +37,21 @@ class ByVectors:
 
     async def nearest(self, query: str, texts: Sequence[str], count: int) -> list[int]:
         """The numbers of the texts that are nearest to the query, the nearest first; of equals the later ones."""
-        wanted, *vectors = await self._embedded([query, *texts])
-        scores = [(_product(wanted, vector), n) for n, vector in enumerate(vectors)]
+        wanted, *vectors = await self._vectors_of([query, *texts])
+        scores = [(_dot_product(wanted, vector), n) for n, vector in enumerate(vectors)]
         return [n for _, n in sorted(scores, reverse=True)[:count]]
 
-    async def _embedded(self, texts: Sequence[str]) -> list[Vector]:
+    async def _vectors_of(self, texts: Sequence[str]) -> list[Vector]:
         found = {text: self._vectors.get(text) for text in texts}
         new = [text for text, vector in found.items() if vector is None]
         vectors = {text: vector for text, vector in found.items() if vector is not None}
-        for text, vector in zip(new, await self._asked(new), strict=True):
+        for text, vector in zip(new, await self._embed_texts(new), strict=True):
             vectors[text] = vector
             self._vectors.put(text, vector)
         _check_dimensions(vectors.values())
         return [vectors[text] for text in texts]
 
-    async def _asked(self, texts: Sequence[str]) -> list[Vector]:
+    async def _embed_texts(self, texts: Sequence[str]) -> list[Vector]:
         if not texts:
             return []
         if inspect.iscoroutinefunction(self._embed):
@@ -63,16 +63,16 @@ class ByVectors:
             raise ModelError(
                 f"The embedding gave {len(vectors)} vectors for {len(texts)} texts. It has to give one for each."
             )
-        return [_unit(vector) for vector in vectors]
+        return [_normalized(vector) for vector in vectors]
 
 
-def _unit(vector: Vector) -> Vector:
+def _normalized(vector: Vector) -> Vector:
     numbers = [float(one) for one in vector]
     length = math.hypot(*numbers)
     return [one / length for one in numbers] if length else numbers
 
 
-def _product(first: Vector, second: Vector) -> float:
+def _dot_product(first: Vector, second: Vector) -> float:
     return sum(a * b for a, b in zip(first, second, strict=True))
 
 
@@ -88,7 +88,7 @@ _KNOWN: Final = 10_000
 """Of how many items it is remembered that they are in the store."""
 
 
-class ByStore:
+class StoreSearch:
     """Puts each text into a store once, and asks the store.
 
     The items of a namespace may be more than the texts that are asked for, say those of messages that were removed;
@@ -97,7 +97,7 @@ class ByStore:
 
     def __init__(self) -> None:
         self._store: Store | None = None
-        self._is_there: LRUCache[bool] = LRUCache(_KNOWN)
+        self._is_stored: LRUCache[bool] = LRUCache(_KNOWN)
         """What the store is known to hold, by namespace and key."""
 
     async def nearest(
@@ -108,22 +108,22 @@ class ByStore:
 
     def _nearest(self, store: Store, namespace: Namespace, query: str, texts: Sequence[str], count: int) -> list[int]:
         if store is not self._store:
-            self._store, self._is_there = store, LRUCache(_KNOWN)
+            self._store, self._is_stored = store, LRUCache(_KNOWN)
         by_key = {fingerprint(text): n for n, text in enumerate(texts)}
         for key, n in by_key.items():
             self._put(store, namespace, key, texts[n])
-        return _found(store, namespace, query, by_key, count)
+        return _search(store, namespace, query, by_key, count)
 
     def _put(self, store: Store, namespace: Namespace, key: str, text: str) -> None:
         place = f"{namespace} {key}"
-        if self._is_there.get(place):
+        if self._is_stored.get(place):
             return
         if store.get(namespace, key) is None:
             store.put(namespace, key, {"text": text})
-        self._is_there.put(place, True)
+        self._is_stored.put(place, True)
 
 
-def _found(store: Store, namespace: Namespace, query: str, by_key: Mapping[str, int], count: int) -> list[int]:
+def _search(store: Store, namespace: Namespace, query: str, by_key: Mapping[str, int], count: int) -> list[int]:
     """What the store finds of these keys, page by page."""
     found: list[int] = []
     offset, size = 0, max(2 * count, 10)
@@ -161,8 +161,8 @@ class Retrieval:
         check_at_least(1, "Retrieval", top_k=top_k, keep=keep)
         if embed is not None and store is not None:
             raise InvalidConfig("Retrieval has embed and store. Give one of them: a store embeds by itself.")
-        self._by_vectors = None if embed is None else ByVectors(embed)
-        self._by_store = ByStore()
+        self._by_vectors = None if embed is None else VectorSearch(embed)
+        self._by_store = StoreSearch()
         self._store = store
         self._namespace = namespace
         self._top_k = top_k

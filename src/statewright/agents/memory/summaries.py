@@ -35,9 +35,9 @@ SUMMARY: Final = "summary"
 """In the metadata of a message: of how many units it is the summary."""
 _FAILED: Final = "summary_failed"
 """In the notes: the turn in which the model gave no summary."""
-_KEPT: Final = 1000
+_MAX_CACHED: Final = 1000
 """How many summaries are kept in memory."""
-_SHOWN: Final = 200
+_MAX_LOGGED: Final = 200
 """Characters that the log shows of an answer that is no summary."""
 _PIECE: Final = 20_000
 """How many tokens a model is given to summarise at once."""
@@ -67,16 +67,16 @@ class Summaries:
     def __init__(self, model: ChatModel, instructions: str | None = None) -> None:
         self._model = model
         self._instructions = instructions or INSTRUCTIONS
-        self._texts: LRUCache[tuple[str, str | None]] = LRUCache(_KEPT)
+        self._texts: LRUCache[tuple[str, str | None]] = LRUCache(_MAX_CACHED)
         """With the task that each was made in. That finds it by asking once more, which costs nothing: so its cost is
         counted by the execution of the task that succeeds."""
-        self._failed: LRUCache[bool] = LRUCache(_KEPT)
+        self._failed: LRUCache[bool] = LRUCache(_MAX_CACHED)
         """The turns in which the model gave no summary, of conversations without notes."""
         self._making: dict[tuple[int, str], asyncio.Lock] = {}
 
     def longest(self, units: Sequence[Unit], context: MemoryContext) -> Summary:
         """Return the longest summary of a beginning of these units that exists; one of no units if there is none."""
-        return self._longest(list(_keys(units)), context)
+        return self._longest(list(_prefix_keys(units)), context)
 
     def _longest(self, keys: Sequence[str], context: MemoryContext) -> Summary:
         saved = _saved_summary(keys, context)
@@ -93,14 +93,14 @@ class Summaries:
         If the model gives none, it is of fewer units. Concurrent calls for the same summary wait for the first one. The
         summary is saved in the notes of the context.
         """
-        keys = list(_keys(units))
+        keys = list(_prefix_keys(units))
         place = (id(asyncio.get_running_loop()), keys[-1])
         lock = self._making.setdefault(place, asyncio.Lock())
         try:
             async with lock:
                 summary = self._longest(keys, context)
                 while summary.units < len(units):
-                    longer = await self._longer(summary, units, keys, context)
+                    longer = await self._extend(summary, units, keys, context)
                     if longer is None:
                         break
                     summary = longer
@@ -117,17 +117,17 @@ class Summaries:
     def has_failed(self, turn: Sequence[Unit], context: MemoryContext) -> bool:
         """Return whether the model gave no summary in this turn. `turn` are the units up to the user's last message."""
         if context.notes is None:
-            return self._failed.get(_key(turn)) is not None
-        return _FAILED in context.notes and context.notes[_FAILED] == _key(turn)
+            return self._failed.get(_units_key(turn)) is not None
+        return _FAILED in context.notes and context.notes[_FAILED] == _units_key(turn)
 
-    def note_failed(self, turn: Sequence[Unit], context: MemoryContext) -> None:
+    def record_failure(self, turn: Sequence[Unit], context: MemoryContext) -> None:
         """Note that the model gave no summary in this turn."""
         if context.notes is None:
-            self._failed.put(_key(turn), True)
+            self._failed.put(_units_key(turn), True)
         else:
-            context.notes[_FAILED] = _key(turn)
+            context.notes[_FAILED] = _units_key(turn)
 
-    async def _longer(
+    async def _extend(
         self, summary: Summary, units: Sequence[Unit], keys: Sequence[str], context: MemoryContext
     ) -> Summary | None:
         """Return the summary of a few units more; None if the model gave none."""
@@ -141,24 +141,24 @@ class Summaries:
 
     async def _ask(self, before: str, units: Sequence[Unit], context: MemoryContext) -> str | None:
         earlier = f"Summary of what came before:\n{before}\n\n" if before else ""
-        lines = "\n".join(line for unit in units for message in unit for line in _lines(message))
+        lines = "\n".join(line for unit in units for message in unit for line in _message_lines(message))
         asked = Message(f"{earlier}Conversation:\n{lines}")
         request = prepare_request(ModelRequest((asked,), system=self._instructions))
         response = await context.complete(self._model, request)
         text = encodable_text(response.text).strip()
-        fault = _fault(response, text)
+        fault = _answer_problem(response, text)
         if fault is None:
             return text
         logging.getLogger("statewright").warning(
             "Model %s was asked to summarise the conversation, and %s: %r. No summary is made in this turn.",
             named(self._model, request),
             fault,
-            text[:_SHOWN],
+            text[:_MAX_LOGGED],
         )
         return None
 
 
-def _fault(response: ModelResponse, text: str) -> str | None:
+def _answer_problem(response: ModelResponse, text: str) -> str | None:
     """Why an answer is no summary; None if it is one."""
     if response.finish_reason == "refused":
         return "refused"
@@ -188,30 +188,30 @@ def _end_of_piece(units: Sequence[Unit], start: int) -> int:
     return len(units)
 
 
-def _lines(message: Message) -> Iterator[str]:
+def _message_lines(message: Message) -> Iterator[str]:
     """A message as the summariser reads it."""
     who = f"{message.role} {message.name}" if message.name else message.role
     if message.text:
         yield f"{who}: {message.text}"
     for call in message.tool_calls:
-        yield f"{who} calls {_told(call)}"
+        yield f"{who} calls {_call_text(call)}"
 
 
-def _told(call: ToolCall) -> str:
+def _call_text(call: ToolCall) -> str:
     return f"{call.name} {call.written}"
 
 
-def _key(units: Sequence[Unit]) -> str:
+def _units_key(units: Sequence[Unit]) -> str:
     """The text of all of the units; an empty one of none."""
-    return [*_keys(units)][-1] if units else ""
+    return [*_prefix_keys(units)][-1] if units else ""
 
 
-def _keys(units: Sequence[Unit]) -> Iterator[str]:
+def _prefix_keys(units: Sequence[Unit]) -> Iterator[str]:
     """For each beginning of the units, a text that is the same for equal ones. Ids of messages do not count."""
     digest = hashlib.blake2b(digest_size=16)
     for unit in units:
         for message in unit:
-            calls = [(call.id, _told(call)) for call in message.tool_calls]
+            calls = [(call.id, _call_text(call)) for call in message.tool_calls]
             parts = (message.role, message.name, message.content, message.tool_call_id, calls)
             digest.update(repr(parts).encode(errors="surrogatepass"))
         yield digest.copy().hexdigest()

@@ -38,23 +38,23 @@ class SummarizingWindow:
         """
         first, units = start(conversation), conversation.units
         summary = self._summaries.longest(units[:first], context)
-        if summary.units < first and not fits(_shown(conversation, summary)):
+        if summary.units < first and not fits(_with_summary(conversation, summary)):
             turn = units[: (conversation.anchor or 0) + 1]
             if not self._summaries.has_failed(turn, context):
                 summary = await self._summaries.summary(units[:first], context)
                 if summary.units < first:
-                    self._summaries.note_failed(turn, context)
-        shown = _shown(conversation, summary)
+                    self._summaries.record_failure(turn, context)
+        shown = _with_summary(conversation, summary)
         if window is not None and summary.units < first and not fits(shown):
-            shown = _shown(conversation, summary, window(conversation, _told(summary)))
+            shown = _with_summary(conversation, summary, window(conversation, _summary_messages(summary)))
         return [*conversation.head, *shown]
 
 
-def _shown(conversation: Conversation, summary: Summary, start: int = 0) -> list[Message]:
-    return [*_told(summary), *conversation.since(max(summary.units, start))]
+def _with_summary(conversation: Conversation, summary: Summary, start: int = 0) -> list[Message]:
+    return [*_summary_messages(summary), *conversation.since(max(summary.units, start))]
 
 
-def _told(summary: Summary) -> list[Message]:
+def _summary_messages(summary: Summary) -> list[Message]:
     return [summary.to_message()] if summary.units else []
 
 
@@ -72,13 +72,13 @@ class Summarizing:
             raise InvalidConfig(f"Summarizing(keep={keep}, after={after}): keep is more than after. Keep fewer.")
         self._keep = Limits(messages=keep)
         self._after = Limits(messages=after)
-        self._folding = SummarizingWindow(model, instructions)
+        self._window = SummarizingWindow(model, instructions)
 
     async def select(self, messages: Sequence[Message], *, context: MemoryContext = NO_CONTEXT) -> list[Message]:
         # The summary itself is one message, and is not counted.
-        return await self._folding.select(
+        return await self._window.select(
             read_conversation(messages),
-            fits=lambda shown: self._after.hold([message for message in shown if not is_summary(message)]),
+            fits=lambda shown: self._after.allow([message for message in shown if not is_summary(message)]),
             start=self._start,
             context=context,
         )

@@ -56,23 +56,23 @@ class Buffer:
         if max_messages is None and max_tokens is None:
             raise InvalidConfig("Buffer() has no limit. Give max_messages, max_tokens, or both; or use KeepAll.")
         self._limits = Limits(max_messages, max_tokens)
-        self._folding = None if summarize is None else SummarizingWindow(summarize)
+        self._summaries = None if summarize is None else SummarizingWindow(summarize)
 
     async def select(self, messages: Sequence[Message], *, context: MemoryContext = NO_CONTEXT) -> list[Message]:
         conversation = read_conversation(messages)
-        if self._folding is None:
+        if self._summaries is None:
             return [*conversation.head, *conversation.since(recent_start(conversation, self._limits))]
         head_tokens = estimate_tokens(conversation.head)
-        return await self._folding.select(
+        return await self._summaries.select(
             conversation,
-            fits=lambda shown: self._limits.hold(shown, head_tokens),
-            start=self._half,
+            fits=lambda shown: self._limits.allow(shown, head_tokens),
+            start=self._half_start,
             context=context,
-            window=self._window,
+            window=self._window_start,
         )
 
-    def _half(self, conversation: Conversation) -> int:
-        return recent_start(conversation, self._limits.halved())
+    def _half_start(self, conversation: Conversation) -> int:
+        return recent_start(conversation, self._limits.half())
 
-    def _window(self, conversation: Conversation, told: Sequence[Message]) -> int:
+    def _window_start(self, conversation: Conversation, told: Sequence[Message]) -> int:
         return recent_start(conversation, self._limits.without(told))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from statewright.agents.prebuilt.member import tools_of
+from statewright.agents.prebuilt.member import agent_tools
 from statewright.agents.tools import ToolContext, ToolFunction
 from statewright.errors import InvalidConfig, ToolError
 from statewright.graph import STOP, Command
@@ -43,15 +43,15 @@ class HandoffTool(ToolFunction):
         self.agent_name = agent_name
         try:
             super().__init__(
-                self._with_task if takes_task else self._plainly,
+                self._with_task if takes_task else self._without_task,
                 name=name or tool_name(agent_name),
                 description=description or f"Hand over to {agent_name!r}, who goes on from here.",
             )
         except ToolError as error:
             raise InvalidConfig(f"There can be no tool that hands over to {agent_name!r}. {error}") from error
 
-    async def _plainly(self, context: ToolContext) -> Command[Any]:
-        return self._handed_over("", context)
+    async def _without_task(self, context: ToolContext) -> Command[Any]:
+        return self._build_command("", context)
 
     async def _with_task(self, context: ToolContext, task: str = "") -> Command[Any]:
         """Hand over.
@@ -60,9 +60,9 @@ class HandoffTool(ToolFunction):
             task: What exactly is to be done, with all that one has to know for it. The agent then sees only this.
                 Leave it out to show it the whole conversation.
         """
-        return self._handed_over(task.strip(), context)
+        return self._build_command(task.strip(), context)
 
-    def _handed_over(self, task: str, context: ToolContext) -> Command[Any]:
+    def _build_command(self, task: str, context: ToolContext) -> Command[Any]:
         said = f"Handed over to {self.agent_name}{f': {task}' if task else '.'}"
         where = {"to": self.agent_name, "task": task} if task else {"to": self.agent_name}
         message = Message(
@@ -109,4 +109,4 @@ def handoffs_in(messages: Sequence[Message | RemoveMessage]) -> list[Handoff]:
 
 def handoff_tools(agent: CompiledGraph) -> Sequence[HandoffTool]:
     """The tools by which an agent hands over, as far as they stand in nodes that call tools."""
-    return [tool for tool in tools_of(agent) if isinstance(tool, HandoffTool)]
+    return [tool for tool in agent_tools(agent) if isinstance(tool, HandoffTool)]

@@ -28,14 +28,14 @@ UNNAMED: Final = "Graph"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class MemberOutput:
     """What a member wrote: the messages, and everything else."""
 
     messages: Sequence[Message | RemoveMessage]
     update: Mapping[str, Any]
     written: Sequence[tuple[str, Any]] = ()
 
-    def reported(self, messages: Sequence[Message | RemoveMessage], **more: Any) -> Reported:
+    def to_report(self, messages: Sequence[Message | RemoveMessage], **more: Any) -> Reported:
         """The answer of the node that called the member, with these messages instead of its own."""
         said = {MESSAGES: list(messages)} if messages else {}
         return Reported({**self.update, **said, **more}, self.written)
@@ -61,7 +61,7 @@ class Member:
         """Of the node that calls it: it is drawn as the graph that it is, and what that says is said by the node."""
         return {"transparent": True, "boxes": {label or self.name: partial(getattr, self.graph, "graph")}}
 
-    async def call(self, state: Mapping[str, Any]) -> Said:
+    async def call(self, state: Mapping[str, Any]) -> MemberOutput:
         """What the graph wrote when it was given a state. Raises what it raises."""
         answer = await self._call(state)
         if not isinstance(answer, Reported):  # of a function, or the instance of a class: of a graph that checks all
@@ -77,7 +77,7 @@ class Member:
                 messages.extend(update.items)
             else:
                 written.append((name, update))
-        return Said(messages, kept, written)
+        return MemberOutput(messages, kept, written)
 
 
 def share_notes(schema: StateSchema, agents: Iterable[CompiledGraph]) -> None:
@@ -86,26 +86,26 @@ def share_notes(schema: StateSchema, agents: Iterable[CompiledGraph]) -> None:
         schema.add(MEMORY_NOTES, MemoryNotes)
 
 
-def types_of(agents: Iterable[CompiledGraph]) -> set[type]:
+def stored_types(agents: Iterable[CompiledGraph]) -> set[type]:
     """Return the types whose values agents save: a group saves them too, as its nodes call them."""
     return {kind for agent in agents for kind in agent.program.stored_types}
 
 
-def checked_agents(agents: Any, *, where: str) -> dict[str, CompiledGraph]:
+def check_agents(agents: Any, *, where: str) -> dict[str, CompiledGraph]:
     """Compiled graphs by name. Raises InvalidConfig for none, for what is no graph, and for names that are not told."""
     given = list(cast("Iterable[Any]", agents)) if isinstance(agents, Iterable) else [agents]
     if not given:
         raise InvalidConfig(f"{where} has no agents. Give at least one graph, such as create_agent(...) makes.")
     found: dict[str, CompiledGraph] = {}
     for agent in given:
-        name = checked_agent(agent, where=where).name
+        name = check_agent(agent, where=where).name
         if name in found:
             raise InvalidConfig(f"{where} has two agents of the name {name!r}. Give one of them another name=.")
         found[name] = agent
     return found
 
 
-def checked_agent(agent: Any, *, where: str) -> CompiledGraph:
+def check_agent(agent: Any, *, where: str) -> CompiledGraph:
     """The agent, if it is a compiled graph over messages with a name. Raises InvalidConfig."""
     if not isinstance(agent, CompiledGraph):
         raise InvalidConfig(
@@ -123,7 +123,7 @@ def checked_agent(agent: Any, *, where: str) -> CompiledGraph:
     return cast(CompiledGraph, agent)
 
 
-def tools_of(agent: CompiledGraph) -> list[Tool]:
+def agent_tools(agent: CompiledGraph) -> list[Tool]:
     """The tools of an agent, as far as they stand in nodes that call tools."""
     nodes = [node.action for node in agent.graph.nodes.values()]
     return [tool for node in nodes if isinstance(node, ToolNode) for tool in node.tools_by_name.values()]

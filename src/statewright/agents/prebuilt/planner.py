@@ -15,9 +15,9 @@ from typing_extensions import TypedDict  # pydantic refuses that of typing below
 
 from statewright.agents.agent import as_tool
 from statewright.agents.loop.model_call import ask, cut_short_reason, retry_policy
-from statewright.agents.prebuilt.member import MESSAGES, Member, checked_agent, tools_of, types_of
+from statewright.agents.prebuilt.member import MESSAGES, Member, agent_tools, check_agent, stored_types
 from statewright.agents.prebuilt.react import AgentState, create_agent
-from statewright.agents.prebuilt.structured import StructuredAnswer
+from statewright.agents.prebuilt.structured import StructuredOutput
 from statewright.channels import Overwrite, add_messages
 from statewright.checkpoint import Checkpointer
 from statewright.errors import EmptyInputError, InvalidConfig, suggestion
@@ -55,11 +55,11 @@ class Replan(BaseModel):
 Form = TypeVar("Form", Plan, Replan)
 
 
-def plan_form(form: type[Form], done: Collection[str] = ()) -> type[Form]:
+def validated_plan(form: type[Form], done: Collection[str] = ()) -> type[Form]:
     """The form with a check: an answer has to be a plan that can be followed when the steps in `done` are done."""
 
     def checked(plan: Form) -> Form:
-        problems = [*_problems(plan, frozenset(done))]
+        problems = [*_plan_problems(plan, frozenset(done))]
         if problems:
             raise ValueError(" ".join(problems))
         return plan
@@ -68,7 +68,7 @@ def plan_form(form: type[Form], done: Collection[str] = ()) -> type[Form]:
     return create_model(form.__name__, __base__=form, __doc__=form.__doc__, __validators__=validators)
 
 
-def _problems(plan: Plan | Replan, done: frozenset[str]) -> Iterator[str]:
+def _plan_problems(plan: Plan | Replan, done: frozenset[str]) -> Iterator[str]:
     """What is wrong with a plan, for the model to read."""
     if not isinstance(plan, Replan) or not plan.response.strip():
         yield from _step_problems(plan.steps, done)
@@ -97,14 +97,14 @@ def _step_problems(steps: Sequence[PlanStep], done: frozenset[str]) -> Iterator[
         yield f"Steps wait for each other: {' after '.join(error.args[1])}."
 
 
-def steps_left(plan: Sequence[Mapping[str, Any]], done: Collection[str]) -> list[Mapping[str, Any]]:
+def remaining_steps(plan: Sequence[Mapping[str, Any]], done: Collection[str]) -> list[Mapping[str, Any]]:
     """The steps of a plan that have not been done, in its order."""
     return [step for step in plan if step["id"] not in done]
 
 
-def steps_ready(plan: Sequence[Mapping[str, Any]], done: Collection[str]) -> list[Mapping[str, Any]]:
+def ready_steps(plan: Sequence[Mapping[str, Any]], done: Collection[str]) -> list[Mapping[str, Any]]:
     """Of the steps that are left, those that need no other one of them."""
-    return [step for step in steps_left(plan, done) if all(one in done for one in step["after"])]
+    return [step for step in remaining_steps(plan, done) if all(one in done for one in step["after"])]
 
 
 # -- the graph
@@ -173,11 +173,13 @@ def create_planner(
         executor = create_agent(
             model, given, prompt=executor_prompt, settings=settings, retries=retries, name=f"{name}_step"
         )
-    member = Member(checked_agent(executor, where=f"Planner {name!r}"), read_schema(AgentState), apart=_APART)
-    steps = _Steps(model, f"{planner_prompt}{_tools_told(executor)}", member, max_steps, settings or {}, name)
+    member = Member(check_agent(executor, where=f"Planner {name!r}"), read_schema(AgentState), apart=_APART)
+    steps = _PlannerNodes(
+        model, f"{planner_prompt}{_describe_tools(executor)}", member, max_steps, settings or {}, name
+    )
     policy = retry_policy(retries)
     after = "replan" if replan else "advance"
-    graph = StateGraph(PlannerState).allow_types(*types_of([executor]))
+    graph = StateGraph(PlannerState).allow_types(*stored_types([executor]))
     graph.add_node("plan", steps.plan, retry_policy=policy, destinations=["execute"])
     graph.add_node("execute", steps.execute, metadata=member.metadata("execute"))
     graph.add_node(
@@ -194,13 +196,13 @@ def create_planner(
 _APART: Final = ("structured_response",)
 
 
-def _tools_told(executor: CompiledGraph) -> str:
+def _describe_tools(executor: CompiledGraph) -> str:
     """What the planner is told of the tools that steps may use."""
-    listed = "\n".join(f"- {tool.name}: {tool.description}" for tool in tools_of(executor))
+    listed = "\n".join(f"- {tool.name}: {tool.description}" for tool in agent_tools(executor))
     return f"\n\nThe assistant has these tools:\n{listed}" if listed else ""
 
 
-class _Steps:
+class _PlannerNodes:
     """The nodes."""
 
     def __init__(
@@ -217,18 +219,16 @@ class _Steps:
         """Make the plan. A new turn of a thread begins anew."""
         task = self._task(state)
         request = self._request({**state, "input": task}, self._prompt)
-        plan: Plan = await StructuredAnswer(plan_form(Plan)).ask(self._model, request, runtime)
-        steps = _plain(plan.steps)
+        plan: Plan = await StructuredOutput(validated_plan(Plan)).ask(self._model, request, runtime)
+        steps = _dump_steps(plan.steps)
         fresh = {"past_steps": Overwrite([]), "response": None, "stop_reason": None}
-        return Command(update={"input": task, "plan": steps, **fresh}, goto=self._ways(steps, []))
+        return Command(update={"input": task, "plan": steps, **fresh}, goto=self._next_steps(steps, []))
 
     async def execute(self, step: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         """Do one step."""
         state = runtime.state
         needed = [one for one in state["past_steps"] if one["id"] in step["after"]]
-        told = (
-            f"The whole task, for context only:\n{state['input']}{_results_told(needed)}\n\nYour step:\n{step['task']}"
-        )
+        told = f"The whole task, for context only:\n{state['input']}{_describe_results(needed)}\n\nYour step:\n{step['task']}"
         said = await self._executor.call({MESSAGES: [Message(told)]})
         done = {"id": step["id"], "task": step["task"], "result": said.last.text if said.last is not None else ""}
         cut = cut_short_reason(said.last) if said.last is not None else None
@@ -239,33 +239,35 @@ class _Steps:
         past = state["past_steps"]
         if len(past) >= self._max_steps:
             return Command(goto="answer")
-        told = f"{_results_told(past)}{_left_told(steps_left(state['plan'], _ids(past)))}\n\n{_REPLAN}"
-        form = StructuredAnswer(plan_form(Replan, _ids(past)))
+        told = (
+            f"{_describe_results(past)}{_describe_remaining(remaining_steps(state['plan'], _ids(past)))}\n\n{_REPLAN}"
+        )
+        form = StructuredOutput(validated_plan(Replan, _ids(past)))
         found: Replan = await form.ask(self._model, self._request(state, self._prompt, told), runtime)
         if not found.steps:
-            return Command(update=self._answered(found.response, "completed"), goto=END)
-        steps = _plain(found.steps)
-        return Command(update={"plan": steps}, goto=self._ways(steps, past))
+            return Command(update=self._answer_update(found.response, "completed"), goto=END)
+        steps = _dump_steps(found.steps)
+        return Command(update={"plan": steps}, goto=self._next_steps(steps, past))
 
     def advance(self, state: Any) -> Command[Any]:
         """Go on with the plan as it is."""
-        return Command(goto=self._ways(state["plan"], state["past_steps"]) or "answer")
+        return Command(goto=self._next_steps(state["plan"], state["past_steps"]) or "answer")
 
     async def answer(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         """Answer the task with what there is."""
-        left = steps_left(state["plan"], _ids(state["past_steps"]))
-        told = f"{_results_told(state['past_steps'])}{_left_told(left)}"
+        left = remaining_steps(state["plan"], _ids(state["past_steps"]))
+        told = f"{_describe_results(state['past_steps'])}{_describe_remaining(left)}"
         response = await ask(self._model, self._request(state, _ANSWER, told), runtime, name=self._name)
         cut = cut_short_reason(response.message)
-        return self._answered(response.text, "max_steps" if left else "completed", cut)
+        return self._answer_update(response.text, "max_steps" if left else "completed", cut)
 
-    def _answered(self, response: str, reason: str, cut: str | None = None) -> dict[str, Any]:
+    def _answer_update(self, response: str, reason: str, cut: str | None = None) -> dict[str, Any]:
         message = Message(response, "assistant", name=self._name, metadata={"finish_reason": cut} if cut else None)
         return {"response": response, "stop_reason": cut or reason, "messages": [message]}
 
-    def _ways(self, plan: Sequence[Mapping[str, Any]], past: Sequence[Mapping[str, Any]]) -> list[Send]:
+    def _next_steps(self, plan: Sequence[Mapping[str, Any]], past: Sequence[Mapping[str, Any]]) -> list[Send]:
         """The steps that come next, as many as may still be done."""
-        return [Send("execute", step) for step in steps_ready(plan, _ids(past))[: self._max_steps - len(past)]]
+        return [Send("execute", step) for step in ready_steps(plan, _ids(past))[: self._max_steps - len(past)]]
 
     def _task(self, state: Mapping[str, Any]) -> str:
         """What is to be done: the last message, if it is the user's, or else the input. Raises EmptyInputError."""
@@ -290,7 +292,7 @@ class _Steps:
         )
 
 
-def _plain(steps: Iterable[PlanStep]) -> list[dict[str, Any]]:
+def _dump_steps(steps: Iterable[PlanStep]) -> list[dict[str, Any]]:
     return [step.model_dump() for step in steps]
 
 
@@ -298,16 +300,16 @@ def _ids(past: Iterable[Mapping[str, Any]]) -> set[str]:
     return {one["id"] for one in past}
 
 
-def _results_told(past: Iterable[Mapping[str, Any]]) -> str:
-    listed = "\n".join(f"- {one['id']}: {one['task']}\n  {_result_told(one)}" for one in past)
+def _describe_results(past: Iterable[Mapping[str, Any]]) -> str:
+    listed = "\n".join(f"- {one['id']}: {one['task']}\n  {_describe_result(one)}" for one in past)
     return f"\n\nResults of steps:\n{listed}" if listed else ""
 
 
-def _result_told(step: Mapping[str, Any]) -> str:
+def _describe_result(step: Mapping[str, Any]) -> str:
     fault = _FAULTS.get(step.get("finish_reason") or "")
     return f"Result{f' ({fault})' if fault else ''}: {step['result']}"
 
 
-def _left_told(left: Iterable[Mapping[str, Any]]) -> str:
+def _describe_remaining(left: Iterable[Mapping[str, Any]]) -> str:
     listed = "\n".join(f"- {one['id']}: {one['task']}" for one in left)
     return f"\n\nSteps of the plan that have not been done:\n{listed}" if listed else ""

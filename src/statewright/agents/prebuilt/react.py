@@ -21,8 +21,8 @@ from statewright.agents.loop.context_window import MEMORY_NOTES, MemoryNotes, se
 from statewright.agents.loop.model_call import ask, retry_policy
 from statewright.agents.loop.request import tool_specs
 from statewright.agents.memory import MemoryStrategy
-from statewright.agents.prebuilt.structured import StructuredAnswer
-from statewright.agents.prebuilt.tool_node import ErrorHandling, ToolNode, asked_calls
+from statewright.agents.prebuilt.structured import StructuredOutput
+from statewright.agents.prebuilt.tool_node import ErrorHandling, ToolNode, requested_calls
 from statewright.agents.tools.calling import tool_options
 from statewright.channels import add_messages
 from statewright.checkpoint import Checkpointer
@@ -84,9 +84,9 @@ def create_agent(
     if wrong is not None:
         raise InvalidConfig(f"Agent {name!r} cannot be: {wrong}")
     node = tools if isinstance(tools, ToolNode) else ToolNode(tools, handle_tool_errors=handle_tool_errors)
-    answer = StructuredAnswer(response_format) if response_format is not None else None
-    shape = _Shape(pre_model_hook, post_model_hook, answer)
-    steps = _Steps(model, node, prompt, memory, settings or {}, name, shape.after_model)
+    answer = StructuredOutput(response_format) if response_format is not None else None
+    shape = _Layout(pre_model_hook, post_model_hook, answer)
+    steps = _AgentNodes(model, node, prompt, memory, settings or {}, name, shape.after_model)
     state = _state(state_schema, has_input=pre_model_hook is not None, has_memory=memory is not None)
     graph = StateGraph(state, context_schema=context_schema)
     if response_format is not None and not isinstance(response_format, Mapping):
@@ -111,12 +111,12 @@ def create_react_agent(model: Any, tools: Any = (), *, version: str = "v2", **op
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class _Layout:
     """Which nodes an agent has beside its model and its tools, and what they follow."""
 
     before: Hook | None
     after: Hook | None
-    answer: StructuredAnswer | None
+    answer: StructuredOutput | None
 
     @property
     def first(self) -> str:
@@ -131,7 +131,7 @@ class _Shape:
         return "post_model_hook" if self.after is not None else self.last
 
 
-def _wire(graph: StateGraph, steps: _Steps, tools: ToolNode, shape: _Shape, policy: RetryPolicy | None) -> None:
+def _wire(graph: StateGraph, steps: _AgentNodes, tools: ToolNode, shape: _Layout, policy: RetryPolicy | None) -> None:
     """Add the nodes and the edges."""
     first, last = shape.first, shape.last
     graph.add_edge(START, first)
@@ -156,7 +156,7 @@ def _wire(graph: StateGraph, steps: _Steps, tools: ToolNode, shape: _Shape, poli
 class ModelNode:
     """The node that asks the model, in a form for each driver."""
 
-    def __init__(self, steps: _Steps) -> None:
+    def __init__(self, steps: _AgentNodes) -> None:
         self._steps = steps
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
@@ -166,7 +166,7 @@ class ModelNode:
         return run_here(self._steps.model, state, runtime, control=runtime.control)
 
 
-class _Steps:
+class _AgentNodes:
     """The nodes."""
 
     def __init__(
@@ -180,7 +180,7 @@ class _Steps:
         after: str,
     ) -> None:
         self._model = model
-        self._chosen = as_chat_model(model) if not _is_function(model) else None
+        self._fixed_model = as_chat_model(model) if not _is_function(model) else None
         self._tools = tools
         self._prompt = prompt
         self._memory = memory
@@ -204,11 +204,11 @@ class _Steps:
 
     async def _request(self, state: Any, runtime: Runtime[Any]) -> tuple[ModelRequest, dict[str, Any]]:
         """The next request, and the update that the agent's memory strategy wants to be saved."""
-        messages = _as_ours(state.get("llm_input_messages") or state.get("messages") or ())
+        messages = _as_messages(state.get("llm_input_messages") or state.get("messages") or ())
         all_notes: Mapping[str, Any] = state.get(MEMORY_NOTES) or {}
         own_notes = all_notes.get(self._name)
         window = await select_messages(self._memory, messages, runtime, notes=own_notes, agent=self._name)
-        system, messages = await self._prompted(state, window.messages, runtime)
+        system, messages = await self._apply_prompt(state, window.messages, runtime)
         request = ModelRequest(
             messages=messages,
             system=system,
@@ -218,7 +218,7 @@ class _Steps:
         )
         return request, {MEMORY_NOTES: {self._name: dict(window.notes)}} if window.notes else {}
 
-    async def _prompted(self, state: Any, messages: Sequence[Message], runtime: Runtime[Any]) -> tuple[str, Any]:
+    async def _apply_prompt(self, state: Any, messages: Sequence[Message], runtime: Runtime[Any]) -> tuple[str, Any]:
         """What the model is told, and the conversation; system messages at its beginning become part of the first."""
         prompt = self._prompt
         if prompt is not None and callable(prompt):
@@ -239,11 +239,11 @@ class _Steps:
         return "\n\n".join(told), messages[place:] if place else messages
 
     async def _model_for(self, state: Any, runtime: Runtime[Any]) -> ChatModel:
-        if self._chosen is not None:
-            return self._chosen
+        if self._fixed_model is not None:
+            return self._fixed_model
         return as_chat_model(await acall_with_kwargs(self._model, {"state": state, "runtime": runtime}))
 
-    def respond(self, answer: StructuredAnswer) -> Hook:
+    def respond(self, answer: StructuredOutput) -> Hook:
         """The node that asks for the answer in its form."""
 
         async def respond(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -257,7 +257,7 @@ class _Steps:
         """Where it goes on after the hook: to the tools that the last message still asks for, or to the end."""
 
         def path(state: Any) -> Any:
-            calls = asked_calls(state)
+            calls = requested_calls(state)
             return [Send("tools", call) for call in calls] if calls else after
 
         return path
@@ -278,7 +278,7 @@ class _Steps:
         return path
 
 
-def _as_ours(messages: Sequence[Any]) -> Sequence[Message]:
+def _as_messages(messages: Sequence[Any]) -> Sequence[Message]:
     """Return the conversation with messages of ours; a state may hold those of LangChain."""
     if all(type(message) is Message for message in messages):
         return messages

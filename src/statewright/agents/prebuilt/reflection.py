@@ -16,7 +16,7 @@ from statewright.agents.kwargs_injection import acall_with_kwargs
 from statewright.agents.loop.model_call import cut_short_reason, retry_policy
 from statewright.agents.prebuilt.member import MESSAGES, Member
 from statewright.agents.prebuilt.react import AgentState, create_agent
-from statewright.agents.prebuilt.structured import StructuredAnswer
+from statewright.agents.prebuilt.structured import StructuredOutput
 from statewright.channels import Overwrite, add_messages
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig
@@ -92,7 +92,7 @@ def create_reflection(
     author = create_agent(model, tools, prompt=prompt, settings=settings, retries=retries, name=name)
     member = Member(author, read_schema(AgentState), apart=["structured_response"])
     critic = as_chat_model(critic_model if critic_model is not None else model)
-    steps = _Steps(member, critic, critic_prompt, max_iterations, stop_when)
+    steps = _ReflectionNodes(member, critic, critic_prompt, max_iterations, stop_when)
     graph = StateGraph(ReflectionState)
     graph.add_node("draft", steps.draft, destinations=["critique", END], metadata=member.metadata("draft"))
     graph.add_node("critique", steps.critique, retry_policy=retry_policy(retries), destinations=["revise", END])
@@ -101,7 +101,7 @@ def create_reflection(
     return graph.compile(checkpointer, store=store, name=name, **options)
 
 
-class _Steps:
+class _ReflectionNodes:
     """The nodes."""
 
     def __init__(
@@ -112,21 +112,21 @@ class _Steps:
         self._prompt = prompt
         self._max_iterations = max_iterations
         self._stop_when = stop_when
-        self._form = StructuredAnswer(Critique)
+        self._form = StructuredOutput(Critique)
 
     async def draft(self, state: Any) -> Command[Any]:
         """Write the first draft. A new turn of a thread begins anew."""
-        draft, reason = await self._written(state.get(MESSAGES, ()))
+        draft, reason = await self._write_draft(state.get(MESSAGES, ()))
         fresh = {"critiques": Overwrite([]), "stop_reason": None, "draft_reason": reason}
-        return self._judged_next({**fresh, "drafts": Overwrite([draft])}, draft, 1)
+        return self._critique_or_end({**fresh, "drafts": Overwrite([draft])}, draft, 1)
 
     async def revise(self, state: Any) -> Command[Any]:
         """Write the next draft, with every earlier one and what was said of it in view."""
         shown = [*state.get(MESSAGES, ())]
         for draft, critique in zip(state["drafts"], state["critiques"], strict=True):
             shown += [Message(draft, "assistant"), Message(f"{_REVISE}\n\n{critique}")]
-        draft, reason = await self._written(shown)
-        return self._judged_next({"drafts": [draft], "draft_reason": reason}, draft, len(state["drafts"]) + 1)
+        draft, reason = await self._write_draft(shown)
+        return self._critique_or_end({"drafts": [draft], "draft_reason": reason}, draft, len(state["drafts"]) + 1)
 
     async def critique(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
         """Judge the last draft."""
@@ -136,23 +136,23 @@ class _Steps:
         found: Critique = await self._form.ask(self._critic, request, runtime)
         update: dict[str, Any] = {"critiques": [found.critique], "draft_reason": state.get("draft_reason")}
         if found.satisfied:
-            return self._ended(update, draft, "satisfied")
+            return self._end(update, draft, "satisfied")
         known = {"draft": draft, "critique": found.critique, "iteration": len(state["drafts"]), "state": state}
         if self._stop_when is not None and await acall_with_kwargs(self._stop_when, known):
-            return self._ended(update, draft, "stop_when")
+            return self._end(update, draft, "stop_when")
         return Command(update=update, goto="revise")
 
-    async def _written(self, messages: Iterable[Message]) -> tuple[str, str | None]:
+    async def _write_draft(self, messages: Iterable[Message]) -> tuple[str, str | None]:
         """A draft, and why it ended if it is not whole."""
         said = await self._author.call({MESSAGES: list(messages)})
         return (said.last.text, cut_short_reason(said.last)) if said.last is not None else ("", None)
 
-    def _judged_next(self, update: dict[str, Any], draft: str, count: int) -> Command[Any]:
+    def _critique_or_end(self, update: dict[str, Any], draft: str, count: int) -> Command[Any]:
         if count >= self._max_iterations:
-            return self._ended(update, draft, "max_iterations")
+            return self._end(update, draft, "max_iterations")
         return Command(update=update, goto="critique")
 
-    def _ended(self, update: dict[str, Any], draft: str, reason: str) -> Command[Any]:
+    def _end(self, update: dict[str, Any], draft: str, reason: str) -> Command[Any]:
         cut = update["draft_reason"]
         message = Message(draft, "assistant", name=self._author.name, metadata={"finish_reason": cut} if cut else None)
         return Command(update={**update, "messages": [message], "stop_reason": cut or reason}, goto=END)

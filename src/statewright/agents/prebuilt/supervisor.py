@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from statewright.agents.agent import as_tool
 from statewright.agents.prebuilt.handoff import PREFIX, Handoff, HandoffTool, handoffs_in, tool_name
-from statewright.agents.prebuilt.member import MESSAGES, Member, Said, checked_agents, share_notes, types_of
+from statewright.agents.prebuilt.member import MESSAGES, Member, MemberOutput, check_agents, share_notes, stored_types
 from statewright.agents.prebuilt.react import AgentState, create_agent
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig, suggestion
@@ -56,7 +56,7 @@ def create_supervisor(
         raise InvalidConfig(
             f"output_mode is {output_mode!r}. {suggestion(str(output_mode), get_args(OutputMode), noun='Modes')}"
         )
-    found = checked_agents(agents, where=f"Supervisor {name!r}")
+    found = check_agents(agents, where=f"Supervisor {name!r}")
     if supervisor_name in found:
         raise InvalidConfig(f"An agent of {name!r} is called {supervisor_name!r}, as its supervisor. Rename one.")
     given = [as_tool(tool) for tool in tools]
@@ -72,13 +72,13 @@ def create_supervisor(
     )
     schema = read_schema(state_schema if state_schema is not None else AgentState)
     share_notes(schema, [supervisor, *found.values()])
-    head = _Head(Member(supervisor, schema), tells=add_handoff_messages)
-    graph = StateGraph(schema, context_schema=context_schema).allow_types(*types_of([supervisor, *found.values()]))
+    head = _SupervisorNode(Member(supervisor, schema), tells=add_handoff_messages)
+    graph = StateGraph(schema, context_schema=context_schema).allow_types(*stored_types([supervisor, *found.values()]))
     graph.add_node(supervisor_name, head, destinations=[*found, END], metadata=head.member.metadata())
     graph.add_edge(START, supervisor_name)
     for agent in found.values():
         member = Member(agent, schema, apart=["structured_response"])
-        worker = _Worker(member, supervisor_name, output_mode, tells=add_handoff_messages)
+        worker = _WorkerNode(member, supervisor_name, output_mode, tells=add_handoff_messages)
         graph.add_node(member.name, worker, metadata=member.metadata())
         graph.add_edge(member.name, supervisor_name)
     return graph.compile(checkpointer, store=store, name=name, **options)
@@ -105,21 +105,21 @@ def _handoff_tools(agents: Iterable[str], given: Sequence[Any], prefix: str) -> 
     return made
 
 
-class _Head:
+class _SupervisorNode:
     """The node of the supervisor."""
 
     def __init__(self, member: Member, *, tells: bool) -> None:
         self.member = member
-        self._tells = tells
+        self._shows_handoffs = tells
 
     async def __call__(self, state: Any) -> list[Any]:
         said = await self.member.call(state)
         handoffs = handoffs_in(said.messages)
-        messages = said.messages if self._tells else _without(handoffs, said.messages)
-        return [said.reported(messages), Command[Any](goto=_ways(handoffs) or END)]
+        messages = said.messages if self._shows_handoffs else _without_handoffs(handoffs, said.messages)
+        return [said.to_report(messages), Command[Any](goto=_handoff_sends(handoffs) or END)]
 
 
-def _ways(handoffs: Sequence[Handoff]) -> list[Send]:
+def _handoff_sends(handoffs: Sequence[Handoff]) -> list[Send]:
     """The agents that are called, in order: each once for the whole conversation, and once for each task."""
     ways: list[Send] = []
     for one in handoffs:
@@ -129,7 +129,9 @@ def _ways(handoffs: Sequence[Handoff]) -> list[Send]:
     return ways
 
 
-def _without(handoffs: Sequence[Handoff], messages: Sequence[Message | RemoveMessage]) -> list[Message | RemoveMessage]:
+def _without_handoffs(
+    handoffs: Sequence[Handoff], messages: Sequence[Message | RemoveMessage]
+) -> list[Message | RemoveMessage]:
     """Messages without handoffs, and without the calls that asked for these."""
     calls = {one.message.tool_call_id for one in handoffs}
     kept: list[Message | RemoveMessage] = []
@@ -144,27 +146,27 @@ def _without(handoffs: Sequence[Handoff], messages: Sequence[Message | RemoveMes
     return kept
 
 
-class _Worker:
+class _WorkerNode:
     """The node of an agent that reports to a supervisor."""
 
     def __init__(self, member: Member, supervisor: str, mode: OutputMode, *, tells: bool) -> None:
         self._member = member
         self._supervisor = supervisor
         self._mode = mode
-        self._tells = tells
+        self._shows_handoffs = tells
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Any:
         """What the agent did about the task that a handoff brings, or about a state where something else calls it."""
-        said = await self._member.call(self._given(state, runtime.state) if isinstance(state, str) else state)
-        messages = [*(said.messages if self._mode == "full_history" else self._last(said))]
-        if self._tells:
-            messages.extend(self._returned(runtime.idempotency_key))
-        return said.reported(messages)
+        said = await self._member.call(self._member_input(state, runtime.state) if isinstance(state, str) else state)
+        messages = [*(said.messages if self._mode == "full_history" else self._final_messages(said))]
+        if self._shows_handoffs:
+            messages.extend(self._handback_messages(runtime.idempotency_key))
+        return said.to_report(messages)
 
-    def _given(self, task: str, state: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _member_input(self, task: str, state: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**state, MESSAGES: [Message(task, name=self._supervisor)]} if task else state
 
-    def _last(self, said: Said) -> list[Message | RemoveMessage]:
+    def _final_messages(self, said: MemberOutput) -> list[Message | RemoveMessage]:
         """How the agent ended. The result of a tool becomes its word: the call that it answers is not kept."""
         last = said.last
         if last is None:
@@ -173,7 +175,7 @@ class _Worker:
             return [last if last.name else replace(last, name=self._member.name)]
         return [Message(last.text, "assistant", last.id, self._member.name)]
 
-    def _returned(self, key: str) -> list[Message]:
+    def _handback_messages(self, key: str) -> list[Message]:
         """That it is the supervisor's turn: a conversation whose last word is an assistant's would be gone on with."""
         call = ToolCall(f"back-{key}", tool_name(self._supervisor, "transfer_back_to"))
         text = f"Handed back to {self._supervisor}."

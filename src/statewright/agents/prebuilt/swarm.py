@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from statewright.agents.prebuilt.handoff import Handoff, handoff_tools, handoffs_in
-from statewright.agents.prebuilt.member import Member, checked_agents, share_notes, types_of
+from statewright.agents.prebuilt.member import Member, check_agents, share_notes, stored_types
 from statewright.agents.prebuilt.react import AgentState
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig, UnknownTarget, suggestion
@@ -45,7 +45,7 @@ def create_swarm(
     that answer a Command for the parent graph work too. `options` are those of `StateGraph.compile`. Raises
     InvalidConfig for agents that cannot be, and for handoffs to nobody.
     """
-    found = checked_agents(agents, where=f"Swarm {name!r}")
+    found = check_agents(agents, where=f"Swarm {name!r}")
     if default_active_agent not in found:
         hint = suggestion(default_active_agent, found, noun="Agents")
         raise InvalidConfig(f"Swarm {name!r} begins with {default_active_agent!r}, who is no agent of it. {hint}")
@@ -53,12 +53,14 @@ def create_swarm(
         _check_handoffs(agent, [*found])
     schema = _state(state_schema)
     share_notes(schema, found.values())
-    graph = StateGraph(schema, context_schema=context_schema).allow_types(*types_of(found.values()))
+    graph = StateGraph(schema, context_schema=context_schema).allow_types(*stored_types(found.values()))
     names = {one: one for one in found}
     for agent in found.values():
         member = Member(agent, schema)
         others = [one for one in names if one != agent.name]
-        graph.add_node(agent.name, _Turn(member, [*names]), destinations=[*others, END], metadata=member.metadata())
+        graph.add_node(
+            agent.name, _SwarmNode(member, [*names]), destinations=[*others, END], metadata=member.metadata()
+        )
 
     def active(state: Any) -> str:
         chosen = state.get("active_agent") or default_active_agent
@@ -90,7 +92,7 @@ def _state(state_schema: Any) -> StateSchema:
     return schema
 
 
-class _Turn:
+class _SwarmNode:
     """The node of one agent."""
 
     def __init__(self, member: Member, names: Sequence[str]) -> None:
@@ -101,15 +103,15 @@ class _Turn:
         said = await self._member.call(state)
         handoffs = handoffs_in(said.messages)
         if not handoffs:
-            return [said.reported(said.messages, active_agent=self._member.name), Command[Any](goto=END)]
+            return [said.to_report(said.messages, active_agent=self._member.name), Command[Any](goto=END)]
         chosen = handoffs[0].to
         if chosen not in self._names:
             raise UnknownTarget(self._member.name, chosen, self._names, via="a handoff")
-        messages = _refused(handoffs[1:], chosen, said.messages)
-        return [said.reported(messages, active_agent=chosen), Command[Any](goto=chosen)]
+        messages = _with_refusals(handoffs[1:], chosen, said.messages)
+        return [said.to_report(messages, active_agent=chosen), Command[Any](goto=chosen)]
 
 
-def _refused(
+def _with_refusals(
     others: Sequence[Handoff], chosen: str, messages: Sequence[Message | RemoveMessage]
 ) -> list[Message | RemoveMessage]:
     """The messages, where the results of further handoffs say that these did not take place."""

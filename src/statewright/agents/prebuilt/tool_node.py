@@ -40,14 +40,14 @@ class ToolNode:
         self.name = name
         self.messages_key = messages_key
         given = list(tools)
-        self.tools_by_name: Mapping[str, Tool] = _by_name(map(as_tool, given))
+        self.tools_by_name: Mapping[str, Tool] = _tools_by_name(map(as_tool, given))
         self._tools = tuple(given)
         self._handling = handle_tool_errors
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Any:
         """The results of the calls as messages, and what Commands of tools say. Several calls become tasks first."""
         asked = self._one_call(state, runtime)
-        return asked if isinstance(asked, Command) else await self._called(asked, runtime)
+        return asked if isinstance(asked, Command) else await self._call_tool(asked, runtime)
 
     def plainly(self, state: Any, runtime: Runtime[Any]) -> Any:
         """The same for the driver without an event loop: plain functions are called where it stands."""
@@ -56,19 +56,19 @@ class ToolNode:
             return asked
         tool = self.tools_by_name.get(asked.name)
         if tool is None or (getattr(tool, "is_plain", False) and tool_options(tool).timeout is None):
-            return _at_once(self._called(asked, runtime, in_place=True))
-        return run_here(self._called, asked, runtime, control=runtime.control)
+            return _run_without_waiting(self._call_tool(asked, runtime, in_place=True))
+        return run_here(self._call_tool, asked, runtime, control=runtime.control)
 
     def _one_call(self, state: Any, runtime: Runtime[Any]) -> ToolCall | Command[Any]:
         """The call to be made; if there are several, the Command that makes a task of each."""
         if isinstance(state, ToolCall):
             return state
-        asked = asked_calls(state, self.messages_key)
+        asked = requested_calls(state, self.messages_key)
         if len(asked) == 1:
             return asked[0]
         return Command(goto=[Send(runtime.execution_info.node, call) for call in asked])
 
-    async def _called(self, asked: ToolCall, runtime: Runtime[Any], in_place: bool = False) -> Any:
+    async def _call_tool(self, asked: ToolCall, runtime: Runtime[Any], in_place: bool = False) -> Any:
         context = ToolContext(
             stream_writer=runtime.stream_writer,
             idempotency_key=runtime.idempotency_key,
@@ -83,10 +83,10 @@ class ToolNode:
             for command in _commands_in(answer):
                 _check_saveable(asked, command, runtime)
         except Exception as error:
-            return self._update([self._failed(asked, context, error)])
-        return self._understood(asked, context, answer)
+            return self._update([self._handle_error(asked, context, error)])
+        return self._convert_answer(asked, context, answer)
 
-    def _failed(self, asked: ToolCall, context: ToolContext, error: Exception) -> Message:
+    def _handle_error(self, asked: ToolCall, context: ToolContext, error: Exception) -> Message:
         handling = self._handling
         if isinstance(error, WrongCall):
             return failure_message(asked, context, error)
@@ -98,19 +98,19 @@ class ToolNode:
             said = handling(error)
         return failure_message(asked, context, error, said)
 
-    def _understood(self, asked: ToolCall, context: ToolContext, answer: Any) -> Any:
+    def _convert_answer(self, asked: ToolCall, context: ToolContext, answer: Any) -> Any:
         """The update, or the Commands, that an answer means."""
         listed = cast("list[Any]", answer) if isinstance(answer, list) else []
         parts: list[Any] = listed if any(isinstance(one, _KEPT[:3]) for one in listed) else [answer]
         commands = _commands_in(answer)
         messages = [answer_message(asked, context, one) for one in parts if not isinstance(one, Command)]
-        if not messages and not any(self._answers(asked, one) for one in commands):
+        if not messages and not any(self._answers_call(asked, one) for one in commands):
             messages = [answer_message(asked, context, None)]
         if not commands:
             return self._update(messages)
         return [*([self._update(messages)] if messages else []), *commands]
 
-    def _answers(self, asked: ToolCall, command: Command[Any]) -> bool:
+    def _answers_call(self, asked: ToolCall, command: Command[Any]) -> bool:
         """Whether the update of a Command has the message that answers the call, or goes to another graph with one."""
         update = command.update
         found = cast("Mapping[str, Any]", update).get(self.messages_key) if isinstance(update, Mapping) else None
@@ -134,7 +134,7 @@ def _check_saveable(asked: ToolCall, command: Command[Any], runtime: Runtime[Any
         raise ToolError(f"Tool {asked.name!r} wrote to the state what cannot be saved: {error}") from error
 
 
-def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
+def _tools_by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     found: dict[str, Tool] = {}
     for tool in tools:
         if found.setdefault(tool.name, tool) is not tool:
@@ -142,7 +142,7 @@ def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     return found
 
 
-def _at_once(coroutine: Coroutine[Any, Any, T]) -> T:
+def _run_without_waiting(coroutine: Coroutine[Any, Any, T]) -> T:
     """What a coroutine returns that never waits for anything."""
     try:
         coroutine.send(None)
@@ -152,7 +152,7 @@ def _at_once(coroutine: Coroutine[Any, Any, T]) -> T:
     raise InternalError("A tool that is a plain function was awaited.")
 
 
-def asked_calls(state: Any, messages_key: str = "messages") -> Sequence[ToolCall]:
+def requested_calls(state: Any, messages_key: str = "messages") -> Sequence[ToolCall]:
     """The calls that the last message of a state, or of a list of messages, asks for.
 
     Raises InvalidUpdateError where there is no message.
@@ -167,4 +167,4 @@ def asked_calls(state: Any, messages_key: str = "messages") -> Sequence[ToolCall
 
 def tools_condition(state: Any, messages_key: str = "messages") -> str:
     """Where a conversation goes on after its model: to `tools` if it asks for some, else to the end."""
-    return "tools" if asked_calls(state, messages_key) else END
+    return "tools" if requested_calls(state, messages_key) else END

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Final, Self, cast
 
 from statewright.errors import ToolError
-from statewright.models.conversation.files import image_part, note, sound_part
+from statewright.models.conversation.files import audio_part, image_part, omission_note
 from statewright.runtime.private_loop import run_privately
 from statewright.runtime.thread_calls import call_in_thread
 
@@ -64,9 +64,9 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     media_type = str(part.get("mime_type") or part.get("mimeType") or "application/octet-stream")
     if part["type"] == "resource":
         size = len(part["blob"]) * 3 // 4
-        return note("file", media_type, f"it has {size} bytes", uri=str(part.get("uri") or ""))
+        return omission_note("file", media_type, f"it has {size} bytes", uri=str(part.get("uri") or ""))
     if part["type"] == "audio":
-        return sound_part(part["data"], media_type.partition("/")[2])
+        return audio_part(part["data"], media_type.partition("/")[2])
     return image_part(part["data"], media_type)
 
 

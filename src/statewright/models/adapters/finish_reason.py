@@ -44,17 +44,17 @@ reason that it does not tell."""
 _KEYS: Final = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
 
 
-def reason_of(word: object) -> FinishReason | None:
+def finish_reason_of(word: object) -> FinishReason | None:
     """Return what a word of a provider means; None for one that is not known."""
     return _REASONS.get(str(word).lower())
 
 
-def reason_in(facts: Mapping[str, Any]) -> FinishReason | None:
+def find_finish_reason(facts: Mapping[str, Any]) -> FinishReason | None:
     """Return the reason that stands in what a provider told of an answer; None if there is none that is known."""
     details: Any = facts.get("incomplete_details")
     if isinstance(details, Mapping):  # OpenAI's responses say there why one is `incomplete`
-        found = reason_of(cast("Mapping[str, Any]", details).get("reason"))
+        found = finish_reason_of(cast("Mapping[str, Any]", details).get("reason"))
         if found is not None:
             return found
     word = next((facts[key] for key in _KEYS if facts.get(key)), "")
-    return reason_of(word)
+    return finish_reason_of(word)

@@ -23,7 +23,7 @@ _OF_DOCUMENT: Final = ("$schema", "$id", *_DEFINITIONS)
 """Keywords that stand at the root of a schema only."""
 
 
-def sent_form(form: OutputForm) -> OutputForm:
+def provider_form(form: OutputForm) -> OutputForm:
     """Return a form in the way in which it is sent."""
     name = re.sub(r"[^a-zA-Z0-9_-]+", "_", form.name).strip("_")[:_LONGEST_NAME] or "answer"
     if is_wrapped(form):
@@ -92,7 +92,7 @@ def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
     if not _refers_to_root(schema):
         return outer
     # What refers to the root of the schema has to find it under a name.
-    moved: dict[str, Any] = _moved(outer)
+    moved: dict[str, Any] = _rebased(outer)
     moved["$defs"] = {**moved.get("$defs", {}), FIELD: moved["properties"][FIELD]}
     moved["properties"] = {FIELD: {"$ref": f"#/$defs/{FIELD}"}}
     return moved
@@ -101,22 +101,22 @@ def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _refers_to_root(value: Any) -> bool:
     if isinstance(value, Mapping):
         known = cast("Mapping[str, Any]", value)
-        return _is_of_root(known.get("$ref")) or any(map(_refers_to_root, known.values()))
+        return _is_root_reference(known.get("$ref")) or any(map(_refers_to_root, known.values()))
     return isinstance(value, list) and any(map(_refers_to_root, cast("list[Any]", value)))
 
 
-def _is_of_root(reference: Any) -> bool:
+def _is_root_reference(reference: Any) -> bool:
     """Whether a reference leads to the root, or to a place in it that is no definition."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return False
     return reference.removeprefix("#/").partition("/")[0] not in _DEFINITIONS
 
 
-def _moved(value: Any) -> Any:
+def _rebased(value: Any) -> Any:
     if isinstance(value, Mapping):
         known = cast("Mapping[str, Any]", value)
-        changed = {key: _moved(item) for key, item in known.items()}
-        if _is_of_root(known.get("$ref")):
+        changed = {key: _rebased(item) for key, item in known.items()}
+        if _is_root_reference(known.get("$ref")):
             changed["$ref"] = f"#/$defs/{FIELD}{known['$ref'][1:].rstrip('/')}"
         return changed
-    return [_moved(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
+    return [_rebased(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value

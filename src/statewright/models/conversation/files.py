@@ -36,29 +36,29 @@ Part = Mapping[str, Any]
 def image_part(data: str, media_type: str, **options: Any) -> dict[str, Any]:
     """Return an image as a part of a message; a note where no model would see it."""
     declared = media_type.partition(";")[0].strip().lower()
-    plain = _base64(data)
-    problem = _problem(plain, data)
+    plain = _normalize_base64(data)
+    problem = _data_problem(plain, data)
     if plain is None or problem is not None:
-        return note("image", declared, str(problem))
-    actual = _type_of(plain) or _ALIASES.get(declared, declared)
+        return omission_note("image", declared, str(problem))
+    actual = _image_type(plain) or _ALIASES.get(declared, declared)
     if actual not in _IMAGES:
-        return note("image", declared, "models read png, jpeg, gif and webp")
+        return omission_note("image", declared, "models read png, jpeg, gif and webp")
     return {"type": "image_url", "image_url": {"url": f"data:{actual};base64,{plain}", **options}}
 
 
-def sound_part(data: str, form: str) -> dict[str, Any]:
+def audio_part(data: str, form: str) -> dict[str, Any]:
     """Return a sound as a part of a message; a note where no model would hear it."""
     declared = form.partition(";")[0].strip().lower()
-    plain = _base64(data)
-    problem = _problem(plain, data)
+    plain = _normalize_base64(data)
+    problem = _data_problem(plain, data)
     if problem is None and declared.removeprefix("x-") not in _SOUNDS:
         problem = f"models hear {', '.join(_SOUNDS)}"
     if plain is None or problem is not None:
-        return note("sound", declared, str(problem))
+        return omission_note("sound", declared, str(problem))
     return {"type": "input_audio", "input_audio": {"data": plain, "format": declared.removeprefix("x-")}}
 
 
-def note(kind: str, media_type: str, why: str, *, uri: str = "") -> dict[str, Any]:
+def omission_note(kind: str, media_type: str, why: str, *, uri: str = "") -> dict[str, Any]:
     """Return a part that tells the model of a file which it is not shown."""
     where = f" at {uri[:_SHOWN]}" if uri else ""
     article = "An" if kind == "image" else "A"
@@ -79,7 +79,7 @@ def with_sendable_files(messages: Sequence[Message]) -> Sequence[Message]:
 def _with_sendable_files(message: Message) -> Message:
     if isinstance(message.content, str):
         return message
-    parts = [_sendable(part) for part in message.content]
+    parts = [_sendable_part(part) for part in message.content]
     if parts == message.content:
         return message
     changed = copied(message)
@@ -87,14 +87,14 @@ def _with_sendable_files(message: Message) -> Message:
     return changed
 
 
-def _sendable(part: dict[str, Any]) -> dict[str, Any]:
+def _sendable_part(part: dict[str, Any]) -> dict[str, Any]:
     match part:
         case {"type": "image_url", "image_url": {"url": str(url), **options}} if _is_data(url):
-            found = image_part(*_of_url(url), **options)
+            found = image_part(*_parse_data_url(url), **options)
         case {"type": "image_url", "image_url": str(url)} if _is_data(url):
-            found = image_part(*_of_url(url))
+            found = image_part(*_parse_data_url(url))
         case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(form)}}:
-            found = sound_part(data, form)
+            found = audio_part(data, form)
         case _:
             return part
     if found["type"] == "text":
@@ -109,7 +109,7 @@ def _is_data(url: str) -> bool:
     return url[:5].lower() == "data:"
 
 
-def _of_url(url: str) -> tuple[str, str]:
+def _parse_data_url(url: str) -> tuple[str, str]:
     """The data and the media type of an address that holds a file."""
     head, _, data = url[5:].partition(",")
     if not head.lower().endswith(";base64"):
@@ -117,7 +117,7 @@ def _of_url(url: str) -> tuple[str, str]:
     return unquote(data) if "%" in data else data, head
 
 
-def _problem(plain: str | None, data: str) -> str | None:
+def _data_problem(plain: str | None, data: str) -> str | None:
     """Why no provider would take the data, whatever they are."""
     if plain is None:
         return "its data are no base64"
@@ -126,7 +126,7 @@ def _problem(plain: str | None, data: str) -> str | None:
     return f"it has {len(plain) * 3 // 4} bytes" if len(data) > LARGEST_FILE else None
 
 
-def _base64(data: str) -> str | None:
+def _normalize_base64(data: str) -> str | None:
     """The data in the one spelling that all providers read; None if they are no base64."""
     if any(letter in data for letter in "-_\n\r\t "):
         data = "".join(data.split()).translate(_STANDARD)
@@ -142,7 +142,7 @@ def _base64(data: str) -> str | None:
 _STANDARD: Final = str.maketrans("-_", "+/")
 
 
-def _type_of(plain: str) -> str | None:
+def _image_type(plain: str) -> str | None:
     """The type of an image by its first bytes; None for any other."""
     begin = binascii.a2b_base64(plain[:24])
     if begin.startswith(b"RIFF") and begin[8:12] == b"WEBP":

@@ -46,10 +46,10 @@ def prepare_request(request: ModelRequest) -> ModelRequest:
     Dropped results of tools are logged as a warning.
     """
     messages = request.messages
-    if not _is_in_shape(messages):
+    if not _is_sendable(messages):
         messages = with_valid_calls(_without_blanks(repair_tool_rounds(messages)))
         messages = with_sendable_files(_encodable(messages))
-    if not _says_something(messages) or (messages[-1].role == "assistant" and not request.continue_last):
+    if not _has_conversation(messages) or (messages[-1].role == "assistant" and not request.continue_last):
         messages = [*messages, Message(YOUR_TURN)]
     system = encodable_text(request.system)
     if messages is request.messages and system is request.system:
@@ -80,7 +80,9 @@ def repair_tool_rounds(messages: Sequence[Message]) -> Sequence[Message]:
     for position, message in enumerate(messages):
         if message.role != "tool":
             complete.append(message)
-            complete.extend(_next_result(results[position, call.id]) or _not_made(call) for call in message.tool_calls)
+            complete.extend(
+                _next_result(results[position, call.id]) or _missing_result(call) for call in message.tool_calls
+            )
     return complete
 
 
@@ -127,7 +129,7 @@ def _log_dropped(result: Message, reason: str) -> None:
     _logger.warning("A result of tool %r is not sent: %s.", result.name or "unknown", reason)
 
 
-def _not_made(call: ToolCall) -> Message:
+def _missing_result(call: ToolCall) -> Message:
     return Message(_NOT_MADE, role="tool", name=call.name, tool_call_id=call.id, metadata={"status": "error"})
 
 
@@ -170,12 +172,12 @@ def _with_text(message: Message) -> Message:
     return changed
 
 
-def _says_something(messages: Sequence[Message]) -> bool:
+def _has_conversation(messages: Sequence[Message]) -> bool:
     """True if anything but the system has said something: providers take its words apart from the conversation."""
     return any(message.role != "system" for message in messages)
 
 
-def opened_by_user(messages: Sequence[Message]) -> Sequence[Message]:
+def starting_with_user(messages: Sequence[Message]) -> Sequence[Message]:
     """Return the messages with one of the user before a first one of the assistant, for providers that need it."""
     first = next((message.role for message in messages if message.role != "system"), None)
     return [Message(OPENING), *messages] if first == "assistant" else messages
@@ -185,7 +187,7 @@ def opened_by_user(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def _encodable(messages: Sequence[Message]) -> Sequence[Message]:
-    clean = [message if _is_plain(message) else encodable_message(message) for message in messages]
+    clean = [message if _is_plain_ascii(message) else encodable_message(message) for message in messages]
     return clean if any(new is not old for new, old in zip(clean, messages, strict=True)) else messages
 
 
@@ -193,7 +195,7 @@ _PLAIN: Final = (int, bool, type(None))
 """Types of arguments that can always be sent, beside ASCII text. A float may be infinite."""
 
 
-def _is_plain(message: Message) -> bool:
+def _is_plain_ascii(message: Message) -> bool:
     """True if a message is ASCII text, and its calls have ASCII text and plain numbers: nearly all, known at a glance.
 
     Each message is looked at again for each request, so it counts that nothing is copied here.
@@ -238,7 +240,7 @@ def with_own_call_ids(message: Message, conversation: Sequence[Message]) -> Mess
 _ENDS_WITH_ASSISTANT: Final = "its conversation ends with the assistant, and continue_last is not set"
 
 
-def _is_in_shape(messages: Sequence[Message]) -> bool:
+def _is_sendable(messages: Sequence[Message]) -> bool:
     """True if nothing has to be mended but the end: known in one pass for plain text with calls in order.
 
     A conversation is looked at again before each call of a model. False may also mean that it has to be looked at
@@ -260,7 +262,7 @@ def _is_in_shape(messages: Sequence[Message]) -> bool:
             return False
         if content.isspace() if content and isinstance(content, str) else not calls:
             return False
-        if not _is_plain(message) or (calls and problem_of_calls(calls, taken)):
+        if not _is_plain_ascii(message) or (calls and problem_of_calls(calls, taken)):
             return False
         waiting.extend(reversed(calls))
         says_something = says_something or role != "system"
@@ -269,11 +271,11 @@ def _is_in_shape(messages: Sequence[Message]) -> bool:
 
 def _problems(request: ModelRequest) -> Any:
     messages = request.messages
-    if _is_in_shape(messages):
+    if _is_sendable(messages):
         if messages[-1].role == "assistant" and not request.continue_last:
             yield _ENDS_WITH_ASSISTANT
         return
-    if not _says_something(messages):
+    if not _has_conversation(messages):
         yield "its conversation is empty"
         return
     taken: set[str] = set()
@@ -292,7 +294,7 @@ def _problems(request: ModelRequest) -> Any:
         ids = [call.id for call in message.tool_calls]
         if problem := problem_of_calls(message.tool_calls, taken):
             yield f"{where} {problem}"
-        if not _is_plain(message) and encodable_message(message) is not message:
+        if not _is_plain_ascii(message) and encodable_message(message) is not message:
             yield f"{where} has text that cannot be encoded as UTF-8, or numbers that are not finite"
         waiting = waiting if message.role == "tool" else dict.fromkeys(ids)
     if waiting:

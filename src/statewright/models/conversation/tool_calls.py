@@ -40,7 +40,7 @@ def with_valid_calls(messages: Sequence[Message]) -> Sequence[Message]:
             message = _with_calls(message, taken)
             due = deque(message.tool_calls)
         elif message.role == "tool" and due:
-            message = _answering(message, due.popleft())
+            message = _with_call_id(message, due.popleft())
         valid.append(message)
     return valid if any(new is not old for new, old in zip(valid, messages, strict=True)) else messages
 
@@ -90,7 +90,7 @@ def _unique_id(identity: str, taken: set[str]) -> str:
             return unique
 
 
-def _answering(result: Message, call: ToolCall) -> Message:
+def _with_call_id(result: Message, call: ToolCall) -> Message:
     """Return a result that names its call as that is sent."""
     name = call.name if result.name else result.name
     if result.tool_call_id == call.id and result.name == name:

@@ -76,24 +76,24 @@ class Client:
         self._prefix = prefix
         self._provider = provider
         self._models: dict[str, Model] = {}
-        self._keeper: AsyncGenerator[None] | None = None
+        self._holder: AsyncGenerator[None] | None = None
 
     def model(self, name: str) -> Model:
         if name not in self._models:
-            self._models[name] = self._named(name)
+            self._models[name] = self._connect_model(name)
         return self._models[name]
 
     async def open(self, by_loop: dict[asyncio.AbstractEventLoop, Client]) -> None:
         """Open the client on the running loop. It leaves `by_loop` when it is closed."""
-        self._keeper = self._keep(by_loop)
-        await anext(self._keeper)
+        self._holder = self._hold_open(by_loop)
+        await anext(self._holder)
 
     async def aclose(self) -> None:
-        keeper, self._keeper = self._keeper, None
+        keeper, self._holder = self._holder, None
         if keeper is not None:
             await keeper.aclose()
 
-    async def _keep(self, by_loop: dict[asyncio.AbstractEventLoop, Client]) -> AsyncGenerator[None]:
+    async def _hold_open(self, by_loop: dict[asyncio.AbstractEventLoop, Client]) -> AsyncGenerator[None]:
         """Holds the connections. The loop closes this generator when it ends."""
         async with self._provider:
             try:
@@ -101,7 +101,7 @@ class Client:
             finally:
                 by_loop.pop(asyncio.get_running_loop(), None)
 
-    def _named(self, name: str) -> Model:
+    def _connect_model(self, name: str) -> Model:
         from pydantic_ai.models import infer_model
 
         return infer_model(f"{self._prefix}:{name}", provider_factory=lambda _: self._provider)

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 
 _LONGEST = 300  # characters of what a provider said
-_MISTAKES = (ValueError, TypeError, LookupError, AttributeError, RuntimeError, AssertionError)
+_PROGRAMMING_ERRORS = (ValueError, TypeError, LookupError, AttributeError, RuntimeError, AssertionError)
 """What code raises that cannot do what it was given. What a network or a login raises is none of these."""
-_FOR_NOW = (408, 409, 425, 429)
+_RETRIED_STATUSES = (408, 409, 425, 429)
 
 
 def translate_error(error: Exception, name: str, key: str, mask: Mask, *, was_sent: bool = True) -> Exception:
@@ -51,15 +51,15 @@ def _failure_of(error: Exception, name: str, key: str, mask: Mask, was_sent: boo
     from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, ModelRequestRejectedError, UserError
 
     if isinstance(error, ModelHTTPError):
-        return _of_status(name, key, error, mask)
+        return _status_error(name, key, error, mask)
     if isinstance(error, ModelRequestRejectedError):  # by its library: a status would be a ModelHTTPError
         return ModelError(f"Model {name!r} does not take this request: {_short(error, mask)}")
     if isinstance(error, ModelAPIError):
-        return _of_connection(name, error, mask)
+        return _connection_error(name, error, mask)
     said = _short(error, mask)
     if isinstance(error, UserError | NotImplementedError):
         return ModelError(f"Model {name!r} cannot be asked so: {said}")
-    if not was_sent and isinstance(error, _MISTAKES):
+    if not was_sent and isinstance(error, _PROGRAMMING_ERRORS):
         return ModelError(
             f"The request to model {name!r} could not be built, and nothing was sent ({type(error).__name__}: {said}). "
             f"Look for values in its messages, tools, schema or settings that are no plain JSON, or no file of a type "
@@ -72,14 +72,14 @@ def _failure_of(error: Exception, name: str, key: str, mask: Mask, was_sent: boo
     )
 
 
-def _of_status(name: str, key: str, error: ModelHTTPError, mask: Mask) -> ModelError:
+def _status_error(name: str, key: str, error: ModelHTTPError, mask: Mask) -> ModelError:
     from pydantic_ai.exceptions import ModelQuotaExceededError
 
-    status, said = error.status_code, _short(_said(error.body) or "nothing", mask)
+    status, said = error.status_code, _short(_body_text(error.body) or "nothing", mask)
     found = f"Model {name!r} answered with status {status}: {said}."
     if isinstance(error, ModelQuotaExceededError):
         return ModelError(f"{found} The quota is used up; see to the account of {key}.")
-    if status in _FOR_NOW or status >= 500:
+    if status in _RETRIED_STATUSES or status >= 500:
         return ModelUnavailable(found, status=status, retry_after=error.retry_after)
     if status in (401, 403):
         return ModelError(f"{found} The key was refused; check {key}.")
@@ -88,7 +88,7 @@ def _of_status(name: str, key: str, error: ModelHTTPError, mask: Mask) -> ModelE
     return ModelError(found)
 
 
-def _of_connection(name: str, error: ModelAPIError, mask: Mask) -> ModelUnavailable:
+def _connection_error(name: str, error: ModelAPIError, mask: Mask) -> ModelUnavailable:
     from pydantic_ai.exceptions import ModelRequestTimeout
 
     if isinstance(error, ModelRequestTimeout):
@@ -100,12 +100,12 @@ def _of_connection(name: str, error: ModelAPIError, mask: Mask) -> ModelUnavaila
     )
 
 
-def _said(body: object) -> str:
+def _body_text(body: object) -> str:
     """The sentence in the body of an error, wherever the provider puts it."""
     if not isinstance(body, Mapping):
         return "" if body is None else str(body)
     known = cast("Mapping[str, Any]", body)
-    return _said(known.get("error") or known.get("message") or known.get("detail") or repr(dict(known)))
+    return _body_text(known.get("error") or known.get("message") or known.get("detail") or repr(dict(known)))
 
 
 def _short(text: object, mask: Mask) -> str:
@@ -133,28 +133,28 @@ class Sending:
         return self.is_watched and not self.was_sent
 
 
-_present: Final[ContextVar[Sending | None]] = ContextVar("statewright_sending", default=None)
+_current: Final[ContextVar[Sending | None]] = ContextVar("statewright_sending", default=None)
 
 
 @contextmanager
-def watched(model: Any) -> Generator[Sending]:
+def watch_sending(model: Any) -> Generator[Sending]:
     """Watch whether the call of a model that is made within this block is sent."""
     sending = Sending()
     hooks = _request_hooks(getattr(model, "provider", None))
     if hooks is not None:
-        if _mark not in hooks:
-            hooks.append(_mark)
+        if _mark_sent not in hooks:
+            hooks.append(_mark_sent)
         sending.is_watched = True
-    token = _present.set(sending)
+    token = _current.set(sending)
     try:
         yield sending
     finally:
-        _present.reset(token)
+        _current.reset(token)
 
 
-async def _mark(request: object) -> None:
+async def _mark_sent(request: object) -> None:
     """Called by the HTTP client when a request has been built and is about to be sent."""
-    sending = _present.get()
+    sending = _current.get()
     if sending is not None:
         sending.was_sent = True
 

@@ -55,10 +55,10 @@ def check_key(name: str, provider: str, *, api_key: str | None, base_url: str | 
     variables = VARIABLES_BY_PROVIDER.get(provider, ())
     elsewhere = base_url or (provider.startswith("openai") and os.environ.get("OPENAI_BASE_URL"))
     if variables and not api_key and not elsewhere and not any(os.environ.get(one) for one in variables):
-        raise missing_key(name, variables)
+        raise missing_key_error(name, variables)
 
 
-def missing_key(name: str, variables: tuple[str, ...]) -> MissingKey:
+def missing_key_error(name: str, variables: tuple[str, ...]) -> MissingKey:
     """The error for a model without a key."""
     named = " or ".join(variables)
     return MissingKey(
@@ -66,7 +66,7 @@ def missing_key(name: str, variables: tuple[str, ...]) -> MissingKey:
     )
 
 
-def variables_in(text: str) -> tuple[str, ...]:
+def key_variables_in(text: str) -> tuple[str, ...]:
     """The variables for keys that a complaint of a provider's adapter names, each once."""
     return tuple(dict.fromkeys(_KEY_VARIABLE.findall(text)))
 

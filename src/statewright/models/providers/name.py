@@ -18,7 +18,7 @@ class ModelName(NamedTuple):
         return f"{self.provider}:{self.model}"
 
 
-def read_name(name: str, *, base_url: str | None = None) -> ModelName:
+def parse_name(name: str, *, base_url: str | None = None) -> ModelName:
     """The halves of a name. With an own address, a name without a provider is one for chat completions.
 
     Raises ModelError for a provider that nobody knows.
@@ -37,7 +37,7 @@ def read_name(name: str, *, base_url: str | None = None) -> ModelName:
     raise ModelError(f"The model {name!r} is of the provider {provider!r}, which is not known. {known}")
 
 
-def read_other(name: str, own: ModelName) -> str:
+def resolve_model_name(name: str, own: ModelName) -> str:
     """The name by which `own`'s provider knows another model. Raises ModelError for one of another provider."""
     provider, colon, model = name.partition(":")
     if not colon or not is_provider(provider):

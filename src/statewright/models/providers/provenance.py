@@ -34,7 +34,7 @@ class Source(NamedTuple):
         return cls(name, urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")))
 
 
-def record_of(response: vendor.ModelResponse, source: Source) -> dict[str, Any] | None:
+def provenance_of(response: vendor.ModelResponse, source: Source) -> dict[str, Any] | None:
     """What to keep of an answer; None where its text and calls say it all."""
     from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
 
@@ -60,7 +60,7 @@ def _without_content(part: dict[str, Any]) -> dict[str, Any]:
             return part
 
 
-def response_of(message: Message, source: Source) -> vendor.ModelResponse:
+def restore_response(message: Message, source: Source) -> vendor.ModelResponse:
     """A message of the assistant as the response that it was, as far as this provider may see it."""
     from pydantic_ai.messages import ModelMessagesTypeAdapter
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.errors import ModelError, suggestion
-from statewright.models.adapters.output_form import sent_form
+from statewright.models.adapters.output_form import provider_form
 from statewright.models.model import ModelRequest, OutputForm, ToolSpec
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _ALWAYS: dict[str, Any] = {"max_retries": 0}
 
 
-def settings_of(request: ModelRequest, defaults: Mapping[str, Any]) -> ModelSettings:
+def request_settings(request: ModelRequest, defaults: Mapping[str, Any]) -> ModelSettings:
     """The settings of a call: the request's own before `extra` before the connection's."""
     asked: dict[str, Any] = {
         "temperature": request.temperature,
@@ -27,7 +27,7 @@ def settings_of(request: ModelRequest, defaults: Mapping[str, Any]) -> ModelSett
         "stop_sequences": list(request.stop) or None,
         "seed": request.seed,
         "request_timeout": request.timeout,
-        **_tool_settings(request),
+        **_tool_choice_settings(request),
     }
     present = {name: value for name, value in asked.items() if value is not None}
     merged = {**defaults, **request.extra, **present, **_ALWAYS}
@@ -36,7 +36,7 @@ def settings_of(request: ModelRequest, defaults: Mapping[str, Any]) -> ModelSett
     return cast("ModelSettings", merged)
 
 
-def _tool_settings(request: ModelRequest) -> dict[str, Any]:
+def _tool_choice_settings(request: ModelRequest) -> dict[str, Any]:
     """How tools are chosen; nothing without tools, since providers refuse that."""
     if not request.tools:
         return {}
@@ -50,29 +50,29 @@ def _tool_settings(request: ModelRequest) -> dict[str, Any]:
     return {"tool_choice": choice, "parallel_tool_calls": request.parallel_tool_calls}
 
 
-def parameters_of(request: ModelRequest, model: Model) -> ModelRequestParameters:
+def request_parameters(request: ModelRequest, model: Model) -> ModelRequestParameters:
     """The tools and the form of the answer. A model that takes no such schema is told it in words."""
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
 
-    tools = [_tool(tool) for tool in request.tools]
+    tools = [_tool_definition(tool) for tool in request.tools]
     if request.output is None:
         return ModelRequestParameters(function_tools=tools)
-    form = sent_form(request.output)
+    form = provider_form(request.output)
     return ModelRequestParameters(
         function_tools=tools,
-        output_mode="native" if _can_be_held_to(model, form) else "prompted",
+        output_mode="native" if _supports_schema(model, form) else "prompted",
         output_object=OutputObjectDefinition(dict(form.schema), name=form.name),
     )
 
 
-def _can_be_held_to(model: Model, form: OutputForm) -> bool:
+def _supports_schema(model: Model, form: OutputForm) -> bool:
     if not model.profile.get("supports_json_schema_output", False):
         return False
     return not model.profile.get("anthropic_enforces_strict_schema_limits", False) or is_closed(form.schema)
 
 
-def _tool(tool: ToolSpec) -> ToolDefinition:
+def _tool_definition(tool: ToolSpec) -> ToolDefinition:
     from pydantic_ai.tools import ToolDefinition
 
     return ToolDefinition(

@@ -51,7 +51,7 @@ _LIBRARIES: Final = ("google.genai", "pydantic_ai", "httpx", "httpcore")
 _MOST_OBJECTS: Final = 10_000
 
 
-def generators_below(root: object) -> list[AsyncGenerator[Any]]:
+def nested_generators(root: object) -> list[AsyncGenerator[Any]]:
     """Return the asynchronous generators that an object refers to, directly or through others; the outermost first."""
     found: list[AsyncGenerator[Any]] = []
     seen: dict[int, object] = {id(root): root}

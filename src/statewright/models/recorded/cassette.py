@@ -19,10 +19,10 @@ from statewright.errors import ModelError
 from statewright.fingerprint import fingerprint
 from statewright.models.recorded.cassette_format import (
     Plain,
-    made_error,
-    made_piece,
-    made_response,
-    without_secret_settings,
+    decode_error,
+    decode_event,
+    decode_response,
+    mask_settings,
 )
 
 VERSION: Final = 1
@@ -74,7 +74,7 @@ class Cassette:
         """Read the file, unless that was done. Raises ModelError for one that cannot be read; none is an empty one."""
         with self._lock:
             if not self._is_loaded:
-                self._records = [*_read(self.path), *self._records]
+                self._records = [*_read_file(self.path), *self._records]
                 self._is_loaded = True
 
     def start_anew(self) -> None:
@@ -143,53 +143,53 @@ class Cassette:
         times = sum(record.key == wanted for record in records)
         if times:
             return f"it was recorded {times} {'time' if times == 1 else 'times'}, and all of these were replayed."
-        difference = told_difference(request, [record.request for record in records])
+        difference = describe_difference(request, [record.request for record in records])
         return f"the nearest of {len(records)} recorded ones differs in {difference}."
 
 
-def _read(path: Path) -> list[Record]:
+def _read_file(path: Path) -> list[Record]:
     """The records of a file; none where there is no file."""
     try:
         data: Any = json.loads(path.read_bytes().decode(errors="surrogatepass"))
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise _unreadable(path, str(error)) from error
+        raise _unreadable_error(path, str(error)) from error
     except ValueError as error:
-        raise _unreadable(path, f"it is not JSON: {error}") from error
+        raise _unreadable_error(path, f"it is not JSON: {error}") from error
     whole = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
     version = whole.get("version")
     if version != VERSION:
         found = "no version" if version is None else f"the version {version!r}"
-        raise _unreadable(path, f"it has {found}, and this version of Statewright reads {VERSION}")
+        raise _unreadable_error(path, f"it has {found}, and this version of Statewright reads {VERSION}")
     try:
-        return [_record(record) for record in whole["records"]]
+        return [_read_record(record) for record in whole["records"]]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise _unreadable(path, f"a record is not as one is written: {type(error).__name__}: {error}") from error
+        raise _unreadable_error(path, f"a record is not as one is written: {type(error).__name__}: {error}") from error
 
 
-def _record(data: Plain) -> Record:
-    request = without_secret_settings(data["request"])  # older versions wrote them, and it has to be found still
+def _read_record(data: Plain) -> Record:
+    request = mask_settings(data["request"])  # older versions wrote them, and it has to be found still
     record = Record(request, data.get("response"), data.get("pieces") or [], data.get("error"), from_file=True)
     # Made once to see that it can be: a wrong edit is found when the file is opened, and not in the middle of a test.
-    _ = [made_piece(piece) for piece in record.pieces]
+    _ = [decode_event(piece) for piece in record.pieces]
     if record.response is not None:
-        made_response(record.response)
+        decode_response(record.response)
     elif record.error is not None:
-        made_error(record.error)
+        decode_error(record.error)
     else:
         raise ValueError("it has neither a response nor an error")
     return record
 
 
-def _unreadable(path: Path, reason: str) -> ModelError:
+def _unreadable_error(path: Path, reason: str) -> ModelError:
     return ModelError(f"The cassette {str(path)!r} cannot be read: {reason}. Mend it, or delete it and record anew.")
 
 
 # -- differences between requests
 
 _ABSENT: Final = object()
-_SHOWN: Final = 3
+_MAX_DIFFERENCES: Final = 3
 """How many differences are told of."""
 _WIDTH: Final = 60
 """Of a text, how many characters are shown."""
@@ -197,11 +197,11 @@ _BEFORE: Final = 20
 """How many of these stand before the place where two texts part."""
 
 
-def told_difference(asked: Any, recorded: Sequence[Any]) -> str:
+def describe_difference(asked: Any, recorded: Sequence[Any]) -> str:
     """In what a request differs from the nearest of those recorded, the one with the fewest differing places."""
     found = min((list(_differences(one, asked, "")) for one in recorded), key=len)
-    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return "; ".join(found[:_SHOWN]) + more
+    more = f"; and {len(found) - _MAX_DIFFERENCES} more" if len(found) > _MAX_DIFFERENCES else ""
+    return "; ".join(found[:_MAX_DIFFERENCES]) + more
 
 
 def _differences(recorded: Any, asked: Any, where: str) -> Iterator[str]:
@@ -215,26 +215,26 @@ def _differences(recorded: Any, asked: Any, where: str) -> Iterator[str]:
     elif isinstance(recorded, list) and isinstance(asked, list):
         before_, now_ = cast("list[Any]", recorded), cast("list[Any]", asked)
         for number in range(max(len(before_), len(now_))):
-            yield from _differences(_at(before_, number), _at(now_, number), f"{where}[{number}]")
+            yield from _differences(_item_at(before_, number), _item_at(now_, number), f"{where}[{number}]")
     else:
-        first, second = _shown(recorded, asked)
+        first, second = _excerpts(recorded, asked)
         yield f"{where}: recorded {first}, asked {second}"
 
 
-def _at(items: list[Any], number: int) -> Any:
+def _item_at(items: list[Any], number: int) -> Any:
     return items[number] if number < len(items) else _ABSENT
 
 
-def _shown(recorded: Any, asked: Any) -> tuple[str, str]:
+def _excerpts(recorded: Any, asked: Any) -> tuple[str, str]:
     """Both sides; of long texts the part around the place where they part."""
     if not (isinstance(recorded, str) and isinstance(asked, str)):
-        return _cut(recorded, 0), _cut(asked, 0)
+        return _excerpt(recorded, 0), _excerpt(asked, 0)
     same = next((n for n, (a, b) in enumerate(zip(recorded, asked, strict=False)) if a != b), None)
     start = max((min(len(recorded), len(asked)) if same is None else same) - _BEFORE, 0)
-    return _cut(recorded, start), _cut(asked, start)
+    return _excerpt(recorded, start), _excerpt(asked, start)
 
 
-def _cut(value: Any, start: int) -> str:
+def _excerpt(value: Any, start: int) -> str:
     if value is _ABSENT:
         return "nothing"
     text: str = value if isinstance(value, str) else repr(value)

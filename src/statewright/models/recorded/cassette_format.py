@@ -31,14 +31,14 @@ _DICT: Final = "$dict"
 # -- requests
 
 
-def plain_request(request: ModelRequest) -> Plain:
+def encode_request(request: ModelRequest) -> Plain:
     """What of a request is sent; settings that are not given are left out."""
     calls: dict[str, str] = {}
     form = request.output
     whole = {
         "model": request.model,
         "system": request.system or None,
-        "messages": [_plain_sent(message, calls) for message in request.messages],
+        "messages": [_encode_message(message, calls) for message in request.messages],
         "tools": [_without_empty(_fields(tool)) for tool in request.tools] or None,
         "tool_choice": None if request.tool_choice == "auto" else request.tool_choice,
         "output": None if form is None else _fields(form),
@@ -50,31 +50,31 @@ def plain_request(request: ModelRequest) -> Plain:
         "parallel_tool_calls": request.parallel_tool_calls,
         "extra": dict(request.extra) or None,
     }
-    return without_secret_settings(plain(_without_empty(whole), "request"))
+    return mask_settings(encode_value(_without_empty(whole), "request"))
 
 
-def without_secret_settings(request: Plain) -> Plain:
+def mask_settings(request: Plain) -> Plain:
     """Return a request as it is written, without what has the name or the shape of a secret in its settings."""
     if "extra" not in request:
         return request
     return {**request, "extra": _REDACTOR.value(request["extra"])}
 
 
-def _plain_sent(message: Message, calls: dict[str, str]) -> Plain:
+def _encode_message(message: Message, calls: dict[str, str]) -> Plain:
     """A message; `calls` are the ids of calls seen so far, and what is written for them."""
     return _without_empty(
         {
             "role": message.role,
             "name": message.name,
             "content": message.content,
-            "tool_calls": [{**_plain_call(call), "id": _counted(call.id, calls)} for call in message.tool_calls]
+            "tool_calls": [{**_encode_call(call), "id": _number_call(call.id, calls)} for call in message.tool_calls]
             or None,
-            "tool_call_id": None if message.tool_call_id is None else _counted(message.tool_call_id, calls),
+            "tool_call_id": None if message.tool_call_id is None else _number_call(message.tool_call_id, calls),
         }
     )
 
 
-def _counted(identity: str, calls: dict[str, str]) -> str:
+def _number_call(identity: str, calls: dict[str, str]) -> str:
     return calls.setdefault(identity, f"call-{len(calls) + 1}")
 
 
@@ -89,13 +89,13 @@ def _without_empty(data: Mapping[str, Any]) -> Plain:
 # -- answers
 
 
-def plain_response(response: ModelResponse) -> Plain:
+def encode_response(response: ModelResponse) -> Plain:
     """A whole response; what is not known is left out."""
     message = response.message
     written = _without_empty(
         {
             "content": message.content,
-            "tool_calls": [_plain_call(call) for call in message.tool_calls] or None,
+            "tool_calls": [_encode_call(call) for call in message.tool_calls] or None,
             "id": message.id,
             "name": message.name,
             "metadata": message.metadata or None,
@@ -103,16 +103,16 @@ def plain_response(response: ModelResponse) -> Plain:
     )
     whole = {
         "message": written,
-        "usage": _plain_usage(response.usage),
+        "usage": _encode_usage(response.usage),
         "model": response.model,
         "finish_reason": response.finish_reason,
     }
-    return plain(_without_empty(whole), "response")
+    return encode_value(_without_empty(whole), "response")
 
 
-def made_response(data: Plain) -> ModelResponse:
+def decode_response(data: Plain) -> ModelResponse:
     """The response that was written."""
-    whole = made(data)
+    whole = decode_value(data)
     written = whole["message"]
     message = Message(
         written["content"],
@@ -125,19 +125,19 @@ def made_response(data: Plain) -> ModelResponse:
     return ModelResponse(message, Usage(**whole.get("usage", {})), whole.get("model"), whole.get("finish_reason"))
 
 
-def _plain_call(call: ToolCall) -> Plain:
+def _encode_call(call: ToolCall) -> Plain:
     whole = {"id": call.id, "name": call.name, "arguments": call.arguments}
     return whole if call.invalid is None else {**whole, "invalid": call.invalid}
 
 
-def _plain_usage(usage: Usage) -> Plain:
+def _encode_usage(usage: Usage) -> Plain:
     return {name: value for name, value in asdict(usage).items() if value}
 
 
 # -- pieces of answers
 
 
-def plain_piece(event: ModelEvent) -> Plain | None:
+def encode_event(event: ModelEvent) -> Plain | None:
     """A piece of a streamed answer; None for the response at its end, which is written apart."""
     match event:
         case TextDelta(text):
@@ -147,14 +147,14 @@ def plain_piece(event: ModelEvent) -> Plain | None:
         case ToolCallDelta(index, identity, name, arguments):
             return _without_empty({"call": index, "id": identity, "name": name, "arguments": arguments or None})
         case UsageUpdate(usage):
-            return {"usage": _plain_usage(usage)}
+            return {"usage": _encode_usage(usage)}
         case StreamRestarted():
             return {"restarted": True}
         case _:
             return None
 
 
-def made_piece(data: Plain) -> ModelEvent:
+def decode_event(data: Plain) -> ModelEvent:
     """The piece that was written."""
     match data:
         case {"text": text}:
@@ -172,7 +172,7 @@ def made_piece(data: Plain) -> ModelEvent:
 # -- errors
 
 
-def plain_error(error: ModelError, settings: Mapping[str, Any]) -> Plain:
+def encode_error(error: ModelError, settings: Mapping[str, Any]) -> Plain:
     """What a model raised, without the secrets in the settings of its request."""
     kind = next((one for one in (ModelUnavailable, ModelAnswerInvalid) if isinstance(error, one)), ModelError)
     status, wait = (getattr(error, name, None) for name in ("status", "retry_after"))
@@ -185,7 +185,7 @@ def plain_error(error: ModelError, settings: Mapping[str, Any]) -> Plain:
     return _without_empty(whole)
 
 
-def made_error(data: Plain) -> ModelError:
+def decode_error(data: Plain) -> ModelError:
     """The error that was written."""
     message = data["message"]
     if data["kind"] == ModelUnavailable.__name__:
@@ -196,7 +196,7 @@ def made_error(data: Plain) -> ModelError:
 # -- values
 
 
-def plain(value: Any, where: str) -> Any:
+def encode_value(value: Any, where: str) -> Any:
     """A value of plain data as JSON has it, with bytes and instants. Raises ModelError for what has no such form."""
     match value:
         case None | bool() | int() | float() | str():
@@ -206,9 +206,9 @@ def plain(value: Any, where: str) -> Any:
         case datetime():
             return {_INSTANT: value.isoformat()}
         case Mapping():
-            return _plain_dict(cast("Mapping[Any, Any]", value), where)
+            return _encode_mapping(cast("Mapping[Any, Any]", value), where)
         case list() | tuple():
-            return [plain(one, f"{where}[{n}]") for n, one in enumerate(cast("Sequence[Any]", value))]
+            return [encode_value(one, f"{where}[{n}]") for n, one in enumerate(cast("Sequence[Any]", value))]
         case _:
             raise ModelError(
                 f"{where} is {value!r} of type {type(value).__name__}, which a cassette cannot hold. "
@@ -216,18 +216,18 @@ def plain(value: Any, where: str) -> Any:
             )
 
 
-def _plain_dict(value: Mapping[Any, Any], where: str) -> Plain:
+def _encode_mapping(value: Mapping[Any, Any], where: str) -> Plain:
     for key in value:
         if not isinstance(key, str):
             raise ModelError(f"{where} has the key {key!r}, which a cassette cannot hold. Keys have to be text.")
-    whole = {key: plain(one, f"{where}.{key}") for key, one in value.items()}
+    whole = {key: encode_value(one, f"{where}.{key}") for key, one in value.items()}
     return {_DICT: whole} if len(whole) == 1 and next(iter(whole)) in (_BYTES, _INSTANT, _DICT) else whole
 
 
-def made(data: Any) -> Any:
+def decode_value(data: Any) -> Any:
     """The value that was written."""
     if isinstance(data, list):
-        return [made(one) for one in cast("list[Any]", data)]
+        return [decode_value(one) for one in cast("list[Any]", data)]
     if not isinstance(data, dict):
         return data
     whole = cast(Plain, data)
@@ -238,4 +238,4 @@ def made(data: Any) -> Any:
         if key == _INSTANT:
             return datetime.fromisoformat(inside)
         whole = inside if key == _DICT else whole
-    return {key: made(one) for key, one in whole.items()}
+    return {key: decode_value(one) for key, one in whole.items()}

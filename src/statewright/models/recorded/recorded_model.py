@@ -10,17 +10,17 @@ from statewright.errors import InvalidConfig, MissingKey, ModelAnswerInvalid, Mo
 from statewright.models.conversation.prepare import check_request
 from statewright.models.event import ModelEvent, ResponseFinished
 from statewright.models.model import ModelRequest, ModelResponse
-from statewright.models.port import ChatModel, closing, events_of, stream_model
+from statewright.models.port import ChatModel, closing, response_events, stream_model
 from statewright.models.recorded.cassette import Cassette, Record
 from statewright.models.recorded.cassette_format import (
     Plain,
-    made_error,
-    made_piece,
-    made_response,
-    plain_error,
-    plain_piece,
-    plain_request,
-    plain_response,
+    decode_error,
+    decode_event,
+    decode_response,
+    encode_error,
+    encode_event,
+    encode_request,
+    encode_response,
 )
 
 RecordMode = Literal["replay", "auto", "record"]
@@ -58,7 +58,7 @@ class RecordedModel:
         *,
         record_errors: bool = False,
     ) -> None:
-        self.mode = _mode(mode, has_model=model is not None)
+        self.mode = _resolve_mode(mode, has_model=model is not None)
         self.cassette = path if isinstance(path, Cassette) else Cassette(path)
         self._model = model
         self._record_errors = record_errors
@@ -74,44 +74,44 @@ class RecordedModel:
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         check_request(request)
-        asked = plain_request(request)
-        found = self._recorded(asked)
+        asked = encode_request(request)
+        found = self._find_record(asked)
         if found is not None:
-            return _answer(found)
-        taking = _Taking(self.cassette, asked, request, keeps_errors=self._record_errors)
+            return _replay(found)
+        taking = _Recording(self.cassette, asked, request, keeps_errors=self._record_errors)
         with taking:
-            response = await self._real().complete(request)
+            response = await self._resolve_model().complete(request)
             taking.finish(response)
         return response
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         check_request(request)
-        asked = plain_request(request)
-        found = self._recorded(asked)
+        asked = encode_request(request)
+        found = self._find_record(asked)
         if found is None:
-            taking = _Taking(self.cassette, asked, request, keeps_errors=self._record_errors)
+            taking = _Recording(self.cassette, asked, request, keeps_errors=self._record_errors)
             with taking:
-                async with closing(stream_model(self._real(), request)) as events:
+                async with closing(stream_model(self._resolve_model(), request)) as events:
                     async for event in events:
-                        taking.take(event)
+                        taking.record_event(event)
                         yield event
             return
         if found.pieces:
             for piece in found.pieces:
-                yield made_piece(piece)
-            yield ResponseFinished(_answer(found))
+                yield decode_event(piece)
+            yield ResponseFinished(_replay(found))
         else:
-            for event in events_of(_answer(found)):
+            for event in response_events(_replay(found)):
                 yield event
 
-    def _recorded(self, asked: Plain) -> Record | None:
+    def _find_record(self, asked: Plain) -> Record | None:
         """The record to be replayed; None if the model is to be asked."""
         found = None if self.mode == "record" else self.cassette.take(asked)
         if found is None and self.mode == "replay":
             raise self.cassette.missing(asked)
         return found
 
-    def _real(self) -> ChatModel:
+    def _resolve_model(self) -> ChatModel:
         model = self._model
         if isinstance(model, ChatModel) and not isinstance(model, type):
             return model
@@ -119,7 +119,7 @@ class RecordedModel:
         return made
 
 
-class _Taking:
+class _Recording:
     """The recording of one call. What does not come to its end is forgotten."""
 
     def __init__(self, cassette: Cassette, asked: Plain, request: ModelRequest, *, keeps_errors: bool) -> None:
@@ -129,9 +129,9 @@ class _Taking:
         self._record = cassette.begin(asked)
         self._pieces: list[Plain] = []
 
-    def take(self, event: ModelEvent) -> None:
+    def record_event(self, event: ModelEvent) -> None:
         """Note one event of a stream, and the whole with the last one."""
-        piece = plain_piece(event)
+        piece = encode_event(event)
         if piece is not None:
             self._pieces.append(piece)
         if isinstance(event, ResponseFinished):
@@ -140,7 +140,7 @@ class _Taking:
     def finish(self, response: ModelResponse) -> None:
         """Keep the record with its response."""
         self._keeps_errors = False  # what fails from here on is no error of the model
-        written = plain_response(response)
+        written = encode_response(response)
         self._record.pieces = self._pieces  # before the response, which makes the record one that is saved
         self._record.response = written
         self._cassette.save()
@@ -150,13 +150,13 @@ class _Taking:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if self._record.response is None:
-            self._give_up(error)
+            self._record_failure(error)
 
-    def _give_up(self, error: BaseException | None) -> None:
+    def _record_failure(self, error: BaseException | None) -> None:
         """Keep the error of a call that has no response, or forget the call."""
         if self._keeps_errors and isinstance(error, ModelError) and not isinstance(error, MissingKey):
             self._record.pieces = self._pieces
-            self._record.error = plain_error(error, self._settings)
+            self._record.error = encode_error(error, self._settings)
             self._cassette.save()
             return
         self._cassette.drop(self._record)
@@ -164,15 +164,15 @@ class _Taking:
             raise ModelAnswerInvalid("The model that is recorded ended its stream without a ResponseFinished.")
 
 
-def _answer(record: Record) -> ModelResponse:
+def _replay(record: Record) -> ModelResponse:
     if record.error is not None:
-        raise made_error(record.error)
-    return made_response(cast(Plain, record.response))
+        raise decode_error(record.error)
+    return decode_response(cast(Plain, record.response))
 
 
-def _mode(mode: RecordMode | None, *, has_model: bool) -> RecordMode:
+def _resolve_mode(mode: RecordMode | None, *, has_model: bool) -> RecordMode:
     if mode is None:
-        return _mode_of_environment() if has_model else "replay"
+        return _mode_from_environment() if has_model else "replay"
     known = tuple(_MODES.values())
     if mode not in known:
         raise InvalidConfig(f"RecordedModel(mode={mode!r}): unknown. {suggestion(str(mode), known, noun='Modes')}")
@@ -181,7 +181,7 @@ def _mode(mode: RecordMode | None, *, has_model: bool) -> RecordMode:
     return mode
 
 
-def _mode_of_environment() -> RecordMode:
+def _mode_from_environment() -> RecordMode:
     found = os.environ.get(VARIABLE, "")
     try:
         return _MODES[found.strip().lower()]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from statewright.agents.mcp.texts import LONGEST_TEXT, LONGEST_TEXTS, bounded, bounded_schema
+from statewright.agents.mcp.texts import LONGEST_TEXT, LONGEST_TEXTS, truncate, truncate_schema
 
 LONG = "D" * 2_000_000
 WAYS: dict[str, Any] = {
@@ -28,7 +28,7 @@ WAYS: dict[str, Any] = {
 def test_words_in_a_schema_are_bounded(way: str) -> None:
     schema = {"type": "object", **WAYS[way]}
     before = json.dumps(schema)
-    shorter = bounded_schema(schema)
+    shorter = truncate_schema(schema)
     assert len(json.dumps(shorter)) < LONGEST_TEXTS + 30_000
     assert json.dumps(schema) == before
     assert shorter["type"] == "object"
@@ -45,17 +45,17 @@ def test_a_schema_within_the_bounds_is_the_very_same() -> None:
         "examples": [{"a": 1}],
         "additionalProperties": False,
     }
-    assert bounded_schema(schema) is schema
+    assert truncate_schema(schema) is schema
 
 
 def test_what_is_valid_stays() -> None:
     choice = {"enum": ["x" * 20_000], "default": {"description": "y" * 20_000}, "description": LONG}
-    (shorter,) = bounded_schema({"properties": {"a": choice}})["properties"].values()
+    (shorter,) = truncate_schema({"properties": {"a": choice}})["properties"].values()
     assert (shorter["enum"], shorter["default"]) == (choice["enum"], choice["default"])
     assert shorter["description"] == f"{'D' * LONGEST_TEXT} [The description was cut off here.]"
 
 
 def test_short_texts_stay() -> None:
-    assert bounded("x") == "x"
-    assert bounded("x" * LONGEST_TEXT) == "x" * LONGEST_TEXT
-    assert bounded("xyz", "error", 2) == "xy [The error was cut off here.]"
+    assert truncate("x") == "x"
+    assert truncate("x" * LONGEST_TEXT) == "x" * LONGEST_TEXT
+    assert truncate("xyz", "error", 2) == "xy [The error was cut off here.]"

@@ -9,8 +9,8 @@ from langchain_core.messages import AIMessage
 
 from statewright.langchain_messages import calls_of
 from statewright.models import OutputForm
-from statewright.models.adapters.finish_reason import reason_in, reason_of
-from statewright.models.adapters.langchain.response import as_text, response_of
+from statewright.models.adapters.finish_reason import find_finish_reason, finish_reason_of
+from statewright.models.adapters.langchain.response import as_text, convert_response
 
 FACTS: list[tuple[dict[str, Any], str | None]] = [
     ({"finish_reason": "stop"}, "stop"),
@@ -34,7 +34,7 @@ FACTS: list[tuple[dict[str, Any], str | None]] = [
 
 @pytest.mark.parametrize(("facts", "reason"), FACTS)
 def test_a_reason_is_found_wherever_it_stands(facts: dict[str, Any], reason: str | None) -> None:
-    assert reason_in(facts) == reason
+    assert find_finish_reason(facts) == reason
 
 
 @pytest.mark.parametrize(("facts", "reason"), FACTS)
@@ -42,7 +42,7 @@ def test_a_reason_is_found_wherever_it_stands(facts: dict[str, Any], reason: str
 def test_answers_of_langchain_have_it(facts: dict[str, Any], reason: str | None, called: bool) -> None:
     calls = [{"name": "answer", "args": {}, "id": "1"}] if called else []
     answer = AIMessage("half", tool_calls=calls, response_metadata=facts)
-    response = response_of(answer, calls_of(answer), facts, "m")
+    response = convert_response(answer, calls_of(answer), facts, "m")
     is_ended = reason in ("length", "refused")
     assert response.finish_reason == ("tools" if called and not is_ended else reason)
     if called:
@@ -52,4 +52,4 @@ def test_answers_of_langchain_have_it(facts: dict[str, Any], reason: str | None,
 
 @pytest.mark.parametrize("word", [None, 7, "", "STOP"])
 def test_odd_words_are_no_fault(word: object) -> None:
-    assert reason_of(word) == ("stop" if word == "STOP" else None)
+    assert finish_reason_of(word) == ("stop" if word == "STOP" else None)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from statewright.json_schema import json_schema_validator
 from statewright.messages import Message
 from statewright.models import ModelResponse, OutputForm
-from statewright.models.adapters.output_form import FIELD, is_wrapped, sent_form, unwrapped
+from statewright.models.adapters.output_form import FIELD, is_wrapped, provider_form, unwrapped
 from statewright.models.providers.settings import is_closed
 
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
@@ -20,7 +20,7 @@ NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
 
 @given(st.text())
 def test_every_name_is_made_one_that_is_taken(name: str) -> None:
-    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", sent_form(OutputForm({"type": "object"}, name)).name)
+    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", provider_form(OutputForm({"type": "object"}, name)).name)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_every_name_is_made_one_that_is_taken(name: str) -> None:
 def test_what_is_no_object_is_wrapped(schema: dict[str, Any], wrapped: bool) -> None:
     form = OutputForm(schema)
     assert is_wrapped(form) == wrapped
-    assert (sent_form(form).schema.get("required") == [FIELD]) == wrapped
+    assert (provider_form(form).schema.get("required") == [FIELD]) == wrapped
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_is_no_object_is_wrapped(schema: dict[str, Any], wrapped: bool) -> 
     ],
 )
 def test_references_lead_where_they_led(schema: dict[str, Any], good: Any, bad: Any) -> None:
-    validator = json_schema_validator(dict(sent_form(OutputForm(schema)).schema), extra="models")
+    validator = json_schema_validator(dict(provider_form(OutputForm(schema)).schema), extra="models")
     assert not list(validator.iter_errors({FIELD: good}))
     assert list(validator.iter_errors({FIELD: bad}))
 

@@ -13,7 +13,7 @@ from tests.conversations import random_conversation
 from statewright.errors import ModelError
 from statewright.messages import Message, ToolCall
 from statewright.models import ModelRequest, check_request, prepare_request, repair_tool_rounds, with_own_call_ids
-from statewright.models.conversation.prepare import opened_by_user
+from statewright.models.conversation.prepare import starting_with_user
 
 
 def asks(*ids: str, text: str = "") -> Message:
@@ -123,11 +123,11 @@ def test_a_beginning_of_the_answer_stays_the_end() -> None:
 
 
 def test_a_conversation_that_begins_with_the_assistant_is_opened_by_the_user() -> None:
-    opened = opened_by_user([Message("Be kind.", role="system"), says("Welcome!"), USER])
+    opened = starting_with_user([Message("Be kind.", role="system"), says("Welcome!"), USER])
     assert [message.role for message in opened] == ["user", "system", "assistant", "user"]
     same = [USER, says("x")]
-    assert opened_by_user(same) is same
-    assert opened_by_user([]) == []
+    assert starting_with_user(same) is same
+    assert starting_with_user([]) == []
 
 
 def test_an_empty_conversation_gets_a_message_of_the_user() -> None:

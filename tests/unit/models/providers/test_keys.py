@@ -3,7 +3,7 @@
 import pytest
 
 from statewright.errors import MissingKey
-from statewright.models.providers.keys import check_key, missing_key, variables_in
+from statewright.models.providers.keys import check_key, key_variables_in, missing_key_error
 
 
 @pytest.fixture(autouse=True)
@@ -45,5 +45,5 @@ def test_a_provider_of_which_nothing_is_known_checks_its_key_itself() -> None:
 
 def test_variables_are_found_in_a_complaint() -> None:
     text = "Set the `HEROKU_INFERENCE_KEY` environment variable, HEROKU_INFERENCE_KEY, or `HF_TOKEN`; see X_URL"
-    assert variables_in(text) == ("HEROKU_INFERENCE_KEY", "HF_TOKEN")
-    assert "HF_TOKEN" in str(missing_key("a:b", variables_in(text)))
+    assert key_variables_in(text) == ("HEROKU_INFERENCE_KEY", "HF_TOKEN")
+    assert "HF_TOKEN" in str(missing_key_error("a:b", key_variables_in(text)))

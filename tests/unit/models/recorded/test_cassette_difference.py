@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from statewright.models.recorded.cassette import told_difference
+from statewright.models.recorded.cassette import describe_difference
 
 
 @pytest.mark.parametrize(
@@ -20,14 +20,14 @@ from statewright.models.recorded.cassette import told_difference
     ],
 )
 def test_the_place_and_both_sides_are_told(recorded: Any, asked: Any, told: str) -> None:
-    assert told_difference(asked, [recorded]) == told
+    assert describe_difference(asked, [recorded]) == told
 
 
 def test_the_nearest_is_compared_with() -> None:
-    assert told_difference({"a": 1, "b": 2}, [{"a": 0, "b": 0}, {"a": 1, "b": 3}]) == "b: recorded 3, asked 2"
+    assert describe_difference({"a": 1, "b": 2}, [{"a": 0, "b": 0}, {"a": 1, "b": 3}]) == "b: recorded 3, asked 2"
 
 
 def test_three_differences_are_enough() -> None:
-    told = told_difference(dict.fromkeys("abcde", 1), [dict.fromkeys("abcde", 2)])
+    told = describe_difference(dict.fromkeys("abcde", 1), [dict.fromkeys("abcde", 2)])
     assert told.count("recorded") == 3
     assert told.endswith("; and 2 more")

@@ -23,15 +23,15 @@ from statewright.models import (
     UsageUpdate,
 )
 from statewright.models.recorded.cassette_format import (
-    made,
-    made_error,
-    made_piece,
-    made_response,
-    plain,
-    plain_error,
-    plain_piece,
-    plain_request,
-    plain_response,
+    decode_error,
+    decode_event,
+    decode_response,
+    decode_value,
+    encode_error,
+    encode_event,
+    encode_request,
+    encode_response,
+    encode_value,
 )
 
 values = st.recursive(
@@ -45,7 +45,7 @@ values = st.recursive(
 
 
 def test_a_plain_request_is_short() -> None:
-    assert plain_request(ModelRequest((Message("hi"),))) == {"messages": [{"role": "user", "content": "hi"}]}
+    assert encode_request(ModelRequest((Message("hi"),))) == {"messages": [{"role": "user", "content": "hi"}]}
 
 
 def test_everything_that_is_sent_is_written() -> None:
@@ -64,7 +64,7 @@ def test_everything_that_is_sent_is_written() -> None:
         parallel_tool_calls=False,
         extra={"effort": "low"},
     )
-    assert plain_request(request) == {
+    assert encode_request(request) == {
         "model": "m",
         "system": "be kind",
         "messages": [{"role": "user", "name": "ann", "content": "hi"}],
@@ -83,7 +83,7 @@ def test_everything_that_is_sent_is_written() -> None:
 
 def test_ids_metadata_and_the_timeout_are_left_out() -> None:
     first = ModelRequest((Message("hi", id="1", metadata={"a": 1}),), metadata={"state": "x"}, timeout=3.0)
-    assert plain_request(first) == plain_request(ModelRequest((Message("hi", id="2"),)))
+    assert encode_request(first) == encode_request(ModelRequest((Message("hi", id="2"),)))
 
 
 def test_ids_of_calls_are_counted() -> None:
@@ -92,8 +92,8 @@ def test_ids_of_calls_are_counted() -> None:
         results = (Message("x", role="tool", tool_call_id=second), Message("y", role="tool", tool_call_id=first))
         return ModelRequest((Message("", role="assistant", tool_calls=calls), *results))
 
-    written = plain_request(conversation("a", "b"))
-    assert written == plain_request(conversation("c", "d"))
+    written = encode_request(conversation("a", "b"))
+    assert written == encode_request(conversation("c", "d"))
     assert written["messages"][0]["tool_calls"] == [
         {"id": "call-1", "name": "look", "arguments": {"a": 1}},
         {"id": "call-2", "name": "look", "arguments": {}, "invalid": "{"},
@@ -122,7 +122,7 @@ def test_ids_of_calls_are_counted() -> None:
     ],
 )
 def test_a_response_comes_back_as_it_was(response: ModelResponse) -> None:
-    assert made_response(plain_response(response)) == response
+    assert decode_response(encode_response(response)) == response
 
 
 @pytest.mark.parametrize(
@@ -137,13 +137,13 @@ def test_a_response_comes_back_as_it_was(response: ModelResponse) -> None:
     ],
 )
 def test_a_piece_comes_back_as_it_was(event: ModelEvent) -> None:
-    written = plain_piece(event)
+    written = encode_event(event)
     assert written is not None
-    assert made_piece(written) == event
+    assert decode_event(written) == event
 
 
 def test_the_end_of_a_stream_is_no_piece() -> None:
-    assert plain_piece(ResponseFinished(ModelResponse(Message("x", role="assistant")))) is None
+    assert encode_event(ResponseFinished(ModelResponse(Message("x", role="assistant")))) is None
 
 
 @pytest.mark.parametrize(
@@ -151,14 +151,14 @@ def test_the_end_of_a_stream_is_no_piece() -> None:
     [ModelError("wrong"), ModelAnswerInvalid("odd"), ModelUnavailable("busy", status=429, retry_after=2.5)],
 )
 def test_an_error_comes_back_as_it_was(error: ModelError) -> None:
-    back = made_error(plain_error(error, {}))
+    back = decode_error(encode_error(error, {}))
     assert (type(back), str(back)) == (type(error), str(error))
     assert vars(back) == vars(error)
 
 
 @given(values)
 def test_plain_values_come_back_as_they_were(value: Any) -> None:
-    assert made(plain(value, "x")) == value
+    assert decode_value(encode_value(value, "x")) == value
 
 
 @pytest.mark.parametrize(
@@ -167,4 +167,4 @@ def test_plain_values_come_back_as_they_were(value: Any) -> None:
 )
 def test_what_is_no_plain_data_is_refused(extra: dict[str, Any], where: str) -> None:
     with pytest.raises(ModelError, match=where):
-        plain_request(ModelRequest((), extra=extra))
+        encode_request(ModelRequest((), extra=extra))

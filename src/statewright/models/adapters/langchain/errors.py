@@ -28,7 +28,7 @@ from statewright.redaction import (
     without_secrets,
 )
 
-_FOR_NOW: Final = (408, 409, 425, 429)
+_RETRIED_STATUSES: Final = (408, 409, 425, 429)
 """Besides 500 and above: another attempt may succeed."""
 _CONNECTION: Final = (
     "APIConnectionError",
@@ -51,7 +51,7 @@ def model_error(model: str, error: Exception, mask: Mask) -> ModelError:
 def _failure_of(model: str, error: Exception, reason: str) -> ModelError:
     message = f"The LangChain model {model!r} failed: {reason}"
     status = next((status for link in _chain(error) if (status := _status(link)) is not None), None)
-    if (status is None and any(map(_is_connection, _chain(error)))) or _is_for_now(status):
+    if (status is None and any(map(_is_connection, _chain(error)))) or _is_temporary(status):
         return ModelUnavailable(message, status=status, retry_after=_retry_after(error))
     return ModelError(f"{message}. Another attempt would not change that; see the cause.")
 
@@ -66,8 +66,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__
 
 
-def _is_for_now(status: int | None) -> bool:
-    return status is not None and (status in _FOR_NOW or status >= 500)
+def _is_temporary(status: int | None) -> bool:
+    return status is not None and (status in _RETRIED_STATUSES or status >= 500)
 
 
 def _is_connection(error: BaseException) -> bool:

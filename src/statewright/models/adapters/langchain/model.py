@@ -14,20 +14,20 @@ from statewright.errors import InvalidConfig, ModelAnswerInvalid, ModelError, Mo
 from statewright.langchain_messages import calls_of
 from statewright.models.adapters.langchain.errors import mask_for, model_error
 from statewright.models.adapters.langchain.request import (
-    function_of,
-    in_words,
+    function_schema,
     langchain_messages,
-    schema_of,
-    settings_of,
+    output_instruction,
+    request_settings,
+    titled_schema,
     tool_options,
 )
-from statewright.models.adapters.langchain.response import ChunkMerger, as_text, response_of
-from statewright.models.adapters.output_form import sent_form, unwrapped
+from statewright.models.adapters.langchain.response import ChunkMerger, as_text, convert_response
+from statewright.models.adapters.output_form import provider_form, unwrapped
 from statewright.models.conversation.prepare import check_request
 from statewright.models.event import ModelEvent, ResponseFinished, UsageUpdate
 from statewright.models.guard import check_calls_allowed
 from statewright.models.model import ModelRequest, ModelResponse, OutputForm, ToolSpec
-from statewright.models.port import closing, events_of
+from statewright.models.port import closing, response_events
 from statewright.redaction import without_secrets
 
 _ADDRESSES: Final = ("base_url", "openai_api_base", "anthropic_api_url", "api_base", "endpoint_url", "azure_endpoint")
@@ -57,16 +57,16 @@ class LangChainModel:
         check_request(request)
         try:
             async with asyncio.timeout(request.timeout):
-                return unwrapped(await self._answered(_in_sent_form(request)), request.output)
+                return unwrapped(await self._request_answer(_in_sent_form(request)), request.output)
         except StatewrightError:
             raise
         except Exception as error:
-            failure = self._mapped(error, request)
+            failure = self._translate_error(error, request)
         raise failure
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         if request.output is not None:
-            for event in events_of(await self.complete(request)):
+            for event in response_events(await self.complete(request)):
                 yield event
             return
         self._check_allowed()
@@ -74,52 +74,54 @@ class LangChainModel:
         merger = ChunkMerger()
         async with closing(self._chunks(request)) as chunks:
             async for chunk in chunks:
-                for event in merger.take(chunk):
+                for event in merger.add(chunk):
                     yield event
-        whole = merger.whole()
+        whole = merger.merge()
         if whole is None:
             raise ModelAnswerInvalid(f"The LangChain model {self.name!r} ended its answer without having begun it.")
-        response = response_of(whole, merger.calls(), merger.facts, self.name)
+        response = convert_response(whole, merger.calls(), merger.facts, self.name)
         yield UsageUpdate(response.usage)
         yield ResponseFinished(response)
 
     # -- asking
 
-    async def _answered(self, request: ModelRequest) -> ModelResponse:
+    async def _request_answer(self, request: ModelRequest) -> ModelResponse:
         form = request.output
         if form is None:
-            return await self._read(self._tooled(request), request)
-        if not _shown_tools(request) and not settings_of(request):
+            return await self._invoke(self._with_tools(request), request)
+        if not _callable_tools(request) and not request_settings(request):
             try:
-                structured = self.chat_model.with_structured_output(schema_of(form), include_raw=True)
+                structured = self.chat_model.with_structured_output(titled_schema(form), include_raw=True)
             except NotImplementedError:
-                return await self._read(self.chat_model, request, in_words(form))
+                return await self._invoke(self.chat_model, request, output_instruction(form))
             found = await structured.ainvoke(langchain_messages(request))
             return as_text(self._response(found["raw"]), form)
-        return await self._answered_by_tool(request, form)
+        return await self._request_by_tool(request, form)
 
-    async def _answered_by_tool(self, request: ModelRequest, form: OutputForm) -> ModelResponse:
+    async def _request_by_tool(self, request: ModelRequest, form: OutputForm) -> ModelResponse:
         """The answer of a model that may call tools, or give its answer as the call of one more tool."""
-        tools = _shown_tools(request)
+        tools = _callable_tools(request)
         choice = "any" if request.tool_choice in ("auto", "none") else request.tool_choice
         answering = ToolSpec(form.name, "Gives the final answer.", form.schema)
         try:
-            bound = self._bound(replace(request, tools=(*tools, answering), tool_choice=choice))
+            bound = self._bind_tools(replace(request, tools=(*tools, answering), tool_choice=choice))
         except NotImplementedError:
             if tools:
-                raise self._takes_no_tools(request) from None
-            return await self._read(self.chat_model, request, in_words(form))
-        return as_text(await self._read(bound, request), form)
+                raise self._no_tools_error(request) from None
+            return await self._invoke(self.chat_model, request, output_instruction(form))
+        return as_text(await self._invoke(bound, request), form)
 
-    async def _read(self, asked: Any, request: ModelRequest, instruction: str = "") -> ModelResponse:
-        return self._response(await asked.ainvoke(langchain_messages(request, instruction), **settings_of(request)))
+    async def _invoke(self, asked: Any, request: ModelRequest, instruction: str = "") -> ModelResponse:
+        return self._response(
+            await asked.ainvoke(langchain_messages(request, instruction), **request_settings(request))
+        )
 
     async def _chunks(self, request: ModelRequest) -> AsyncIterator[Any]:
         """The chunks of an answer; the time that their reader takes does not count against the timeout."""
         left = request.timeout
         loop = asyncio.get_running_loop()
         try:
-            stream = self._tooled(request).astream(langchain_messages(request), **settings_of(request))
+            stream = self._with_tools(request).astream(langchain_messages(request), **request_settings(request))
             async with closing(stream) as chunks:
                 while True:
                     begun = loop.time()
@@ -132,22 +134,22 @@ class LangChainModel:
         except StatewrightError:
             raise
         except Exception as error:
-            failure = self._mapped(error, request)
+            failure = self._translate_error(error, request)
         raise failure
 
-    def _tooled(self, request: ModelRequest) -> Any:
+    def _with_tools(self, request: ModelRequest) -> Any:
         """The model, with the tools of the request."""
-        if not _shown_tools(request):
+        if not _callable_tools(request):
             return self.chat_model
         try:
-            return self._bound(request)
+            return self._bind_tools(request)
         except NotImplementedError:
-            raise self._takes_no_tools(request) from None
+            raise self._no_tools_error(request) from None
 
-    def _bound(self, request: ModelRequest) -> Any:
-        return self.chat_model.bind_tools([function_of(tool) for tool in request.tools], **tool_options(request))
+    def _bind_tools(self, request: ModelRequest) -> Any:
+        return self.chat_model.bind_tools([function_schema(tool) for tool in request.tools], **tool_options(request))
 
-    def _takes_no_tools(self, request: ModelRequest) -> ModelError:
+    def _no_tools_error(self, request: ModelRequest) -> ModelError:
         names = ", ".join(tool.name for tool in request.tools)
         return ModelError(
             f"The LangChain model {self.name!r} takes no tools: it has no bind_tools. "
@@ -158,7 +160,7 @@ class LangChainModel:
         if not self._fake:
             check_calls_allowed(self.name, base_url=_address(self.chat_model))
 
-    def _mapped(self, error: Exception, request: ModelRequest) -> ModelError:
+    def _translate_error(self, error: Exception, request: ModelRequest) -> ModelError:
         """Return our error for one of LangChain. Raise it outside of the handler: the original may contain the key."""
         mask = mask_for(self.chat_model, request.extra)
         if type(error) is TimeoutError and request.timeout is not None:
@@ -170,14 +172,14 @@ class LangChainModel:
         return model_error(self.name, error, mask)
 
     def _response(self, answer: Any) -> ModelResponse:
-        return response_of(answer, calls_of(answer), answer.response_metadata, self.name)
+        return convert_response(answer, calls_of(answer), answer.response_metadata, self.name)
 
 
 def _in_sent_form(request: ModelRequest) -> ModelRequest:
-    return request if request.output is None else replace(request, output=sent_form(request.output))
+    return request if request.output is None else replace(request, output=provider_form(request.output))
 
 
-def _shown_tools(request: ModelRequest) -> Sequence[ToolSpec]:
+def _callable_tools(request: ModelRequest) -> Sequence[ToolSpec]:
     """The tools that the model is shown: none where it may call none, since not every provider can be told so."""
     return () if request.tool_choice == "none" else request.tools
 

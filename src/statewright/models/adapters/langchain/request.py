@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from statewright.langchain_messages import KEPT, SAID_ELSEWHERE
 from statewright.messages import Message
-from statewright.models.conversation.prepare import opened_by_user
+from statewright.models.conversation.prepare import starting_with_user
 from statewright.models.model import ModelRequest, OutputForm, ToolSpec
 
 _SENT: Final = ("content", "additional_kwargs", "response_metadata")
@@ -23,10 +23,10 @@ def langchain_messages(request: ModelRequest, instruction: str = "") -> list[Any
     from langchain_core.messages import SystemMessage
 
     system = "\n\n".join(text for text in (request.system, instruction) if text)
-    return [*([SystemMessage(system)] if system else []), *map(_to_langchain, opened_by_user(request.messages))]
+    return [*([SystemMessage(system)] if system else []), *map(_to_langchain, starting_with_user(request.messages))]
 
 
-def settings_of(request: ModelRequest) -> dict[str, Any]:
+def request_settings(request: ModelRequest) -> dict[str, Any]:
     """The settings of a request as keyword arguments; those that are not given are left out."""
     given = {
         "model": request.model,
@@ -46,19 +46,19 @@ def tool_options(request: ModelRequest) -> dict[str, Any]:
     return choice if parallel is None else {**choice, "parallel_tool_calls": parallel}
 
 
-def function_of(tool: ToolSpec) -> dict[str, Any]:
+def function_schema(tool: ToolSpec) -> dict[str, Any]:
     """A tool in the form that every `bind_tools` takes."""
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
     strict = {} if tool.strict is None else {"strict": tool.strict}
     return {"type": "function", "function": {**function, **strict}}
 
 
-def schema_of(form: OutputForm) -> dict[str, Any]:
+def titled_schema(form: OutputForm) -> dict[str, Any]:
     """The schema with the title and the description that LangChain makes a function of."""
     return {"description": "The answer.", **form.schema, "title": form.name}
 
 
-def in_words(form: OutputForm) -> str:
+def output_instruction(form: OutputForm) -> str:
     """The form as an instruction, for models that know no other way."""
     schema = json.dumps(dict(form.schema), ensure_ascii=False)
     return f"Answer with JSON alone, without any other text, as this JSON Schema describes it: {schema}"
@@ -95,24 +95,24 @@ def _to_ai_message(message: Message) -> Any:
         for call in message.tool_calls
         if call.invalid is not None
     ]
-    fields: dict[str, Any] = {"content": message.content, **_kept(message)}
+    fields: dict[str, Any] = {"content": message.content, **_kept_fields(message)}
     return AIMessage(**fields, name=message.name, tool_calls=good, invalid_tool_calls=bad)
 
 
-def _kept(message: Message) -> Mapping[str, Any]:
+def _kept_fields(message: Message) -> Mapping[str, Any]:
     """What LangChain said besides text and calls, unless the message was changed since: then the message counts."""
     provider: Any = (message.metadata or {}).get("provider")
     kept: Any = cast(Mapping[str, Any], provider).get(KEPT) if isinstance(provider, Mapping) else None
     if not isinstance(kept, Mapping):
         return {}
     fields = {name: value for name, value in cast(Mapping[str, Any], kept).items() if name in _SENT}
-    if "content" in fields and not _tells_the_same(fields["content"], message):
+    if "content" in fields and not _says_the_same(fields["content"], message):
         return {}
     extra: Mapping[str, Any] = fields.get("additional_kwargs") or {}
     return {**fields, "additional_kwargs": {name: extra[name] for name in extra if name not in SAID_ELSEWHERE}}
 
 
-def _tells_the_same(content: str | Sequence[str | Mapping[str, Any]], message: Message) -> bool:
+def _says_the_same(content: str | Sequence[str | Mapping[str, Any]], message: Message) -> bool:
     if isinstance(content, str):
         return content == message.text
     blocks: list[Mapping[str, Any]] = [

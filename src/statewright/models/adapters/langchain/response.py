@@ -12,12 +12,12 @@ from typing import Any
 
 from statewright.langchain_messages import KEPT, SAID_ELSEWHERE, calls_of, content_of, reasoning_of, text_of
 from statewright.messages import Message, ToolCall, read_tool_call
-from statewright.models.adapters.finish_reason import reason_in
+from statewright.models.adapters.finish_reason import find_finish_reason
 from statewright.models.event import ModelEvent, ReasoningDelta, TextDelta, ToolCallDelta
 from statewright.models.model import FinishReason, ModelResponse, OutputForm, Usage
 
 
-def response_of(answer: Any, calls: Sequence[ToolCall], facts: Mapping[str, Any], model: str) -> ModelResponse:
+def convert_response(answer: Any, calls: Sequence[ToolCall], facts: Mapping[str, Any], model: str) -> ModelResponse:
     """The response that an answer of LangChain is, with the calls and facts that were read from it."""
     return ModelResponse(
         _message(answer, calls),
@@ -51,12 +51,12 @@ def _message(answer: Any, calls: Sequence[ToolCall]) -> Message:
     metadata: dict[str, Any] = {}
     if thought := reasoning_of(answer):
         metadata["reasoning"] = thought
-    if kept := _kept(answer):
+    if kept := _fields_to_keep(answer):
         metadata["provider"] = {KEPT: kept}
     return Message(content_of(answer), role="assistant", tool_calls=tuple(calls), metadata=metadata or None)
 
 
-def _kept(answer: Any) -> dict[str, Any]:
+def _fields_to_keep(answer: Any) -> dict[str, Any]:
     """What would be lost if only text and calls were sent back; nothing in the plain case."""
     extra = {
         name: value
@@ -85,14 +85,14 @@ def _usage(found: Mapping[str, Any]) -> Usage:
 
 
 def _finish_reason(facts: Mapping[str, Any], calls: Sequence[ToolCall]) -> FinishReason | None:
-    reason = reason_in(facts)
+    reason = find_finish_reason(facts)
     return "tools" if calls and reason in (None, "stop") else reason
 
 
 # -- streams
 
 
-class _Call:
+class _PartialCall:
     """A call of a tool that is still being written."""
 
     def __init__(self, key: Any, number: int) -> None:
@@ -102,7 +102,7 @@ class _Call:
         self.name = ""
         self.written = ""
 
-    def take(self, chunk: Any) -> ToolCallDelta:
+    def add(self, chunk: Any) -> ToolCallDelta:
         """The event for more of this call."""
         identity, name, written = (chunk.get("id") or None, chunk.get("name") or None, chunk.get("args") or "")
         delta = ToolCallDelta(
@@ -121,9 +121,9 @@ class ChunkMerger:
         self._chunks: list[Any] = []
         self.facts: dict[str, Any] = {}
         """What the chunks said of the response. LangChain would join texts that come twice, so they are kept here."""
-        self._calls: list[_Call] = []
+        self._calls: list[_PartialCall] = []
 
-    def take(self, chunk: Any) -> Iterator[ModelEvent]:
+    def add(self, chunk: Any) -> Iterator[ModelEvent]:
         """The events of one more chunk."""
         self._chunks.append(chunk)
         self.facts.update({name: value for name, value in chunk.response_metadata.items() if value})
@@ -132,9 +132,9 @@ class ChunkMerger:
         if text := text_of(chunk):
             yield TextDelta(text)
         for piece in _pieces(chunk):
-            yield self._call(piece).take(piece)
+            yield self._call(piece).add(piece)
 
-    def whole(self) -> Any:
+    def merge(self) -> Any:
         """All chunks as one message of LangChain; None if there were none."""
         if len(self._chunks) < 2:
             return self._chunks[0] if self._chunks else None
@@ -145,14 +145,14 @@ class ChunkMerger:
         """The calls as they were written. LangChain's own would mend arguments that were cut off."""
         return [read_tool_call(call.id, call.name, call.written) for call in self._calls]
 
-    def _call(self, piece: Any) -> _Call:
+    def _call(self, piece: Any) -> _PartialCall:
         """The call that a piece belongs to: the one with its index, or else the last one, unless a new id comes."""
         key = piece.get("index")
         if key is None:
             key = piece.get("id") or (self._calls[-1].key if self._calls else None)
         found = next((call for call in self._calls if call.key == key), None)
         if found is None:
-            found = _Call(key, len(self._calls))
+            found = _PartialCall(key, len(self._calls))
             self._calls.append(found)
         return found
 

@@ -8,11 +8,11 @@ from langchain_core.messages import AIMessage
 from statewright.messages import Message, ToolCall
 from statewright.models import ModelRequest, OutputForm, ToolSpec
 from statewright.models.adapters.langchain.request import (
-    function_of,
-    in_words,
+    function_schema,
     langchain_messages,
-    schema_of,
-    settings_of,
+    output_instruction,
+    request_settings,
+    titled_schema,
     tool_options,
 )
 
@@ -61,7 +61,7 @@ def test_what_another_adapter_kept_is_left_alone(provider: Any) -> None:
 
 
 def test_extra_settings_stand_beside_the_others() -> None:
-    assert settings_of(ModelRequest((), top_p=0.0, extra={"effort": "low"})) == {"top_p": 0.0, "effort": "low"}
+    assert request_settings(ModelRequest((), top_p=0.0, extra={"effort": "low"})) == {"top_p": 0.0, "effort": "low"}
 
 
 def test_auto_is_said_by_saying_nothing() -> None:
@@ -70,7 +70,7 @@ def test_auto_is_said_by_saying_nothing() -> None:
 
 
 def test_strictness_is_left_to_langchain_unless_it_is_given() -> None:
-    assert function_of(ToolSpec("look", "Looks.", {})) == {
+    assert function_schema(ToolSpec("look", "Looks.", {})) == {
         "type": "function",
         "function": {"name": "look", "description": "Looks.", "parameters": {}},
     }
@@ -78,6 +78,6 @@ def test_strictness_is_left_to_langchain_unless_it_is_given() -> None:
 
 def test_a_form_has_the_name_and_a_description_that_langchain_needs() -> None:
     form = OutputForm({"type": "object", "title": "Other", "description": "A number."}, name="number")
-    assert schema_of(form) == {"type": "object", "title": "number", "description": "A number."}
-    assert schema_of(OutputForm({"type": "object"}))["description"] == "The answer."
-    assert '{"type": "object"}' in in_words(OutputForm({"type": "object"}))
+    assert titled_schema(form) == {"type": "object", "title": "number", "description": "A number."}
+    assert titled_schema(OutputForm({"type": "object"}))["description"] == "The answer."
+    assert '{"type": "object"}' in output_instruction(OutputForm({"type": "object"}))

@@ -8,13 +8,13 @@ from langchain_core.messages import AIMessage
 from statewright.langchain_messages import calls_of, reasoning_of, text_of
 from statewright.messages import ToolCall
 from statewright.models import OutputForm, Usage
-from statewright.models.adapters.langchain.response import as_text, response_of
+from statewright.models.adapters.langchain.response import as_text, convert_response
 
 FORM = OutputForm({"type": "object"})
 
 
 def read(answer: AIMessage) -> Any:
-    return response_of(answer, calls_of(answer), answer.response_metadata, "m")
+    return convert_response(answer, calls_of(answer), answer.response_metadata, "m")
 
 
 def called(*names: str, content: Any = "") -> AIMessage:

@@ -11,7 +11,7 @@ from statewright.models.adapters.langchain.response import ChunkMerger
 
 
 def taken(merger: ChunkMerger, *chunks: Any) -> list[ModelEvent]:
-    return [event for chunk in chunks for event in merger.take(chunk)]
+    return [event for chunk in chunks for event in merger.add(chunk)]
 
 
 def piece(
@@ -21,20 +21,20 @@ def piece(
 
 
 def test_without_chunks_there_is_no_answer() -> None:
-    assert ChunkMerger().whole() is None
+    assert ChunkMerger().merge() is None
 
 
 def test_one_chunk_is_the_whole() -> None:
     merger = ChunkMerger()
     assert taken(merger, AIMessageChunk("a")) == [TextDelta("a")]
-    assert merger.whole().content == "a"
+    assert merger.merge().content == "a"
 
 
 def test_facts_that_come_twice_are_not_joined() -> None:
     merger = ChunkMerger()
     taken(merger, *(AIMessageChunk(text, response_metadata={"model_name": "m", "id": ""}) for text in "ab"))
     assert merger.facts == {"model_name": "m"}
-    assert merger.whole().content == "ab"
+    assert merger.merge().content == "ab"
 
 
 def test_pieces_without_index_and_id_belong_to_the_last_call() -> None:
