@@ -17,25 +17,25 @@ from statewright.errors import InvalidConfig
 _NAMELESS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def call_with_kwargs(function: Callable[..., Any], known: Mapping[str, Any]) -> Any:
-    """What a function gives for those of the values that it asks for; to be awaited if it is a coroutine's.
+def call_with_kwargs(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Any:
+    """Call a function with those of the values that its parameters name, and return its answer or coroutine.
 
-    Raises InvalidConfig for one that asks for something else.
+    Raises InvalidConfig for a required parameter of another name.
     """
-    names, takes_all, bundled = _read_signature(function, tuple(known))
+    names, takes_all, bundled = _read_signature(function, tuple(kwargs))
     if bundled:
-        return function(SimpleNamespace(**known))
-    return function(**(known if takes_all else {name: known[name] for name in names}))
+        return function(SimpleNamespace(**kwargs))
+    return function(**(kwargs if takes_all else {name: kwargs[name] for name in names}))
 
 
-async def acall_with_kwargs(function: Callable[..., Any], known: Mapping[str, Any]) -> Any:
-    """`call_with`, awaited where that has to be."""
-    answer = call_with_kwargs(function, known)
+async def acall_with_kwargs(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Any:
+    """Like `call_with_kwargs`, awaiting the answer if necessary."""
+    answer = call_with_kwargs(function, kwargs)
     return await answer if inspect.isawaitable(answer) else answer
 
 
 def _read_signature(function: Callable[..., Any], known: tuple[str, ...]) -> tuple[tuple[str, ...], bool, bool]:
-    method = getattr(function, "__func__", None)  # of a bound method, lest the cache keeps its object
+    method = getattr(function, "__func__", None)  # of a bound method: the cache must not keep its object alive
     try:
         return _cached_signature(method or function, known, method is not None)
     except TypeError as error:
@@ -48,18 +48,16 @@ def _read_signature(function: Callable[..., Any], known: tuple[str, ...]) -> tup
 def _cached_signature(
     function: Callable[..., Any], known: tuple[str, ...], is_bound: bool
 ) -> tuple[tuple[str, ...], bool, bool]:
-    """The names that it takes, whether it takes all, and whether it wants them as one object."""
+    """Return the names that a function takes, whether it takes all, and whether it takes them as one object."""
     parameters = list(inspect.signature(function).parameters.values())[int(is_bound) :]
-    named = [one for one in parameters if one.kind not in _NAMELESS]
-    takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
-    strange = [one.name for one in named if one.name not in known]
-    has_default = any(one.default is not inspect.Parameter.empty for one in named)
-    if len(strange) == 1 and len(named) == 1 and not takes_all and not has_default:
+    named = [parameter for parameter in parameters if parameter.kind not in _NAMELESS]
+    takes_all = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
+    unknown = [parameter for parameter in named if parameter.name not in known]
+    has_default = any(parameter.default is not inspect.Parameter.empty for parameter in named)
+    if len(unknown) == 1 and len(named) == 1 and not takes_all and not has_default:
         return (), False, True
-    missing = [one.name for one in named if one.name in strange and one.default is inspect.Parameter.empty]
+    missing = [parameter.name for parameter in unknown if parameter.default is inspect.Parameter.empty]
     if missing:
-        called = getattr(function, "__name__", repr(function))
-        raise InvalidConfig(
-            f"{called} asks for {missing[0]!r}, which it cannot be given. It may ask for {', '.join(sorted(known))}."
-        )
-    return tuple(one.name for one in named if one.name in known), takes_all, False
+        name = getattr(function, "__name__", repr(function))
+        raise InvalidConfig(f"{name} has an unknown parameter {missing[0]!r}. Available: {', '.join(sorted(known))}.")
+    return tuple(parameter.name for parameter in named if parameter.name in known), takes_all, False

@@ -68,7 +68,7 @@ def test_coroutines_are_awaited() -> None:
 def test_one_that_asks_for_something_else_is_told_what_there_is() -> None:
     def wants(network: Any, sate: Any) -> None: ...
 
-    with pytest.raises(InvalidConfig, match=r"wants asks for 'sate'.*call_count, network, state"):
+    with pytest.raises(InvalidConfig, match=r"wants has an unknown parameter 'sate'.*call_count, network, state"):
         call_with_kwargs(wants, KNOWN)
 
 

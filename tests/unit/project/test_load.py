@@ -168,7 +168,7 @@ root = 1
     ]
     assert "none.md' cannot be read" in found[5]
     assert "Tool 'g' is 'module', which names no function." in found[14]
-    assert "'i j' cannot name a tool" in found[15]
+    assert "'i j' is not a valid tool name" in found[15]
     assert "'https://x' allows no host" in found[16]
     assert "hunter2" not in "".join(found)
 

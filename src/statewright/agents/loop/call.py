@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class AgentCall:
-    """The surroundings of one call of an agent."""
+    """The context of one call of an agent, built from the state of its network."""
 
     network: str
     agents: Mapping[str, Agent]
     form: DataSchema
     values: Mapping[str, Any]
-    """The data as it was before the call."""
+    """The data before the call."""
     messages: Sequence[Message]
     turns: Sequence[AgentResult]
     message: Message | None
@@ -41,33 +41,33 @@ class AgentCall:
     stack: Sequence[Agent] = ()
     call_count: int = 0
     model: ChatModel | None = None
-    """Asked in the place of the agent's own."""
+    """Replaces the agent's own model."""
     default_model: ChatModel | None = None
     limits: UsageLimits | None = None
     usage: Usage = field(default_factory=Usage)
-    """What the run has used up before the call."""
+    """The usage of the run before the call."""
     requests: int = 0
     further_usage: Usage = field(default_factory=Usage)
-    """Usage that no agent's result includes: that of routers and of discarded calls."""
+    """Usage that is part of no agent's result: of routers and of discarded calls."""
     notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """The notes of memory strategies, by the name of the agent."""
     formatter: Formatter = result_messages
     find_agent: Callable[[str], Agent] | None = None
-    """The agent of a name, those that were not declared included."""
+    """Find an agent by name, including agents that were not declared."""
 
     @property
     def history(self) -> list[Message]:
-        """The conversation before the call, as a model is shown it."""
+        """The conversation before the call, as it is sent to a model."""
         return [*self.messages, *(message for turn in self.turns for message in self.formatter(turn))]
 
 
 class RunView:
-    """The run of the network as one hook or tool sees it, and what that leaves changed."""
+    """The network's run as one hook or tool sees it, and the update that its changes amount to."""
 
     __slots__ = ("_form", "_values", "network")
 
     def __init__(self, call: AgentCall, own: Mapping[str, Any]) -> None:
-        """`own` is the state of the agent's graph, which has what was written since the call began."""
+        """`own` is the state of the agent's graph, with everything written since the call began."""
         self._form = call.form
         self._values = {**call.values, **data_fields(own)}
         state = State.of(call.form, self._values, call.messages, call.turns, call.thread_id)
@@ -88,18 +88,18 @@ class RunView:
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """What functions of people may ask for."""
+        """The arguments for user-defined functions."""
         return {"network": self.network, "state": self.network.state}
 
     def update(self) -> dict[str, Any]:
-        """What has changed, as an update of a graph: the fields of the data, and agents that were scheduled."""
-        changed = self._form.changes(self.network.state.data, self._values)
+        """Return the changes as an update of a graph: fields of the data, and scheduled agents."""
+        changes = self._form.changes(self.network.state.data, self._values)
         scheduled = {"scheduled": self.network.scheduled} if self.network.scheduled else {}
-        return {**{f"{PREFIX}{name}": value for name, value in changed.items()}, **scheduled}
+        return {**{f"{PREFIX}{name}": value for name, value in changes.items()}, **scheduled}
 
 
 def data_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the data in the state of a graph, by their own names."""
+    """Return the fields of the data in the state of a graph, without their prefix."""
     return {name[len(PREFIX) :]: value for name, value in values.items() if name.startswith(PREFIX)}
 
 
@@ -107,18 +107,18 @@ _current: Final[ContextVar[AgentCall | None]] = ContextVar("statewright_agent_ca
 
 
 def current_call() -> AgentCall:
-    """The call that the present task serves. Raises InvalidConfig outside of one."""
+    """Return the call of the current task. Raises InvalidConfig outside of a call."""
     call = _current.get()
     if call is None:
         raise InvalidConfig(
-            "An agent's graph was run by itself. Run the agent; as a graph take agent.alone().compile()."
+            "An agent's graph was run without a network. Run the agent, or use agent.alone().compile() as a graph."
         )
     return call
 
 
 @contextmanager
 def enter_call(call: AgentCall) -> Generator[None]:
-    """Run an agent's graph within a call."""
+    """Set the current call while an agent's graph runs."""
     token = _current.set(call)
     try:
         yield

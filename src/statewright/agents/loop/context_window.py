@@ -17,16 +17,16 @@ from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest, ModelResponse, Usage, named
 
 MEMORY_NOTES: Final = "memory_notes"
-"""The field of a state that keeps what the memory strategies of its agents have noted."""
+"""The field of a state with the notes of its agents' memory strategies."""
 
 
 def merge_notes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the notes of all agents, with the new ones in the place of older ones of the same agents."""
+    """Return the notes of all agents, where new notes replace those of the same agents."""
     return {**old, **new}
 
 
 MemoryNotes = Annotated[dict[str, Any], merge_notes]
-"""Notes by the names of the agents: agents that share a conversation may have a strategy each."""
+"""Notes by agent name: agents that share a conversation may have different strategies."""
 
 
 @dataclass(slots=True)
@@ -37,13 +37,13 @@ class ContextWindow:
     notes: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The strategy's notes on the conversation, to be saved with the thread."""
     usage: Usage = field(default_factory=Usage)
-    """Used by models that the strategy asked, for summaries say."""
+    """Usage of model calls by the strategy, for summaries for example."""
     requests: int = 0
-    """The number of calls of these models."""
+    """The number of these model calls."""
 
 
 class _LimitReached(Exception):
-    """A usage limit leaves no room for the call of a model that a strategy wants to make."""
+    """A usage limit allows no further model call by a strategy."""
 
 
 async def select_messages(
@@ -55,11 +55,11 @@ async def select_messages(
     agent: str | None = None,
     allowance: Allowance | None = None,
 ) -> ContextWindow:
-    """Return the messages that a strategy selects, all of them without one.
+    """Return the messages that a strategy selects, or all of them without a strategy.
 
-    `notes` are those saved with the thread. Calls of models by the strategy are counted against the budget of the run
-    and the allowance, and logged under the name of the agent. If the allowance leaves no room for such a call, it is
-    not made, and all messages are returned.
+    `notes` are those saved with the thread. Model calls of the strategy are counted against the budget of the run and
+    the allowance, and logged under the name of the agent. If the allowance is used up, such a call is not made, and
+    all messages are returned.
     """
     if memory is None:
         return ContextWindow(messages)
@@ -74,7 +74,7 @@ async def select_messages(
     def count(response: ModelResponse) -> None:
         window.usage, window.requests = window.usage + response.usage, window.requests + 1
 
-    async def paid(model: ChatModel, request: ModelRequest) -> ModelResponse:
+    async def complete(model: ChatModel, request: ModelRequest) -> ModelResponse:
         response = await model.complete(request)
         spend(response)
         return response
@@ -82,14 +82,14 @@ async def select_messages(
     async def ask(model: ChatModel, request: ModelRequest) -> ModelResponse:
         if allowance is not None and allowance.is_used_up:
             raise _LimitReached
-        asked = fingerprint([request.system, *((one.role, one.content) for one in request.messages)])
-        response = await keep_answer(runtime, f"the memory's model to {asked}", partial(paid, model, request))
+        digest = fingerprint([request.system, *((message.role, message.content) for message in request.messages)])
+        response = await keep_answer(runtime, f"the memory's model to {digest}", partial(complete, model, request))
         count(response)
         if allowance is not None:
             allowance.count(response, named(model, request))
         return response
 
-    def count_unkept(response: ModelResponse) -> None:
+    def count_unsaved(response: ModelResponse) -> None:
         spend(response)
         count(response)
 
@@ -99,7 +99,7 @@ async def select_messages(
         thread_id=runtime.execution_info.thread_id,
         store=runtime.store,
         task_id=runtime.idempotency_key,
-        on_response=count_unkept,
+        on_response=count_unsaved,
         ask=ask,
         notes=own_notes,
     )

@@ -33,7 +33,7 @@ from statewright.runtime import CompiledGraph, StateGraph
 
 Values = Mapping[str, Any]
 CALL_A_TOOL: Final = "Answer by calling a tool."
-"""What a model is told that had to call one and did not."""
+"""Sent to a model that had to call a tool and did not."""
 _STATE: Final[Mapping[str, Any]] = {
     "messages": add_messages,
     "ordered": list,
@@ -47,12 +47,12 @@ _STATE: Final[Mapping[str, Any]] = {
     "stop": str,
     "result": AgentResult,
 }
-"""The fields of the data come with their prefix, as they are written. `made` counts those of the `ordered` calls.
-`notes` are those of the agent's memory strategy."""
+"""The fields of the data are written under their prefix. `made` is the number of `ordered` calls that are done.
+`notes` belong to the agent's memory strategy."""
 
 
 def compile_agent(agent: Agent) -> CompiledGraph:
-    """The compiled graph of an agent. It runs within a call, see `call.entered`."""
+    """Return the compiled graph of an agent. It runs within a call, see `call.enter_call`."""
     steps = _AgentNodes(agent)
     retries = retry_policy(agent.retries)
     graph = StateGraph(dict(_STATE))
@@ -69,13 +69,13 @@ def compile_agent(agent: Agent) -> CompiledGraph:
 
 
 class _AgentNodes:
-    """The nodes."""
+    """The nodes of an agent's graph."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
 
     async def infer(self, state: Values, runtime: Runtime[Any]) -> Command[Any]:
-        """Ask the model, unless a hook or a limit says that this is the end."""
+        """Call the model, unless a hook or a limit ends the agent."""
         agent, call = self._agent, current_call()
         view = RunView(call, state)
         tools = await agent.all_tools()
@@ -87,98 +87,100 @@ class _AgentNodes:
         if inference.stop is not None:
             update |= {"stop": inference.stop, "usage": usage.to_list(), "requests": requests}
             return Command(update={**update, **view.update()}, goto="finish")
-        _saveable_update(view, runtime)  # what on_start left cannot be refused when the model has been paid
+        _saveable_update(view, runtime)  # checked before the model is paid
         response = await self._call_model(inference, runtime)
         inference.allowance.count(response, named(inference.model, inference.request))
         usage += response.usage
         view.network.count(window.usage + response.usage)
         with not_retried():
-            said = await self._apply_on_response(view, [response.message])
+            messages = await self._apply_on_response(view, [response.message])
             update |= {
-                "messages": said,
+                "messages": messages,
                 "iteration": state.get("iteration", 0) + 1,
                 "requests": requests + 1,
                 "usage": usage.to_list(),
             }
-            ways, more = await self._next_nodes(said, tools, state, view)
-            return Command(update={**update, **more, **view.update()}, goto=ways)
+            nodes, next_update = await self._next_nodes(messages, tools, state, view)
+            return Command(update={**update, **next_update, **view.update()}, goto=nodes)
 
     async def _call_model(self, inference: Inference, runtime: Runtime[Any]) -> ModelResponse:
-        """Ask the model. Where a function of the user's follows, which may fail, its answer is kept first."""
+        """Call the model. If user code that may fail follows, the answer is saved in the journal first."""
         agent = self._agent
-        asking = partial(ask, inference.model, inference.request, runtime, name=agent.name)
+        call = partial(ask, inference.model, inference.request, runtime, name=agent.name)
         if agent.lifecycle.on_response is None and agent.stop_when is None:
-            return await asking()
-        return await keep_answer(runtime, "the model", asking)
+            return await call()
+        return await keep_answer(runtime, "the model", call)
 
     async def _apply_on_response(self, view: RunView, messages: list[Message]) -> list[Message]:
-        """What the model said, as the hook on_response leaves it."""
+        """Return the messages of an answer, as the hook on_response leaves them."""
         hook = self._agent.lifecycle.on_response
         if hook is None:
             return messages
         return list((await self._call_hook(hook, view, self._partial_result(messages))).messages)
 
     def _partial_result(self, messages: Sequence[Message]) -> AgentResult:
-        """What was said so far, as the result that it would be."""
+        """Return the messages so far as a result."""
         return AgentResult(agent_name=self._agent.name, messages=messages, created_at=datetime.now(UTC))
 
     async def _call_hook(self, hook: Any, view: RunView, result: AgentResult) -> AgentResult:
-        """What a hook makes of a result. Raises InvalidConfig if that is none."""
-        changed = await acall_with_kwargs(hook, {**view.kwargs, "agent": self._agent, "result": result})
-        if changed is None:
+        """Return the result that a hook makes of another. Raises InvalidConfig for any other answer."""
+        answer = await acall_with_kwargs(hook, {**view.kwargs, "agent": self._agent, "result": result})
+        if answer is None:
             return result
-        if not isinstance(changed, AgentResult):
+        if not isinstance(answer, AgentResult):
             raise InvalidConfig(
-                f"A hook of agent {self._agent.name!r} answered {changed!r}. Return an AgentResult, or None."
+                f"A hook of agent {self._agent.name!r} returned {answer!r}. Return an AgentResult, or None."
             )
-        return changed
+        return answer
 
     async def _next_nodes(
-        self, said: Sequence[Message], tools: Mapping[str, Tool], state: Values, view: RunView
+        self, messages: Sequence[Message], tools: Mapping[str, Tool], state: Values, view: RunView
     ) -> tuple[list[str | Send], dict[str, Any]]:
-        """Where it goes on, and what the nodes there have to know."""
-        asked = [call for message in said for call in message.tool_calls]
+        """Return the next nodes, and an update with what they need to know."""
+        calls = [call for message in messages for call in message.tool_calls]
         is_last = state.get("iteration", 0) + 1 >= self._agent.max_iter
-        if not asked:
+        if not calls:
             if next_tool_choice(self._agent, state) in ("auto", "none") or is_last:
                 return ["finish"], {}
-            return ["infer"], {"messages": [*said, Message(CALL_A_TOOL)]}
-        queued = {name for name, tool in tools.items() if getattr(tool, "in_order", False)}
-        in_order = [one for one in asked if one.name in queued]
-        ways: list[str | Send] = [Send("tool", one) for one in asked if one.name not in queued]
-        is_direct = any(one.name in tools and tool_options(tools[one.name]).return_direct for one in asked)
-        stop = None if is_direct else await self._stop_reason(said, state, view, is_last=is_last)
+            return ["infer"], {"messages": [*messages, Message(CALL_A_TOOL)]}
+        ordered_names = {name for name, tool in tools.items() if getattr(tool, "in_order", False)}
+        ordered = [call for call in calls if call.name in ordered_names]
+        sends: list[str | Send] = [Send("tool", call) for call in calls if call.name not in ordered_names]
+        is_direct = any(call.name in tools and tool_options(tools[call.name]).return_direct for call in calls)
+        stop = None if is_direct else await self._stop_reason(messages, state, view, is_last=is_last)
         then = "finish" if is_direct or is_last or stop is not None else "infer"
-        more = {"ordered": in_order, "made": 0, "then": then, "stop": stop}
-        return [*ways, *(["ordered"] if in_order else [])], more
+        update = {"ordered": ordered, "made": 0, "then": then, "stop": stop}
+        return [*sends, *(["ordered"] if ordered else [])], update
 
-    async def _stop_reason(self, said: Sequence[Message], state: Values, view: RunView, *, is_last: bool) -> str | None:
-        """Why the model is not asked again when the tools are through, though it would be; None if it is through."""
+    async def _stop_reason(
+        self, messages: Sequence[Message], state: Values, view: RunView, *, is_last: bool
+    ) -> str | None:
+        """Return why the model is not called again after the tools; None if nothing stops it."""
         agent = self._agent
         if is_last:
             return "max_iter" if agent.max_iter else None
         if agent.stop_when is None:
             return None
-        result = self._partial_result([*state.get("messages", ()), *said])
+        result = self._partial_result([*state.get("messages", ()), *messages])
         return "stop_when" if await acall_with_kwargs(agent.stop_when, {**view.kwargs, "result": result}) else None
 
-    async def tool(self, asked: ToolCall, runtime: Runtime[Any]) -> dict[str, Any]:
-        """One call of a tool."""
+    async def tool(self, call: ToolCall, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Make one call of a tool."""
         view = RunView(current_call(), runtime.state)
-        return await self._run_tool(asked, view, runtime)
+        return await self._run_tool(call, view, runtime)
 
     async def ordered(self, state: Values, runtime: Runtime[Any]) -> Command[Any]:
-        """The next of the calls that are made one after another."""
+        """Make the next of the calls that are made in order."""
         calls, made = state["ordered"], state["made"]
         update = await self._run_tool(calls[made], RunView(current_call(), state), runtime)
         made += 1
         return Command(update={**update, "made": made}, goto="ordered" if made < len(calls) else _after_tools(state))
 
-    async def _run_tool(self, asked: ToolCall, view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
+    async def _run_tool(self, call: ToolCall, view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
         context = ToolContext(
             stream_writer=runtime.stream_writer,
             idempotency_key=runtime.idempotency_key,
-            tool_call_id=asked.id,
+            tool_call_id=call.id,
             runtime=runtime,
             state=view.state,
             network=view.network,
@@ -186,17 +188,17 @@ class _AgentNodes:
         )
         tools = await self._agent.all_tools()
         try:
-            answer = await run_tool_call(asked, tools, context, kept=RESULTS)
+            answer = await run_tool_call(call, tools, context, kept=RESULTS)
         except Exception as error:
-            return {"messages": [failure_message(asked, context, error)]}
+            return {"messages": [failure_message(call, context, error)]}
         try:
-            update = _tool_update(asked, view, runtime)
+            update = _tool_update(call, view, runtime)
         except ToolError as error:
-            return {"messages": [failure_message(asked, context, error)]}
-        return {"messages": [answer_message(asked, context, answer)], **update}
+            return {"messages": [failure_message(call, context, error)]}
+        return {"messages": [answer_message(call, context, answer)], **update}
 
     async def finish(self, state: Values, runtime: Runtime[Any]) -> dict[str, Any]:
-        """The result, as the hook on_finish leaves it."""
+        """Build the result, as the hook on_finish leaves it."""
         view = RunView(current_call(), state)
         messages = repair_tool_rounds(state.get("messages", []))
         result = AgentResult(
@@ -215,24 +217,24 @@ class _AgentNodes:
 
 
 def _cut_short_reason(messages: Sequence[Message]) -> str | None:
-    """`length` or `refused` if that is how the model ended its last answer."""
+    """Return `length` or `refused` if the last answer ended so; None otherwise."""
     last = next((message for message in reversed(messages) if message.role == "assistant"), None)
     return cut_short_reason(last) if last is not None else None
 
 
-def _tool_update(asked: ToolCall, view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
-    """What a tool has changed. Raises ToolError if it could not be saved: then nothing has changed."""
+def _tool_update(call: ToolCall, view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
+    """Return the changes of a tool. Raises ToolError if they cannot be saved; then nothing is changed."""
     try:
         update = _saveable_update(view, runtime)
     except SerdeError as error:
-        raise ToolError(f"Tool {asked.name!r} wrote to the state what cannot be saved: {error}") from error
+        raise ToolError(f"Tool {call.name!r} wrote a value to the state that cannot be saved: {error}") from error
     except (AttributeError, InvalidUpdateError) as error:
-        raise ToolError(f"Tool {asked.name!r} wrote to the state: {error}") from error
+        raise ToolError(f"Tool {call.name!r} wrote an invalid value to the state: {error}") from error
     return update
 
 
 def _saveable_update(view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
-    """The update that a hook or tool has left. Raises InvalidUpdateError or SerdeError for one that cannot be saved."""
+    """Return the update of a hook or tool. Raises InvalidUpdateError or SerdeError if it cannot be saved."""
     update = view.update()
     if update:
         runtime.check_saveable(update)

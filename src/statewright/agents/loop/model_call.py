@@ -39,7 +39,7 @@ from statewright.models import (
 )
 
 CUT_SHORT: Final = ("length", "refused")
-"""Reasons to end that leave an answer unfinished."""
+"""Finish reasons of incomplete answers."""
 
 
 async def ask(
@@ -53,17 +53,17 @@ async def ask(
 ) -> ModelResponse:
     """Return the answer of a model to a request, and count its cost against the budget of the run.
 
-    The conversation is mended first, see `prepare_request`. `name` is that of the agent, which its messages carry.
-    `position` tells apart the calls of one task. With `show=False` readers of the stream mode `messages` see nothing of
-    the answer while the model speaks: for calls that decide or check something. An answer that was cut off or refused
-    says so in its message, see `Message.finish_reason`. One that was refused asks for no tools: a model or filter that
-    refuses may have stopped in the middle of it.
+    The conversation is repaired first, see `prepare_request`. `name` is the agent's, and is set on its messages.
+    `position` distinguishes the calls of one task. With `show=False` the answer is not streamed to readers of the
+    stream mode `messages`: for calls that decide or check something. An answer that was cut off or refused has that
+    reason in `Message.finish_reason`. The tool calls of a refused answer are dropped: it may have been stopped in the
+    middle of one.
 
-    Raises ModelAnswerInvalid for an answer that is not valid, ModelUnavailable after the request's timeout, and what
-    the model raises.
+    Raises ModelAnswerInvalid for an invalid answer, ModelUnavailable after the request's timeout, and the errors of
+    the model.
     """
     request = prepare_request(request)
-    began = runtime.clock.monotonic() if runtime.is_recorded else 0.0
+    started_at = runtime.clock.monotonic() if runtime.is_recorded else 0.0
     message_id = None
     if show and runtime.shows_messages:
         response, message_id = await _stream(model, request, runtime, position, name)
@@ -72,22 +72,22 @@ async def ask(
     response = _check_response(model, request, response)
     runtime.spend(tokens=response.usage.tokens, cost=response.usage.cost)
     if runtime.is_recorded:
-        seconds = runtime.clock.monotonic() - began
-        called = request.model or getattr(model, "name", None) or type(model).__name__
-        runtime.record("model_called", describe_call(response, model=called, agent=name, seconds=seconds))
+        seconds = runtime.clock.monotonic() - started_at
+        model_name = request.model or getattr(model, "name", None) or type(model).__name__
+        runtime.record("model_called", describe_call(response, model=model_name, agent=name, seconds=seconds))
     message = copied(with_own_call_ids(encodable_message(response.message), request.messages))
     message.id, message.name = message_id or message.id, name or message.name
     if response.finish_reason in CUT_SHORT:
         metadata = {**(message.metadata or {}), "finish_reason": response.finish_reason}
         if response.finish_reason == "refused" and message.tool_calls:
             message.tool_calls = ()
-            metadata.pop("provider", None)  # by which the provider would be told of the calls again
+            metadata.pop("provider", None)  # it repeats the calls, and would be sent back to the provider
         message.metadata = metadata
     return ModelResponse(message, response.usage, response.model, response.finish_reason)
 
 
 def cut_short_reason(message: Message) -> str | None:
-    """`length` or `refused` if that is how the model ended a message; None if the message is whole."""
+    """Return `length` or `refused` if a message ended so; None if it is complete."""
     return message.finish_reason if message.finish_reason in CUT_SHORT else None
 
 
@@ -95,7 +95,7 @@ async def _complete(model: ChatModel, request: ModelRequest) -> Any:
     answer: Any = model.complete(request)
     if not isawaitable(answer):
         raise ModelAnswerInvalid(
-            f"complete() of {_adapter_name(model)} is no coroutine function, or it gave {answer!r} instead of a coroutine. "
+            f"complete() of {_adapter_name(model)} returned {answer!r} instead of a coroutine. "
             f"Write `async def complete`."
         )
     return await answer
@@ -104,10 +104,10 @@ async def _complete(model: ChatModel, request: ModelRequest) -> Any:
 async def _stream(
     model: ChatModel, request: ModelRequest, runtime: Runtime[Any], position: int, name: str | None
 ) -> tuple[ModelResponse, str]:
-    """Return the response at the end of a stream whose pieces are pushed to the readers, and the id of its message.
+    """Push the chunks of a stream to its readers, and return the final response and the id of its message.
 
-    An answer that begins anew, in another attempt at the task or within this one, gets an id of its own: readers join
-    pieces by it. Raises ModelAnswerInvalid for a stream without a response.
+    An answer that restarts, in another attempt at the task or within this one, gets another id: readers join chunks
+    by it. Raises ModelAnswerInvalid for a stream without a response.
     """
     info = runtime.execution_info
     first_id = message_id = f"{info.task_id}-{position}" + (f"-{info.attempt}" if info.attempt > 1 else "")
@@ -122,22 +122,22 @@ async def _stream(
                 continue
             chunk = chunk_of(event, message_id, name)
             if chunk is None:
-                raise ModelAnswerInvalid(f"stream() of {_adapter_name(model)} gave {event!r}, which is no ModelEvent.")
+                raise ModelAnswerInvalid(
+                    f"stream() of {_adapter_name(model)} yielded {event!r}, which is not a ModelEvent."
+                )
             runtime.push_message(chunk)
     raise ModelAnswerInvalid(f"stream() of {_adapter_name(model)} ended without a ResponseFinished.")
 
 
 def _check_response(model: ChatModel, request: ModelRequest, response: object) -> ModelResponse:
-    """The response, if it is one: adapters are written by many."""
-    if (
-        isinstance(response, ModelResponse)
-        and _is_assistant_message(response.message)
-        and isinstance(response.usage, Usage)
-    ):  # pyright: ignore
-        return response
+    """Return the response of an adapter. Raises ModelAnswerInvalid if it is not valid."""
+    if isinstance(response, ModelResponse):
+        usage = cast(object, response.usage)  # adapters may ignore the type
+        if isinstance(usage, Usage) and _is_assistant_message(response.message):
+            return response
     raise ModelAnswerInvalid(
-        f"Model {named(model, request)} answered {response!r}, which is no ModelResponse with a message of the "
-        f"assistant. Its adapter is {_adapter_name(model)}."
+        f"Model {named(model, request)} answered {response!r}, which is not a ModelResponse with an assistant "
+        f"message. Its adapter is {_adapter_name(model)}."
     )
 
 
@@ -146,15 +146,15 @@ def _is_assistant_message(message: object) -> bool:
         return False
     if not all(_is_tool_call(call) for call in message.tool_calls):
         return False
-    content = cast(object, message.content)  # adapters are not held to the type
+    content = cast(object, message.content)  # adapters may ignore the type
     return isinstance(content, str | list)
 
 
 def _is_tool_call(call: object) -> bool:
     if not isinstance(call, ToolCall):
         return False
-    identity, name, arguments = cast("tuple[object, ...]", (call.id, call.name, call.arguments))
-    return isinstance(identity, str) and isinstance(name, str) and isinstance(arguments, dict)
+    call_id, name, arguments = cast("tuple[object, ...]", (call.id, call.name, call.arguments))
+    return isinstance(call_id, str) and isinstance(name, str) and isinstance(arguments, dict)
 
 
 def _adapter_name(model: object) -> str:
@@ -164,7 +164,7 @@ def _adapter_name(model: object) -> str:
 def describe_call(
     response: ModelResponse, *, model: str | None = None, agent: str | None = None, seconds: float = 0.0
 ) -> Mapping[str, Any]:
-    """Return the data of the event `model_called`. It has no text: that is in the state."""
+    """Return the data of the event `model_called`, without text: that is in the state."""
     usage = response.usage
     data = {
         "model": response.model or model,
@@ -182,28 +182,28 @@ def describe_call(
 # -- answers in the journal
 
 _STEP: Final = "answer of "
-"""How the names of the steps begin."""
+"""The prefix of the names of journal steps."""
 
 
 async def keep_answer(runtime: Runtime[Any], name: str, ask: Callable[[], Awaitable[ModelResponse]]) -> ModelResponse:
-    """Return what `ask` returns, or what it returned in an earlier execution of the task.
+    """Return the response of `ask`, or its response in an earlier execution of the task.
 
-    `name` tells the answers of one task apart: it must be that of the same request in each execution.
+    `name` distinguishes the answers of one task, and must be the same for the same request in each execution.
     """
     message, usage, model, finish_reason = await runtime.step(f"{_STEP}{name}", partial(_response_parts, ask))
     return ModelResponse(message, Usage(*usage), model, finish_reason)
 
 
 async def _response_parts(ask: Callable[[], Awaitable[ModelResponse]]) -> list[Any]:
-    """A response as a value that any saver takes."""
+    """Return a response as a value that every saver accepts."""
     response = await ask()
     return [response.message, response.usage.to_list(), response.model, response.finish_reason]
 
 
 def usage_in_journal(pending: Pending) -> Usage:
-    """Return the usage of the answers that the journal of a checkpoint keeps."""
-    kept = [entry.value for (_, name, _), entry in pending.journal.items() if name.startswith(_STEP)]
-    return sum((Usage(*parts[1]) for parts in kept), Usage())
+    """Return the total usage of the answers in the journal of a checkpoint."""
+    answers = [entry.value for (_, name, _), entry in pending.journal.items() if name.startswith(_STEP)]
+    return sum((Usage(*parts[1]) for parts in answers), Usage())
 
 
 # -- retries
@@ -216,7 +216,7 @@ _FINAL_STATUSES: Final = frozenset(range(400, 500)) - {408, 409, 425, 429}
 
 
 def retry_policy(retries: int | RetryPolicy) -> RetryPolicy | None:
-    """Return the policy of so many retries; None for 0. Honours Retry-After."""
+    """Return the policy for a number of retries; None for 0. Honours Retry-After."""
     if isinstance(retries, RetryPolicy):
         return replace(retries, retry_on=partial(_is_retried, retries))
     if retries <= 0:
@@ -247,9 +247,9 @@ def _is_retried(policy: RetryPolicy, error: BaseException) -> bool:
 
 
 def is_worth_another_attempt(error: BaseException) -> bool:
-    """True if the same call may succeed later: connections, servers that fail or are busy, and unknown errors.
+    """Return True if the same call may succeed later: connection errors, failing or busy servers, unknown errors.
 
-    Not errors of the program itself, and none that `not_retried` has marked.
+    Programming errors, and errors marked by `not_retried`, are not retried.
     """
     if _FINAL in vars(error):
         return False
@@ -263,12 +263,12 @@ def is_worth_another_attempt(error: BaseException) -> bool:
     status = status_of(error)
     if status is not None:
         return status not in _FINAL_STATUSES
-    is_unforeseen = isinstance(error, Exception) and not isinstance(error, StatewrightError)
-    return is_unforeseen and default_retry_on(error)
+    is_unknown = isinstance(error, Exception) and not isinstance(error, StatewrightError)
+    return is_unknown and default_retry_on(error)
 
 
 def status_of(error: BaseException) -> int | None:
-    """The status of HTTP that an error tells of, wherever its library puts it."""
+    """Return the HTTP status of an error, in any of the attributes that libraries use; None if there is none."""
     for holder in (error, getattr(error, "response", None)):
         for name in ("status", "status_code"):
             status = getattr(holder, name, None)

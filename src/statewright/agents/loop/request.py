@@ -23,7 +23,7 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """One call of a model, before it is made."""
+    """The next call of an agent's model."""
 
     model: ChatModel
     request: ModelRequest
@@ -32,7 +32,7 @@ class Inference:
     allowance: Allowance
     """The usage that the limits of the run still allow."""
     stop: str | None = None
-    """The reason not to ask the model, if there is one."""
+    """The reason not to call the model, if there is one."""
 
     @classmethod
     async def prepare(
@@ -45,22 +45,22 @@ class Inference:
         runtime: Runtime[Any],
     ) -> Self:
         """Return the next call of an agent's model. Raises ModelError if it has none."""
-        chosen = await build_prompt(agent, call, view, state)
+        prompt = await build_prompt(agent, call, view, state)
         used = call.usage + Usage(*state.get("usage") or ())
         allowance = Allowance(call.limits, used, call.requests + state.get("requests", 0))
-        stop = "stopped" if chosen.stop else "usage_limit" if allowance.is_used_up else None
+        stop = "stopped" if prompt.stop else "usage_limit" if allowance.is_used_up else None
         notes = {**call.notes.get(agent.name, {}), **state.get("notes", {})}
         memory = agent.memory if stop is None else None
         window = await select_messages(
-            memory, chosen.history, runtime, notes=notes, agent=agent.name, allowance=allowance
+            memory, prompt.history, runtime, notes=notes, agent=agent.name, allowance=allowance
         )
         if stop is None and allowance.is_used_up:
             stop = "usage_limit"
-        opening = [message for message in chosen.prompt if message.role != "system"]
+        opening = [message for message in prompt.prompt if message.role != "system"]
         request = ModelRequest(
             messages=[*window.messages, *opening],
             continue_last=bool(opening),
-            system="\n\n".join(one.text for one in chosen.prompt if one.role == "system" and one.text),
+            system="\n\n".join(message.text for message in prompt.prompt if message.role == "system" and message.text),
             tools=tool_specs(tools.values()),
             tool_choice=next_tool_choice(agent, state),
             metadata={"agent": agent.name, "call_count": call.call_count},
@@ -70,54 +70,55 @@ class Inference:
 
 
 async def build_prompt(agent: Agent, call: AgentCall, view: RunView, state: Values) -> Prompt:
-    """What the model is told and shown, as the hook on_start leaves it."""
+    """Return the prompt and the conversation to send, as the hook on_start leaves them."""
     system = agent.system
     if callable(system):
         system = await acall_with_kwargs(system, {**view.kwargs, "agent": agent})
     more = (call.message.metadata or {}).get("system_prompt") if call.message is not None else None
-    told = "\n\n".join(text for text in (str(system or ""), more) if text)
-    prompt = [Message(told, role="system")] if told else []
+    text = "\n\n".join(part for part in (str(system or ""), more) if part)
+    prompt = [Message(text, role="system")] if text else []
     if agent.assistant:
         prompt.append(Message(agent.assistant, role="assistant"))
     history = [*call.history, *repair_tool_rounds(state.get("messages", []))]
     hook = agent.lifecycle.on_start
     if hook is None:
         return Prompt(prompt, history)
-    known = {**view.kwargs, "agent": agent, "input": view.network.input, "prompt": prompt, "history": history}
-    return _check_prompt(await acall_with_kwargs(hook, known), Prompt(prompt, history), agent)
+    kwargs = {**view.kwargs, "agent": agent, "input": view.network.input, "prompt": prompt, "history": history}
+    return _check_prompt(await acall_with_kwargs(hook, kwargs), Prompt(prompt, history), agent)
 
 
-def _check_prompt(answer: Any, usual: Prompt, agent: Agent) -> Prompt:
+def _check_prompt(answer: Any, default: Prompt, agent: Agent) -> Prompt:
     if answer is None:
-        return usual
+        return default
     if isinstance(answer, Prompt) and _are_messages(answer.prompt) and _are_messages(answer.history):
         return answer
-    raise InvalidConfig(f"on_start of agent {agent.name!r} answered {answer!r}. Return a Prompt, or None.")
+    raise InvalidConfig(f"on_start of agent {agent.name!r} returned {answer!r}. Return a Prompt, or None.")
 
 
-def _are_messages(found: object) -> bool:
-    return isinstance(found, list | tuple) and all(isinstance(one, Message) for one in cast("list[Any]", found))
+def _are_messages(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(item, Message) for item in cast("list[Any]", value))
 
 
 def next_tool_choice(agent: Agent, state: Values) -> str:
-    """Return how the model chooses tools in its next answer.
+    """Return the tool choice for the next answer.
 
-    A choice that forces a call is met by the first one: the model could never end if it were forced again.
+    A choice that forces a call applies until the first call: the model could never end if it were forced again.
     """
     is_met = any(message.tool_calls for message in state.get("messages", ()))
     return "auto" if is_met and agent.tool_choice != "none" and not agent.repeats_tool_choice else agent.tool_choice
 
 
 def tool_specs(tools: Sequence[Tool] | Any) -> list[ToolSpec]:
-    """What a model is told of tools."""
-    return [ToolSpec(one.name, one.description, one.parameters, tool_options(one).strict) for one in tools]
+    """Return the specifications of tools that are sent to a model."""
+    return [ToolSpec(tool.name, tool.description, tool.parameters, tool_options(tool).strict) for tool in tools]
 
 
 def resolve_model(agent: Agent, call: AgentCall) -> ChatModel:
-    """The model of a call: that of the run, of the agent, or of its network. Raises ModelError if there is none."""
+    """Return the model of the run, of the agent, or of its network. Raises ModelError if there is none."""
     model = call.model or agent.chat_model or call.default_model
     if model is None:
         raise ModelError(
-            f"Agent {agent.name!r} of {call.network!r} has no model. Give it one, or the network a default_model."
+            f"Agent {agent.name!r} of {call.network!r} has no model. "
+            f"Pass model= to the agent, or default_model= to the network."
         )
     return model

@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from statewright.agents.network.network import Network
 
 NO_LIMIT: Final = 1_000_000_000
-"""Supersteps of one call of an agent: it is bound by max_iter, and its tool calls by what its model asks for."""
+"""Recursion limit of one call of an agent, which is limited by max_iter instead."""
 _DRAWN_EDGES: Final = (("agent", "declared", ""), (END, "declared", ""))
 
 _ON_DISCARD: Final = {DISCARDED: discarded_usage_update}
 
 
 def build_network_graph(network: Network[Any]) -> StateGraph:
-    """The graph, to be compiled."""
+    """Return the graph of a network, not compiled yet."""
     steps = _NetworkNodes(network)
     graph = StateGraph({**NETWORK_STATE, **network.form.entries})
     graph.add_node(
@@ -62,7 +62,7 @@ def build_network_graph(network: Network[Any]) -> StateGraph:
 
 
 def _drawn_agents(network: Network[Any]) -> dict[str, Any]:
-    """The declared agents, which are drawn in the place of the one node that calls them all."""
+    """Return the metadata by which the declared agents are drawn instead of the one node that calls them all."""
     agents = network.agents
     return {"boxes": {name: partial(_graph_of, agent) for name, agent in agents.items()}} if agents else {}
 
@@ -72,7 +72,7 @@ def _graph_of(agent: Agent) -> Any:
 
 
 class _NetworkNodes:
-    """The nodes."""
+    """The nodes of a network's graph."""
 
     def __init__(self, network: Network[Any]) -> None:
         self._network = network
@@ -80,7 +80,7 @@ class _NetworkNodes:
     # -- route
 
     async def route(self, state: Values, runtime: Runtime[Any]) -> Command[Any]:
-        """Decide who comes next, or that nobody does."""
+        """Choose the next agent, or end the run."""
         check_fields(state)
         update: dict[str, Any] = {}
         if state.get("input") is not None:
@@ -92,26 +92,28 @@ class _NetworkNodes:
             if reason is not None:
                 return await self._end_run({"stop_reason": reason}, state, update, view, runtime)
         self._check_enabled(view)
-        crew, routing = run_agents(self._network, runtime), state.get("routing")
-        router: Any = self._network.router if routing is None else crew.find(routing)
+        agents, routing = run_agents(self._network, runtime), state.get("routing")
+        router: Any = self._network.router if routing is None else agents.find(routing)
         if isinstance(router, RoutingAgent):
             return await self._run_routing_agent(router, state, update, runtime)
         chosen = await acall_with_kwargs(router, _router_kwargs(view))
-        if isinstance(chosen, RoutingAgent):  # its turn comes next: what the function decided is saved before
-            crew.admit(chosen)
+        if isinstance(
+            chosen, RoutingAgent
+        ):  # called in a superstep of its own, so that the function's choice is saved first
+            agents.admit(chosen)
             return Command(update={**update, **_data_update(view), "routing": chosen.name}, goto="route")
         return await self._call_next(chosen, state, update, view, runtime)
 
     async def _run_routing_agent(
         self, router: RoutingAgent, state: Values, update: dict[str, Any], runtime: Runtime[Any]
     ) -> Command[Any]:
-        """Let an agent choose who comes next."""
-        result, left, scheduled = await self._call_agent(router, state, f"route {state.get('position', 0)}", runtime)
+        """Let a routing agent choose the next agent."""
+        result, data, scheduled = await self._call_agent(router, state, f"route {state.get('position', 0)}", runtime)
         routed = Overwrite([result]) if "routed" in update else [result]  # the first of a run begins a new list
         usage = Usage(*state.get("routing_usage") or ()) + result.usage
-        update = {**update, **left, "routed": routed, "routing": None, "routing_usage": usage.to_list()}
-        view = build_run_view(self._network, {**state, **left, "routing_usage": usage.to_list()}, runtime)
-        if result.stop_reason == "usage_limit":  # it could not say whom it chooses, and nobody could be called
+        update = {**update, **data, "routed": routed, "routing": None, "routing_usage": usage.to_list()}
+        view = build_run_view(self._network, {**state, **data, "routing_usage": usage.to_list()}, runtime)
+        if result.stop_reason == "usage_limit":  # it made no choice, and no agent could be called
             return await self._end_run({"stop_reason": "usage_limit"}, state, update, view, runtime)
         chosen = run_agents(self._network, runtime).resolve_names(await router.chosen(result, view.network))
         return await self._call_next([*scheduled, *chosen], state, update, view, runtime)
@@ -119,14 +121,14 @@ class _NetworkNodes:
     async def _call_next(
         self, chosen: Any, state: Values, update: dict[str, Any], view: RunView, runtime: Runtime[Any]
     ) -> Command[Any]:
-        """Call the first of those that wait, after those that were chosen have joined them."""
+        """Add the chosen agents to the queue, and call the first one in it."""
         chosen = run_agents(self._network, runtime).resolve_names(chosen)
         queue = [*state.get("queue", ()), *chosen, *view.network.scheduled]
         if not queue:
             summary = view.network.summary
             reason = "done" if summary is not None else _last_cut_short(results_of_run(state)) or "completed"
-            ended = {"stop_reason": reason, "summary": summary}
-            return await self._end_run(ended, state, update, view, runtime)
+            final = {"stop_reason": reason, "summary": summary}
+            return await self._end_run(final, state, update, view, runtime)
         name, *rest = queue
         called = Send("agent", {"agent": name, "position": state.get("position", 0)})
         return Command(update={**update, **_data_update(view), "queue": rest}, goto=called)
@@ -134,16 +136,16 @@ class _NetworkNodes:
     def _check_enabled(self, view: RunView) -> None:
         if self._network.agents and not view.network.available_agents:
             raise InvalidConfig(
-                f"There are no agents enabled in network {self._network.name!r}: the hooks `enabled` of all say no."
+                f"No agent of network {self._network.name!r} is enabled. Check the `enabled` hooks of its agents."
             )
 
     async def _stop_reason(self, state: Values, view: RunView) -> str | None:
-        """Why no other agent is called, if that is so before the router is asked."""
+        """Return why the run ends without calling the router; None if it does not."""
         network, calls = self._network, view.network.call_count
         if not calls:
             return None
-        asked = {**view.kwargs, "result": view.network.last_result}
-        if network.stop_when is not None and await acall_with_kwargs(network.stop_when, asked):
+        kwargs = {**view.kwargs, "result": view.network.last_result}
+        if network.stop_when is not None and await acall_with_kwargs(network.stop_when, kwargs):
             return "stop_when"
         if network.max_iter and calls >= network.max_iter:
             return "max_iter"
@@ -151,35 +153,35 @@ class _NetworkNodes:
         return "usage_limit" if limits is not None and limits.reached(*usage_of_run(state)) else None
 
     async def _end_run(
-        self, ended: dict[str, Any], state: Values, update: dict[str, Any], view: RunView, runtime: Runtime[Any]
+        self, final: dict[str, Any], state: Values, update: dict[str, Any], view: RunView, runtime: Runtime[Any]
     ) -> Command[Any]:
         history = self._network.history
         if history is not None:
             thread = view.state.thread_id
             await history.save_results(thread, results_of_run(state), view.kwargs, runtime)
         run_agents(self._network, runtime).forget()
-        return Command(update={**update, **_data_update(view), **ended}, goto=END)
+        return Command(update={**update, **_data_update(view), **final}, goto=END)
 
     # -- agent
 
-    async def agent(self, asked: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any]:
-        """Call an agent, and keep what it said."""
-        state, agent = runtime.state, run_agents(self._network, runtime).find(asked["agent"])
-        result, left, scheduled = await self._call_agent(agent, state, str(asked["position"]), runtime)
+    async def agent(self, target: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any]:
+        """Call an agent, and save its result."""
+        state, agent = runtime.state, run_agents(self._network, runtime).find(target["agent"])
+        result, data, scheduled = await self._call_agent(agent, state, str(target["position"]), runtime)
         queue = [*state.get("queue", ()), *scheduled]
-        counts = {"position": asked["position"] + 1, "call_count": state.get("call_count", 0) + 1}
-        return {**left, "turns": [result], "queue": queue, **counts}
+        counts = {"position": target["position"] + 1, "call_count": state.get("call_count", 0) + 1}
+        return {**data, "turns": [result], "queue": queue, **counts}
 
     async def _call_agent(
         self, agent: Agent, state: Values, key: str, runtime: Runtime[Any]
     ) -> tuple[AgentResult, dict[str, Any], Sequence[str]]:
-        """What an agent said, what it changed, and whom it scheduled."""
+        """Call an agent; return its result, the update of the data, and the names of the agents that it scheduled."""
         with enter_call(build_agent_call(self._network, state, runtime, agent)):
-            end = await agent.graph.ainvoke({"iteration": 0}, call_key=key, recursion_limit=NO_LIMIT)
-        left = {f"{PREFIX}{name}": value for name, value in data_fields(end).items()}
-        if end.get("notes"):
-            left["notes"] = {**state.get("notes", {}), agent.name: end["notes"]}
-        return end["result"], left, end.get("scheduled", ())
+            values = await agent.graph.ainvoke({"iteration": 0}, call_key=key, recursion_limit=NO_LIMIT)
+        update = {f"{PREFIX}{name}": value for name, value in data_fields(values).items()}
+        if values.get("notes"):
+            update["notes"] = {**state.get("notes", {}), agent.name: values["notes"]}
+        return values["result"], update, values.get("scheduled", ())
 
 
 def _last_cut_short(results: Sequence[AgentResult]) -> str | None:
@@ -188,7 +190,7 @@ def _last_cut_short(results: Sequence[AgentResult]) -> str | None:
 
 
 def _router_kwargs(view: RunView) -> dict[str, Any]:
-    """What a router that is a function may ask for."""
+    """Return the arguments for a router function."""
     network = view.network
     return {
         **view.kwargs,
@@ -201,5 +203,5 @@ def _router_kwargs(view: RunView) -> dict[str, Any]:
 
 
 def _data_update(view: RunView) -> dict[str, Any]:
-    """What a router has changed in the data."""
+    """Return the changes of a router to the data."""
     return {name: value for name, value in view.update().items() if name != "scheduled"}

@@ -33,14 +33,14 @@ T = TypeVar("T")
 
 
 class RunOptions(CallOptions, total=False):
-    """The keywords of a run: those of every call that runs a graph, and these."""
+    """Keyword options of a run: those of every graph call, and these."""
 
     state: Any
-    """What the run begins with, in the place of what the thread or the network has: data, or a State."""
+    """Initial data, or a State; replaces that of the thread or of the network."""
     router: Router
-    """In the place of the network's."""
+    """Replaces the network's router."""
     model: Any
-    """Asked by all agents, in the place of their own."""
+    """Replaces the models of all agents."""
     default_model: Any
     checkpointer: Checkpointer | None
     store: Store | None
@@ -53,9 +53,9 @@ _NETWORK_OPTIONS: Final = frozenset({"state", "router", "model", "default_model"
 class Network(Generic[T]):
     """Agents, a router, and the state that they share.
 
-    The router is asked before each call of an agent; see `Router` for what it may be. Without one, a model chooses:
-    the default model, by a tool. `state` is what new conversations begin with: data, or a State. Raises InvalidConfig
-    for two agents of one name, and where nobody can route.
+    The router is called before each call of an agent; see `Router` for its forms. Without one, the default model
+    chooses by a tool. `state` is the initial state of new conversations: data, or a State. Raises InvalidConfig for
+    duplicate agent names, and without a router or default model.
     """
 
     def __init__(
@@ -80,15 +80,15 @@ class Network(Generic[T]):
         self.default_state: State[T] = state if isinstance(state, State) else State(cast(Any, state))
         self.form = self.default_state.form
         self.max_iter = max_iter
-        """How many agents are called in one run at most; 0: as many as the router wants."""
+        """Maximum number of agent calls in one run; 0: no limit."""
         self.stop_when = stop_when
-        """`(result, state, network) -> bool`: whether the run ends after a call of an agent."""
+        """`(result, state, network) -> bool`: True to end the run after a call of an agent."""
         self.usage_limits = usage_limits
         self.history = history
         self.formatter: Formatter = formatter
         problems = [*self._problems(router)]
         if problems:
-            raise InvalidConfig(f"Network {name!r} cannot be: " + " ".join(problems))
+            raise InvalidConfig(f"Network {name!r} is invalid: " + " ".join(problems))
         self.registry = AgentRegistry(name, agents, router)
         self._models: Mapping[str | None, Any] = {}
 
@@ -97,17 +97,17 @@ class Network(Generic[T]):
         if not isinstance(name, str) or not name.strip():
             yield "it has no name."
         if router is None and self.default_model is None:
-            yield "it has no router. Give it one, or a default_model that chooses."
+            yield "it has no router. Pass a router, or a default_model that chooses."
         if not (router is None or isinstance(router, RoutingAgent) or callable(router)):
-            yield f"its router is {router!r}. Give a function that answers agents, or a RoutingAgent."
+            yield f"router is {router!r}. Pass a function that returns agents, or a RoutingAgent."
         if not is_count(self.max_iter):
-            yield f"max_iter is {self.max_iter!r}. Give 0 or a whole number above."
+            yield f"max_iter is {self.max_iter!r}. Pass 0 or a positive integer."
         if not (hook is None or callable(hook)):
-            yield f"stop_when is {hook!r}. Give a function."
+            yield f"stop_when is {hook!r}. Pass a function."
         if not isinstance(limits, UsageLimits | None):
-            yield f"usage_limits are {limits!r}. Give UsageLimits."
+            yield f"usage_limits is {limits!r}. Pass UsageLimits."
         if not isinstance(history, ThreadHistory | None):
-            yield f"its history is {history!r}. Give a ThreadHistory."
+            yield f"history is {history!r}. Pass a ThreadHistory."
 
     @property
     def agents(self) -> Mapping[str, Agent]:
@@ -119,58 +119,58 @@ class Network(Generic[T]):
         self.registry.declare(agent)
 
     def available_agents(self, state: State[T] | None = None) -> list[Agent]:
-        """The declared agents whose hook `enabled` does not say no, in the state that a run begins with or another."""
+        """Return the declared agents that are enabled in a state, by default the initial one."""
         return NetworkRun(self.name, state or self.default_state.clone(), self.agents).available_agents
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The data that new conversations begin with."""
+        """The initial data of new conversations."""
         return field_values(self.default_state.data)
 
     @cached_property
     def default_chat_model(self) -> ChatModel | None:
-        """The default model, connected to where it was given by name."""
+        """The default model, connected if it was given by name."""
         return as_chat_model(self.default_model) if self.default_model is not None else None
 
     def with_models(self, model: Any = None, /, **by_agent: Any) -> Network[T]:
-        """The same network whose agents ask other models: one for all, and others for those that are named.
+        """Return the network with other models: one for all agents, and one for each agent that is named.
 
-        The agents stay the same objects, so a router may go on answering them. Raises InvalidConfig for an agent that
-        is not declared.
+        The agents stay the same objects, so a router may still return them. Raises InvalidConfig for an agent that is
+        not declared.
         """
         unknown = next((name for name in by_agent if name not in self.agents), None)
         if unknown is not None:
             hint = suggestion(unknown, self.agents, noun="Agents")
             raise InvalidConfig(f"Network {self.name!r} has no agent {unknown!r}. {hint}")
-        named = {name: as_chat_model(one) for name, one in by_agent.items()}
-        everybody = {None: as_chat_model(model)} if model is not None else {}
-        other = self._copy()
-        other._models = {**self._models, **everybody, **named}
-        return other
+        models = {name: as_chat_model(value) for name, value in by_agent.items()}
+        for_all = {None: as_chat_model(model)} if model is not None else {}
+        network = self._copy()
+        network._models = {**self._models, **for_all, **models}
+        return network
 
     def model_for(self, agent: Agent) -> ChatModel | None:
-        """The model that an agent asks in the place of its own; None if it asks its own."""
+        """Return the model that replaces an agent's own; None if there is none."""
         return self._models.get(agent.name) or self._models.get(None)
 
     def compile(self, checkpointer: Checkpointer | None = None, **options: Any) -> CompiledGraph:
-        """The network as a graph, whose input is `{"input": message}`; options are those of `StateGraph.compile`."""
+        """Compile the network to a graph with the input `{"input": message}`; options as for `StateGraph.compile`."""
         return build_network_graph(self).compile(checkpointer, name=self.name, **options)
 
     # -- runs
 
     def run(self, input: Any = None, **options: Unpack[RunOptions]) -> NetworkRun[T]:  # noqa: A002  # the field's word
-        """Run until the router names nobody, or something else ends it: see `stop_reason` of what is returned.
+        """Run until the router chooses nobody or something else ends the run; see `stop_reason` of the returned run.
 
-        `input` is text, a message, or a Command that answers questions; None goes on with a thread that did not come
-        to its end. A run with a checkpointer and a thread_id can be gone on with.
+        `input` is text, a message, or a Command that answers interrupts; None resumes a thread that did not finish. A
+        run can be resumed if it has a checkpointer and a thread_id.
         """
-        app, given, rest = self._prepare_run(input, options)
-        return self._with_unfinished_usage(self.run_of(app.invoke(given, **rest)), app, rest)
+        app, graph_input, rest = self._prepare_run(input, options)
+        return self._with_unfinished_usage(self.run_of(app.invoke(graph_input, **rest)), app, rest)
 
     async def arun(self, input: Any = None, **options: Unpack[RunOptions]) -> NetworkRun[T]:  # noqa: A002
-        """`run`, on the running event loop."""
-        app, given, rest = self._prepare_run(input, options)
-        run = self.run_of(await app.ainvoke(given, **rest))
+        """Like `run`, on the running event loop."""
+        app, graph_input, rest = self._prepare_run(input, options)
+        run = self.run_of(await app.ainvoke(graph_input, **rest))
         return await call_in_thread(self._with_unfinished_usage, run, app, rest) if run.interrupts else run
 
     def stream(
@@ -180,9 +180,9 @@ class Network(Generic[T]):
         stream_mode: Any = "messages",
         **options: Unpack[RunOptions],
     ) -> Iterator[Any]:
-        """The parts of a run as they come: messages and pieces of them, or what another stream mode shows."""
-        app, given, rest = self._prepare_run(input, options)
-        return app.stream(given, stream_mode=stream_mode, **rest)
+        """Yield the parts of a run as they arrive: messages and chunks, or the parts of another stream mode."""
+        app, graph_input, rest = self._prepare_run(input, options)
+        return app.stream(graph_input, stream_mode=stream_mode, **rest)
 
     def astream(
         self,
@@ -191,12 +191,12 @@ class Network(Generic[T]):
         stream_mode: Any = "messages",
         **options: Unpack[RunOptions],
     ) -> AsyncIterator[Any]:
-        """`stream`, on the running event loop."""
-        app, given, rest = self._prepare_run(input, options)
-        return app.astream(given, stream_mode=stream_mode, **rest)
+        """Like `stream`, on the running event loop."""
+        app, graph_input, rest = self._prepare_run(input, options)
+        return app.astream(graph_input, stream_mode=stream_mode, **rest)
 
     def state_of(self, values: Mapping[str, Any]) -> State[T]:
-        """The state that a result of the compiled graph, or a snapshot, holds."""
+        """Return the state in the values of the compiled graph or of a snapshot."""
         return State.of(
             self.form,
             data_fields(values),
@@ -206,17 +206,17 @@ class Network(Generic[T]):
         )
 
     def run_of(self, values: Mapping[str, Any]) -> NetworkRun[T]:
-        """The run that a result of the compiled graph, or a snapshot, tells of.
+        """Return the run in the values of the compiled graph or of a snapshot.
 
-        Where that waits for an answer, its usage is without that of the agent which waits.
+        If the run is interrupted, its usage does not include that of the interrupted agent.
         """
-        known = {**self.registry.implicit, **self.agents}
+        agents = {**self.registry.implicit, **self.agents}
         run: NetworkRun[T] = NetworkRun(
             self.name,
             self.state_of(values),
             self.agents,
             message=values.get("message"),
-            stack=[known[name] for name in values.get("queue", ()) if name in known],
+            stack=[agents[name] for name in values.get("queue", ()) if name in agents],
             call_count=values.get("call_count", 0),
             further_usage=further_usage(values),
         )
@@ -229,54 +229,54 @@ class Network(Generic[T]):
     def _with_unfinished_usage(
         self, run: NetworkRun[T], app: CompiledGraph, options: Mapping[str, Any]
     ) -> NetworkRun[T]:
-        """The run, with what the agents have used that wait for an answer."""
+        """Add the usage of interrupted agents to a run, and return it."""
         if run.interrupts and app.checkpointer is not None:
             run.count(usage_of_calls(unfinished_calls(app, options)))
         return run
 
-    def _prepare_run(self, given: Any, options: Any) -> tuple[CompiledGraph, Any, dict[str, Any]]:
-        """What a run needs: the graph, its input, and the options that are those of the graph's own methods."""
+    def _prepare_run(self, value: Any, options: Any) -> tuple[CompiledGraph, Any, dict[str, Any]]:
+        """Return the graph of a run, its input, and the options to pass on to the graph."""
         rest: dict[str, Any] = {name: value for name, value in options.items() if name not in _NETWORK_OPTIONS}
         network = self._with_run_options(options)
         app = network.compile(options.get("checkpointer"), store=options.get("store"))
-        return app, self._graph_input(given, options.get("state")), rest
+        return app, self._graph_input(value, options.get("state")), rest
 
     def _with_run_options(self, options: Any) -> Network[T]:
-        """The network with what one run has otherwise."""
-        other = self if options.get("model") is None else self.with_models(options["model"])
+        """Return the network with the model and router of one run."""
+        network = self if options.get("model") is None else self.with_models(options["model"])
         router, default = options.get("router"), options.get("default_model")
         if router is not None or default is not None:
-            other = other._copy()
-            other.router = router or other.router
-            other.registry = AgentRegistry(other.name, list(other.agents.values()), other.router)
-            other.registry.implicit = {**self.registry.implicit, **other.registry.implicit}
-            other.default_model = default if default is not None else other.default_model
-        return other
+            network = network._copy()
+            network.router = router or network.router
+            network.registry = AgentRegistry(network.name, list(network.agents.values()), network.router)
+            network.registry.implicit = {**self.registry.implicit, **network.registry.implicit}
+            network.default_model = default if default is not None else network.default_model
+        return network
 
     def _copy(self) -> Network[T]:
-        other = copy(self)
-        other.__dict__.pop("default_chat_model", None)  # the connection to the model that it has, if there is one
-        return other
+        network = copy(self)
+        network.__dict__.pop("default_chat_model", None)  # cached for the original's default model
+        return network
 
-    def _graph_input(self, given: Any, state: Any) -> Any:
-        """The input of the graph."""
-        if given is None or isinstance(given, Command):
+    def _graph_input(self, value: Any, state: Any) -> Any:
+        """Return the input of the graph."""
+        if value is None or isinstance(value, Command):
             if state is not None:
-                raise InvalidConfig("A run that goes on has its state already. Give a state with an input only.")
-            return cast(Any, given)
-        found = {"input": as_user_message(given)}
+                raise InvalidConfig("A resumed run has a state already. Pass state= only together with an input.")
+            return cast(Any, value)
+        graph_input = {"input": as_user_message(value)}
         if state is None:
-            return found
+            return graph_input
         schema = self.form.source if not isinstance(state, type) else None
-        known = cast("State[Any]", state if isinstance(state, State) else State(state, schema=schema))
-        return {**found, **_state_input(known)}
+        initial = cast("State[Any]", state if isinstance(state, State) else State(state, schema=schema))
+        return {**graph_input, **_state_input(initial)}
 
     def __repr__(self) -> str:
         return f"Network({self.name!r}, agents: {', '.join(self.agents) or 'none'})"
 
 
 def _state_input(state: State[Any]) -> dict[str, Any]:
-    """A state that a caller gives, as input of the graph."""
+    """Return a caller's state as input of the graph."""
     data = {f"{PREFIX}{name}": value for name, value in field_values(state.data).items()}
     thread = {"history_thread": state.thread_id} if state.thread_id is not None else {}
     return {**data, "messages": state.messages, "turns": Overwrite(state.turns), **thread}

@@ -14,33 +14,33 @@ from statewright.agents.network.routing_agent import RoutingAgent
 from statewright.errors import InvalidConfig, RoutingError, RunError, suggestion
 
 Router = Callable[..., Any] | RoutingAgent
-"""A function of `input`, `network`, `state`, `stack`, `call_count` and `last_result`, or an agent that chooses."""
+"""A function of `input`, `network`, `state`, `stack`, `call_count` and `last_result`, or a RoutingAgent."""
 
 
 MOST_RUNS: Final = 10_000
-"""For how many runs a network remembers agents that were not declared. A run that ends is forgotten anyway."""
+"""Maximum number of runs for which undeclared agents are remembered. They are forgotten when a run ends."""
 
 
 class AgentRegistry:
-    """The agents of a network by name: those that were declared, and those that stand where its router gets at them."""
+    """The agents of a network by name: declared ones, and those that the router function refers to."""
 
     def __init__(self, network: str, agents: Sequence[Agent], router: Router | None) -> None:
         self.network = network
         self.declared: Mapping[str, Agent] = agents_by_name(f"Network {network!r}", agents)
-        # A run that goes on in another process must find those whom its router names without their being declared.
+        # A run that is resumed in another process must find undeclared agents that its router returns.
         self.implicit = {agent.name: agent for agent in reachable_agents(router)} if callable(router) else {}
         self._admitted: OrderedDict[str, dict[str, Agent]] = OrderedDict()
 
     def declare(self, agent: Agent) -> None:
-        """Add an agent. Raises InvalidConfig if another one has its name."""
+        """Add a declared agent. Raises InvalidConfig if another one has its name."""
         self.declared = agents_by_name(f"Network {self.network!r}", [*self.declared.values(), agent])
 
     def for_run(self, run: str) -> RunAgents:
-        """The agents of one run: those that its own router has made are nobody else's."""
+        """Return the agents of one run, with those that its own router has created."""
         return RunAgents(self, run)
 
     def admitted_agents(self, run: str) -> Mapping[str, Agent]:
-        """The agents that the router of a run has answered without their being known."""
+        """Return the undeclared agents that the router of a run has returned."""
         return self._admitted.get(run, {})
 
     def admit(self, run: str, agent: Agent) -> None:
@@ -51,90 +51,90 @@ class AgentRegistry:
             self._admitted.popitem(last=False)
 
     def forget(self, run: str) -> None:
-        """A run has ended."""
+        """Forget the undeclared agents of a run that has ended."""
         self._admitted.pop(run, None)
 
 
 class RunAgents:
     """The agents that one run can call."""
 
-    def __init__(self, roster: AgentRegistry, run: str) -> None:
-        self._registry = roster
+    def __init__(self, registry: AgentRegistry, run: str) -> None:
+        self._registry = registry
         self._run = run
 
     def find(self, name: str) -> Agent:
-        """The agent of a name. Raises RoutingError if there is none."""
-        roster = self._registry
-        known = {**roster.implicit, **roster.declared, **roster.admitted_agents(self._run)}
-        if name not in known:
+        """Return an agent by name. Raises RoutingError if there is none."""
+        registry = self._registry
+        agents = {**registry.implicit, **registry.declared, **registry.admitted_agents(self._run)}
+        if name not in agents:
             raise RoutingError(
-                f"Network {roster.network!r} has no agent {name!r}. {suggestion(name, known, noun='Agents')} An agent "
-                f"that a router makes is found again only where it is declared; a router that was given for one run "
-                f"has to be given again to go on with it."
+                f"Network {registry.network!r} has no agent {name!r}. {suggestion(name, agents, noun='Agents')} "
+                f"A resumed run finds an agent that a router creates only if it is declared, and needs the router that "
+                f"was passed for it again."
             )
-        return known[name]
+        return agents[name]
 
     def resolve_names(self, answer: Any) -> list[str]:
-        """The names of the agents that a router answered. Raises RoutingError for what is no agent."""
+        """Return the names of the agents that a router returned. Raises RoutingError for anything else."""
         if answer is None:
             return []
-        several = list(cast("Iterable[Any]", answer)) if isinstance(answer, list | tuple) else [answer]
-        agents = {id(one): one for one in several if isinstance(one, Agent)}
+        items = list(cast("Iterable[Any]", answer)) if isinstance(answer, list | tuple) else [answer]
+        agents = {id(item): item for item in items if isinstance(item, Agent)}
         agents_by_name(f"The router of network {self._registry.network!r}", list(agents.values()), RoutingError)
-        return [self._resolve_name(one) for one in several]
+        return [self._resolve_name(item) for item in items]
 
-    def _resolve_name(self, one: Any) -> str:
-        if isinstance(one, str):
-            return self.find(one).name
-        if not isinstance(one, Agent):
+    def _resolve_name(self, item: Any) -> str:
+        if isinstance(item, str):
+            return self.find(item).name
+        if not isinstance(item, Agent):
             raise RoutingError(
-                f"The router of network {self._registry.network!r} answered {one!r} of type {type(one).__name__}. Return "
-                f"an agent, several, their names, or None to stop."
+                f"The router of network {self._registry.network!r} returned {item!r} of type {type(item).__name__}. "
+                f"Return an agent, a list of agents or names, or None to stop."
             )
-        self.admit(one)
-        return one.name
+        self.admit(item)
+        return item.name
 
     def admit(self, agent: Agent) -> None:
-        """Know an agent by its name. Raises RoutingError if another one was declared under it."""
+        """Remember an agent for this run. Raises RoutingError if another one was declared with its name."""
         declared = self._registry.declared.get(agent.name)
         if declared is not None and declared is not agent:
             raise RoutingError(
-                f"The router of network {self._registry.network!r} answered another agent {agent.name!r} than the one "
-                f"that was declared. Give one of them another name."
+                f"The router of network {self._registry.network!r} returned another agent {agent.name!r} than the one "
+                f"that was declared. Rename one of them."
             )
         if declared is None and self._registry.implicit.get(agent.name) is not agent:
             self._registry.admit(self._run, agent)
 
     def forget(self) -> None:
-        """The run has ended."""
+        """Forget the agents of this run, which has ended."""
         self._registry.forget(self._run)
 
 
-def agents_by_name(owner: str, agents: Sequence[Agent], refusal: type[RunError] = InvalidConfig) -> dict[str, Agent]:
-    """Agents by their names. Raises what is to be raised where two have one, or something is no agent."""
-    found: dict[str, Agent] = {}
+def agents_by_name(owner: str, agents: Sequence[Agent], error: type[RunError] = InvalidConfig) -> dict[str, Agent]:
+    """Return agents by name. Raises `error` for a duplicate name, and InvalidConfig for anything but an agent."""
+    by_name: dict[str, Agent] = {}
     for agent in agents:
         if not isinstance(agent, Agent):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidConfig(f"{owner} has {agent!r} among its agents, which is no Agent.")
-        if found.setdefault(agent.name, agent) is not agent:
-            raise refusal(f"{owner} has two agents of the name {agent.name!r}.")
-    return found
+            raise InvalidConfig(f"{owner} has {agent!r} among its agents, which is not an Agent.")
+        if by_name.setdefault(agent.name, agent) is not agent:
+            raise error(f"{owner} has two agents named {agent.name!r}. Rename one of them.")
+    return by_name
 
 
 def reachable_agents(router: Any) -> Iterator[Agent]:
-    """The agents that a router can name: in what it was bound to, its globals, its closure, its defaults."""
+    """Yield the agents that a router refers to: in bound arguments, globals, its closure and defaults."""
     for value in _reachable_values(router):
-        yield from (one for one in _contained_values(value) if isinstance(one, Agent))
+        yield from (item for item in _contained_values(value) if isinstance(item, Agent))
 
 
 def _reachable_values(router: Any) -> Iterator[Any]:
-    """The values that the code of a function, or of what can be called like one, gets at by a name."""
+    """Yield the values that the code of a function or callable object refers to by name."""
     if isinstance(router, partial):
         bound = cast("partial[Any]", router)
         yield from (*bound.args, *bound.keywords.values(), *_reachable_values(bound.func))
         return
     function: Any = inspect.unwrap(router)
-    if not hasattr(function, "__code__") and not inspect.ismethod(function):  # an object that can be called
+    if not hasattr(function, "__code__") and not inspect.ismethod(function):  # a callable object
         function = getattr(function, "__call__", function)  # noqa: B004  # the method is wanted
     yield from getattr(getattr(function, "__self__", None), "__dict__", {}).values()
     function = getattr(function, "__func__", function)
@@ -147,7 +147,7 @@ def _reachable_values(router: Any) -> Iterator[Any]:
 
 
 def _contained_values(value: Any) -> Iterable[Any]:
-    """The value, or the values that a list or a mapping holds."""
+    """Return a value, or the items of a list or a mapping."""
     if isinstance(value, Mapping):
         return cast("Mapping[Any, Any]", value).values()
     return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else (value,)

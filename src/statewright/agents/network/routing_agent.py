@@ -17,7 +17,7 @@ from statewright.errors import InvalidConfig, ToolError, suggestion
 SELECT: Final = "select_agent"
 DONE: Final = "done"
 _ATTEMPTS: Final = 3
-"""How often the model of the default router is asked until it has named an agent that there is."""
+"""Maximum number of answers of the default router until it names an existing agent."""
 _SYSTEM: Final = """\
 You coordinate a group of agents. Look at the request and at what has been said and done so far. If something is left \
 to do, choose the agent that should do it next by calling `select_agent`. If everything that was asked for is done, \
@@ -29,34 +29,36 @@ The agents:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RoutingAgent(Agent):
-    """An agent whose answer says who comes next. It stands in no network's `agents`, and leaves no result.
+    """An agent whose answer chooses the next agent. It is not one of a network's `agents`, and adds no result.
 
     `on_route`, or the hook of that name in its lifecycle, is called with `result`, `agent`, `network` and `state`, and
-    answers with agents or their names, one or several, or with None to stop. Raises InvalidConfig without one.
+    returns one or several agents or names, or None to stop. Raises InvalidConfig without one.
     """
 
-    repeats_tool_choice: ClassVar[bool] = True  # a call that chooses nobody is tried again
+    repeats_tool_choice: ClassVar[bool] = True  # an answer without a valid choice is requested again
 
     on_route: Any = field(default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.router is None:
-            raise InvalidConfig(f"Routing agent {self.name!r} has no on_route. It says who comes next.")
+            raise InvalidConfig(
+                f"Routing agent {self.name!r} has no on_route. Pass a function that returns the next agent."
+            )
 
     @property
     def router(self) -> Any:
-        """What reads the choice."""
+        """The function that reads the choice."""
         return self.on_route or self.lifecycle.on_route
 
     async def chosen(self, result: AgentResult, network: NetworkRun[Any]) -> Any:
-        """Who comes next after a result of this agent."""
-        known = {"result": result, "agent": self, "network": network, "state": network.state}
-        return await acall_with_kwargs(self.router, known)
+        """Return the agents that a result of this agent chooses."""
+        kwargs = {"result": result, "agent": self, "network": network, "state": network.state}
+        return await acall_with_kwargs(self.router, kwargs)
 
 
 def default_router() -> RoutingAgent:
-    """The router of a network without one: its model selects an agent by a tool, or says that everything is done."""
+    """Return the router of a network without one: its model selects an agent by a tool, or calls `done`."""
     return RoutingAgent(
         "Router",
         description="Chooses the agent that comes next.",
@@ -94,12 +96,12 @@ def _done(summary: str = "") -> str:
 
 
 def _has_chosen(result: AgentResult, network: NetworkRun[Any]) -> bool:
-    """Whether the first call names an agent that there is, or says done."""
+    """Return True if a call names an existing agent, or is `done`."""
     return _last_choice(result, [agent.name for agent in network.available_agents]) is not None
 
 
 def _last_choice(result: AgentResult, known: Sequence[str]) -> tuple[str, str] | None:
-    """The tool that the model called first in its last answer that makes sense, and what it said."""
+    """Return the first valid call of the last answer that has one: the tool, and the agent or summary."""
     for message in reversed(result.output):
         for call in message.tool_calls:
             if call.name == DONE:
@@ -112,15 +114,15 @@ def _last_choice(result: AgentResult, known: Sequence[str]) -> tuple[str, str] |
 def _read_choice(result: AgentResult, network: NetworkRun[Any]) -> list[str] | None:
     choice = _last_choice(result, [agent.name for agent in network.available_agents])
     if choice is None:
-        said = next((message for message in reversed(result.output) if message.role == "assistant"), None)
-        ended = f" and ended with {said.finish_reason!r}" if said is not None and cut_short_reason(said) else ""
+        last = next((message for message in reversed(result.output) if message.role == "assistant"), None)
+        ending = f" and ended with {last.finish_reason!r}" if last is not None and cut_short_reason(last) else ""
         raise InvalidConfig(
-            f"The model that routes network {network.name!r} named no agent that there is in {_ATTEMPTS} answers; its "
-            f"last one was {(said.text if said is not None else '')[:200]!r}{ended}. Describe the agents better, or "
+            f"The routing model of network {network.name!r} named no existing agent in {_ATTEMPTS} answers; its "
+            f"last one was {(last.text if last is not None else '')[:200]!r}{ending}. Describe the agents better, or "
             f"write a router."
         )
-    tool, said = choice
+    tool, text = choice
     if tool == SELECT:
-        return [said]
-    network.summary = said
+        return [text]
+    network.summary = text
     return None

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class NetworkRun(Generic[T]):
-    """What can be known of the run of a network, and asked of it."""
+    """A run of a network: its state, agents, usage and outcome."""
 
     injected_as: ClassVar = "network"
 
@@ -40,37 +40,37 @@ class NetworkRun(Generic[T]):
         self.name = name
         self.state = state
         self.agents = agents
-        """The agents that were declared, by name."""
+        """The declared agents, by name."""
         self.message = message
-        """What the user said."""
+        """The user's message."""
         self.stack = list(stack)
-        """The agents that are still to be called, the next one first."""
+        """The agents still to be called, the next one first."""
         self.call_count = call_count
-        """How many agents have been called since the user spoke."""
+        """The number of agent calls since the user's message."""
         self._further_usage = further_usage or Usage()
         self._find = find or agents.__getitem__
         self.scheduled: list[str] = []
-        """The agents that were scheduled here."""
+        """The names of agents that were scheduled through this object."""
         self.stop_reason: str | None = None
-        """Why the run ended, once it has: see `StopReason`."""
+        """Why the run ended; None before. See `StopReason`."""
         self.summary: str | None = None
-        """What the model that routes said at the end."""
+        """The closing summary of the routing model, if there is one."""
         self.interrupts: tuple[Interrupt, ...] = ()
-        """What the run waits for: answer with `run(Command(resume=...), thread_id=...)`."""
+        """The open interrupts; answer with `run(Command(resume=...), thread_id=...)`."""
 
     @property
     def input(self) -> str:
-        """The text of what the user said."""
+        """The text of the user's message."""
         return self.message.text if self.message is not None else ""
 
     @property
     def results(self) -> list[AgentResult]:
-        """What agents have said."""
+        """The results of the agents, oldest first."""
         return self.state.results
 
     @property
     def last_result(self) -> AgentResult | None:
-        """The last of them."""
+        """The last result; None if there is none."""
         results = self.state.results
         return results[-1] if results else None
 
@@ -78,17 +78,17 @@ class NetworkRun(Generic[T]):
     def usage(self) -> Usage:
         """The usage of all models in this conversation: of agents, of their memory, and of routing agents.
 
-        What an agent has used counts at once, also while it waits for an answer, and if it was given up.
+        It includes interrupted and discarded calls of agents.
         """
         return total_usage(self.state.results)[0] + self._further_usage
 
     def count(self, usage: Usage) -> None:
-        """Add what was used for something that has not left a result."""
+        """Add usage that is part of no result."""
         self._further_usage += usage
 
     @property
     def available_agents(self) -> list[Agent]:
-        """The declared agents whose hook `enabled` does not say no."""
+        """The declared agents that are enabled."""
         return [agent for agent in self.agents.values() if self._is_enabled(agent)]
 
     def _is_enabled(self, agent: Agent) -> bool:
@@ -96,17 +96,17 @@ class NetworkRun(Generic[T]):
         return hook is None or bool(call_with_kwargs(hook, {"agent": agent, "network": self, "state": self.state}))
 
     def schedule(self, agent: Agent | str) -> None:
-        """Let an agent be called after those that are waiting.
+        """Add an agent to the end of the queue.
 
-        Raises ToolError, which a model is told, for what is no agent of the network.
+        Raises ToolError, which is reported to the model, if it is not an agent of the network.
         """
         name = agent if isinstance(agent, str) else getattr(agent, "name", None)
         try:
             self.scheduled.append(self._find(cast(str, name)).name)
         except (RoutingError, KeyError, TypeError) as error:
             hint = suggestion(str(name), self.agents, noun="Agents")
-            raise ToolError(f"{agent!r} cannot be scheduled: it is no agent of this network. {hint}") from error
+            raise ToolError(f"{agent!r} cannot be scheduled: it is not an agent of this network. {hint}") from error
 
     def __repr__(self) -> str:
-        ended = f", stop_reason={self.stop_reason!r}" if self.stop_reason is not None else ""
-        return f"NetworkRun({self.name!r}, {self.call_count} calls{ended})"
+        outcome = f", stop_reason={self.stop_reason!r}" if self.stop_reason is not None else ""
+        return f"NetworkRun({self.name!r}, {self.call_count} calls{outcome})"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def start_run(network: Network[Any], state: Values, runtime: Runtime[Any]) -> dict[str, Any]:
-    """The update with which a run begins."""
+    """Return the first update of a run."""
     message = as_user_message(state["input"])
     update: dict[str, Any] = {"message": message, "call_count": 0, "queue": [], "routed": Overwrite([])}
     update.update({"routing": None, "stop_reason": None, "summary": None})
@@ -30,36 +30,36 @@ async def start_run(network: Network[Any], state: Values, runtime: Runtime[Any])
         turns = turns or network.default_state.turns
     if network.history is not None:
         now = {**state, **update, "turns": turns, "routed": []}
-        known = {**build_run_view(network, now, runtime).kwargs, "input": message.text}
-        turns, thread = await _load_history(network, state, turns, known, runtime)
+        kwargs = {**build_run_view(network, now, runtime).kwargs, "input": message.text}
+        turns, thread = await _load_history(network, state, turns, kwargs, runtime)
         update["history_thread"] = thread
-        await network.history.save_message(thread, message, known, runtime)
+        await network.history.save_message(thread, message, kwargs, runtime)
     if message.content:
         turns = [*turns, user_turn(message)]
     return {**update, "turns": turns[len(state.get("turns", ())) :], "first": len(turns)}
 
 
 def with_start_update(state: Values, update: Values) -> Values:
-    """The state as it will be after that update."""
+    """Return the state after the first update of a run."""
     return {**state, **update, "turns": [*state.get("turns", ()), *update["turns"]], "routed": []}
 
 
 def _default_update(network: Network[Any], state: Values) -> dict[str, Any]:
-    """What a new conversation begins with, where its caller has not given it."""
-    given = {f"{PREFIX}{name}": value for name, value in network.defaults.items()}
+    """Return the defaults of a new conversation for fields that its caller did not pass."""
+    defaults = {f"{PREFIX}{name}": value for name, value in network.defaults.items()}
     messages = {} if state.get("messages") else {"messages": network.default_state.messages}
-    return {"position": 0, **messages, **{name: value for name, value in given.items() if name not in state}}
+    return {"position": 0, **messages, **{name: value for name, value in defaults.items() if name not in state}}
 
 
 async def _load_history(
-    network: Network[Any], state: Values, turns: list[Any], known: Mapping[str, Any], runtime: Runtime[Any]
+    network: Network[Any], state: Values, turns: list[Any], kwargs: Mapping[str, Any], runtime: Runtime[Any]
 ) -> tuple[list[Any], str | None]:
-    """What was said before, and the thread of the conversation at its owner's."""
+    """Return the earlier turns, and the id of the thread in the user's storage."""
     assert network.history is not None
-    given = state.get("history_thread") or network.default_state.thread_id or runtime.execution_info.thread_id
-    thread = await network.history.resolve_thread(given, known, runtime)
-    if given is not None and not turns and not known["state"].messages:
-        turns = await network.history.load_results(given, known, runtime)
+    thread_id = state.get("history_thread") or network.default_state.thread_id or runtime.execution_info.thread_id
+    thread = await network.history.resolve_thread(thread_id, kwargs, runtime)
+    if thread_id is not None and not turns and not kwargs["state"].messages:
+        turns = await network.history.load_results(thread_id, kwargs, runtime)
     return turns, thread
 
 
@@ -67,23 +67,24 @@ async def _load_history(
 
 
 def as_user_message(value: Any) -> Message:
-    """The message. A mapping may have `systemPrompt`, which is added to what the model is told in this turn.
+    """Convert text, a message or the JSON of a web page to a user message.
 
-    Raises InvalidConfig for what is no message of a user.
+    A mapping may have `systemPrompt`, which is added to the system prompt of this turn. Raises InvalidConfig for
+    anything that is not a user message.
     """
-    more: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     if isinstance(value, Mapping):
-        told = dict(cast("Mapping[str, Any]", value))
-        prompt = told.pop("systemPrompt", told.pop("system_prompt", None))
+        fields = dict(cast("Mapping[str, Any]", value))
+        prompt = fields.pop("systemPrompt", fields.pop("system_prompt", None))
         if prompt is not None and not isinstance(prompt, str):
-            raise InvalidConfig(f"systemPrompt of a user's message is {prompt!r}. Give text.")
-        at = told.pop("clientTimestamp", told.pop("client_timestamp", None))
-        found = {"system_prompt": prompt, "client_timestamp": at, "client_state": told.pop("state", None)}
-        more = {key: one for key, one in found.items() if one is not None}
-        value = {"role": "user", **told}
+            raise InvalidConfig(f"systemPrompt of a user message is {prompt!r}. Pass text.")
+        timestamp = fields.pop("clientTimestamp", fields.pop("client_timestamp", None))
+        optional = {"system_prompt": prompt, "client_timestamp": timestamp, "client_state": fields.pop("state", None)}
+        metadata = {key: item for key, item in optional.items() if item is not None}
+        value = {"role": "user", **fields}
     message = as_message(value)
     if not isinstance(message, Message) or message.role != "user":
-        raise InvalidConfig(f"The input of a network is {value!r}. Give text, or a message of the user.")
-    if more:
-        message.metadata = {**(message.metadata or {}), **more}
+        raise InvalidConfig(f"The input of a network is {value!r}. Pass text, or a user message.")
+    if metadata:
+        message.metadata = {**(message.metadata or {}), **metadata}
     return message

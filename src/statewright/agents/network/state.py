@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 Values = Mapping[str, Any]
 
 
-def _as_messages(before: Any, given: Any) -> list[Any]:
-    """Messages in the place of those that were there, whatever form they were given in."""
-    return [as_message(one) for one in given]
+def _as_messages(current: Any, update: Any) -> list[Any]:
+    """Reducer that replaces messages, and converts the new ones."""
+    return [as_message(value) for value in update]
 
 
 NETWORK_STATE: Final[Mapping[str, Any]] = {
@@ -49,25 +49,25 @@ NETWORK_STATE: Final[Mapping[str, Any]] = {
     "summary": str,
     "history_thread": str,
 }
-"""Beside the fields of the data. `turns` is everything that was said, `first` the place where the present run began in
-it; `routed` holds the results of routing agents in this run, `routing_usage` the usage of those of all runs, and
-`discarded_usage` that of calls of agents that fresh input has discarded; `routing` is the one whose turn to choose
-comes next. `notes` are those of memory strategies, by agent."""
+"""Fields besides those of the data. `turns` has all turns of the conversation, `first` is the index of the first turn
+of this run; `routed` has the results of routing agents in this run, `routing_usage` their usage in all runs, and
+`discarded_usage` that of agent calls that fresh input has discarded; `routing` names the routing agent to call next;
+`notes` are those of memory strategies, by agent."""
 
 
 def check_fields(values: Values) -> None:
-    """Raise InvalidUpdateError for a field that means nothing here: data has its fields under `data.`."""
-    strange = next((name for name in values if name not in NETWORK_STATE and not name.startswith(PREFIX)), None)
-    if strange is not None:
+    """Raise InvalidUpdateError for an unknown field: fields of the data have the prefix `data.`."""
+    unknown = next((name for name in values if name not in NETWORK_STATE and not name.startswith(PREFIX)), None)
+    if unknown is not None:
         known = [*NETWORK_STATE, *(name for name in values if name.startswith(PREFIX))]
         raise InvalidUpdateError(
-            f"The state of the network was given {strange!r}, which it does not know. "
-            f"{suggestion(strange, known, noun='Fields')} A field of the data is written as {PREFIX + strange!r}."
+            f"The state of the network has no field {unknown!r}. "
+            f"{suggestion(unknown, known, noun='Fields')} A field of the data is written as {PREFIX + unknown!r}."
         )
 
 
 def run_agents(network: Network[Any], runtime: Runtime[Any]) -> RunAgents:
-    """The agents that the present run can call. Runs on one thread follow each other, and a call has its namespace."""
+    """Return the agents of the current run, which is identified by its thread or run id, and its namespace."""
     info = runtime.execution_info
     return network.registry.for_run(f"{info.workspace!r}|{info.thread_id or info.run_id}|{info.namespace}")
 
@@ -75,9 +75,9 @@ def run_agents(network: Network[Any], runtime: Runtime[Any]) -> RunAgents:
 def build_agent_call(
     network: Network[Any], state: Values, runtime: Runtime[Any], agent: Agent | None = None
 ) -> AgentCall:
-    """What an agent is called with; without an agent, what a router is shown."""
+    """Return the context for a call of an agent; without an agent, for a router."""
     usage, requests = usage_of_run(state)
-    crew = run_agents(network, runtime)
+    agents = run_agents(network, runtime)
     model = network.model_for(agent) if agent is not None else None
     wants_default = agent is not None and agent.model is None and model is None
     return AgentCall(
@@ -89,7 +89,7 @@ def build_agent_call(
         turns=state.get("turns", ()),
         message=state.get("message"),
         thread_id=state.get("history_thread") or runtime.execution_info.thread_id,
-        stack=[crew.find(name) for name in state.get("queue", ())],
+        stack=[agents.find(name) for name in state.get("queue", ())],
         call_count=state.get("call_count", 0),
         model=model,
         default_model=network.default_chat_model if wants_default else None,
@@ -99,38 +99,38 @@ def build_agent_call(
         further_usage=further_usage(state),
         notes=state.get("notes", {}),
         formatter=network.formatter,
-        find_agent=crew.find,
+        find_agent=agents.find,
     )
 
 
 def build_run_view(network: Network[Any], state: Values, runtime: Runtime[Any]) -> RunView:
-    """The run as routers and the network's own functions see it."""
+    """Return the run as routers and the functions of the network see it."""
     return RunView(build_agent_call(network, state, runtime), {})
 
 
 def further_usage(state: Values) -> Usage:
-    """Usage that no agent's result includes: that of routers and of discarded calls."""
+    """Return usage that is part of no agent's result: of routers and of discarded calls."""
     return Usage(*state.get("routing_usage") or ()) + Usage(*state.get("discarded_usage") or ())
 
 
 def usage_of_calls(calls: Iterable[SavedCheckpoint]) -> Usage:
-    """What calls of agents that have not ended have used so far."""
+    """Return the usage of agent calls that have not finished."""
     return sum(
-        (Usage(*one.checkpoint.values.get("usage") or ()) + usage_in_journal(one.pending) for one in calls), Usage()
+        (Usage(*call.checkpoint.values.get("usage") or ()) + usage_in_journal(call.pending) for call in calls), Usage()
     )
 
 
 def discarded_usage_update(state: Values, calls: Sequence[SavedCheckpoint]) -> dict[str, Any]:
-    """The update where fresh input discards calls of agents: what these have used is paid all the same."""
-    used = Usage(*state.get("discarded_usage") or ()) + usage_of_calls(calls)
-    return {"discarded_usage": used.to_list()}
+    """Return the update that adds the usage of agent calls that fresh input discards."""
+    usage = Usage(*state.get("discarded_usage") or ()) + usage_of_calls(calls)
+    return {"discarded_usage": usage.to_list()}
 
 
 def results_of_run(state: Values) -> Sequence[AgentResult]:
-    """What agents have said since the user spoke."""
-    return [one for one in state.get("turns", ())[state.get("first", 0) :] if one.agent_name != USER]
+    """Return the results of the agents since the user's message."""
+    return [turn for turn in state.get("turns", ())[state.get("first", 0) :] if turn.agent_name != USER]
 
 
 def usage_of_run(state: Values) -> tuple[Usage, int]:
-    """What the run has used up, routers included, and with how many calls of models."""
+    """Return the usage of the run, routers included, and its number of model calls."""
     return total_usage([*results_of_run(state), *state.get("routed", ())])

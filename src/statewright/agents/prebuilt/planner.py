@@ -56,7 +56,7 @@ Form = TypeVar("Form", Plan, Replan)
 
 
 def validated_plan(form: type[Form], done: Collection[str] = ()) -> type[Form]:
-    """The form with a check: an answer has to be a plan that can be followed when the steps in `done` are done."""
+    """Return the model with a validator: the plan must be executable once the steps in `done` are done."""
 
     def checked(plan: Form) -> Form:
         problems = [*_plan_problems(plan, frozenset(done))]
@@ -69,7 +69,7 @@ def validated_plan(form: type[Form], done: Collection[str] = ()) -> type[Form]:
 
 
 def _plan_problems(plan: Plan | Replan, done: frozenset[str]) -> Iterator[str]:
-    """What is wrong with a plan, for the model to read."""
+    """Yield the problems of a plan, as messages for the model."""
     if not isinstance(plan, Replan) or not plan.response.strip():
         yield from _step_problems(plan.steps, done)
     elif plan.steps:
@@ -98,12 +98,12 @@ def _step_problems(steps: Sequence[PlanStep], done: frozenset[str]) -> Iterator[
 
 
 def remaining_steps(plan: Sequence[Mapping[str, Any]], done: Collection[str]) -> list[Mapping[str, Any]]:
-    """The steps of a plan that have not been done, in its order."""
+    """Return the steps of a plan that are not done, in order."""
     return [step for step in plan if step["id"] not in done]
 
 
 def ready_steps(plan: Sequence[Mapping[str, Any]], done: Collection[str]) -> list[Mapping[str, Any]]:
-    """Of the steps that are left, those that need no other one of them."""
+    """Return the remaining steps whose prerequisites are done."""
     return [step for step in remaining_steps(plan, done) if all(one in done for one in step["after"])]
 
 
@@ -117,7 +117,7 @@ PLANNER_PROMPT: Final = (
 EXECUTOR_PROMPT: Final = "You do one step of a larger task. Do only this step, and answer with its result."
 _REPLAN: Final = "These steps have been done. Give the answer to the task if they are enough, or else the steps left."
 _FAULTS: Final = {"length": "not whole: it was cut off", "refused": "not done: the assistant refused"}
-"""What the model is told of results that are not whole, by their finish reason."""
+"""Notes for the model on incomplete results, by finish reason."""
 _ANSWER: Final = "Answer the task from the results of the steps."
 
 
@@ -125,18 +125,18 @@ class PlannerState(TypedDict, total=False):
     """The state of a planner."""
 
     messages: Annotated[list[Message], add_messages]
-    """The conversation, where the task comes as its last message. The answer is added to it."""
+    """The conversation, if the task is its last message. The answer is appended."""
     input: str
     """The task."""
     plan: list[dict[str, Any]]
-    """The newest plan: steps with `id`, `task` and `after`, the ids of those that come before."""
+    """The latest plan: steps with `id`, `task` and `after`, the ids of their prerequisites."""
     past_steps: Annotated[list[dict[str, Any]], operator.add]
-    """The steps that were done, with their `result`; with a `finish_reason` where that is not whole."""
+    """The finished steps, with their `result`, and a `finish_reason` if it is incomplete."""
     response: str | None
     """The answer."""
     stop_reason: str | None
-    """`completed`, or `max_steps` where not everything that was planned could be done; `length` or `refused` if that is
-    how the answer ended."""
+    """`completed`, or `max_steps` if not all planned steps could be done; `length` or `refused` if the answer ended
+    so."""
 
 
 def create_planner(
@@ -155,14 +155,14 @@ def create_planner(
     name: str = "planner",
     **options: Any,
 ) -> CompiledGraph:
-    """A graph that plans, and then does: `invoke({"input": task})` gives the `response`, or messages with it.
+    """Create a graph that makes and executes a plan: `invoke({"input": task})` returns the `response`.
 
-    Steps are done by `executor`, a graph over messages, or by an agent with the same model, `tools` and
-    `executor_prompt`; those that do not need each other beside each other. With `replan` the model is shown the
-    results after each round, and answers or changes the plan; without, the plan is followed, and it answers at the
-    end. After `max_steps` it answers with what there is. A plan that cannot be followed is asked for again a few
-    times; then ModelAnswerInvalid is raised. `settings` are more of the model's requests, `options` are those of
-    `StateGraph.compile`. Raises InvalidConfig for what cannot be.
+    Steps are executed by `executor`, a graph over messages, or by an agent with the same model, `tools` and
+    `executor_prompt`; independent steps run concurrently. With `replan` the model reviews the results after each
+    round, and answers or changes the plan; without, the plan is executed as it is, and the model answers at the
+    end. After `max_steps` it answers from the available results. An invalid plan is requested again a few times; then
+    ModelAnswerInvalid is raised. `settings` are further fields of the model's requests, `options` are those of
+    `StateGraph.compile`. Raises InvalidConfig for invalid arguments.
     """
     given = [as_tool(tool) for tool in tools]
     if executor is not None and given:
@@ -197,13 +197,13 @@ _APART: Final = ("structured_response",)
 
 
 def _describe_tools(executor: CompiledGraph) -> str:
-    """What the planner is told of the tools that steps may use."""
+    """Describe the tools of the executor for the planner."""
     listed = "\n".join(f"- {tool.name}: {tool.description}" for tool in agent_tools(executor))
     return f"\n\nThe assistant has these tools:\n{listed}" if listed else ""
 
 
 class _PlannerNodes:
-    """The nodes."""
+    """The nodes of a planner."""
 
     def __init__(
         self, model: Any, prompt: str, executor: Member, max_steps: int, settings: Mapping[str, Any], name: str
@@ -216,7 +216,7 @@ class _PlannerNodes:
         self._name = name
 
     async def plan(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
-        """Make the plan. A new turn of a thread begins anew."""
+        """Make the plan. A new turn of a thread starts over."""
         task = self._task(state)
         request = self._request({**state, "input": task}, self._prompt)
         plan: Plan = await StructuredOutput(validated_plan(Plan)).ask(self._model, request, runtime)
@@ -225,17 +225,18 @@ class _PlannerNodes:
         return Command(update={"input": task, "plan": steps, **fresh}, goto=self._next_steps(steps, []))
 
     async def execute(self, step: Any, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Do one step."""
+        """Execute one step."""
         state = runtime.state
         needed = [one for one in state["past_steps"] if one["id"] in step["after"]]
-        told = f"The whole task, for context only:\n{state['input']}{_describe_results(needed)}\n\nYour step:\n{step['task']}"
-        said = await self._executor.call({MESSAGES: [Message(told)]})
-        done = {"id": step["id"], "task": step["task"], "result": said.last.text if said.last is not None else ""}
-        cut = cut_short_reason(said.last) if said.last is not None else None
+        context = f"The whole task, for context only:\n{state['input']}{_describe_results(needed)}"
+        output = await self._executor.call({MESSAGES: [Message(f"{context}\n\nYour step:\n{step['task']}")]})
+        last = output.last
+        done = {"id": step["id"], "task": step["task"], "result": last.text if last is not None else ""}
+        cut = cut_short_reason(last) if last is not None else None
         return {"past_steps": [{**done, "finish_reason": cut} if cut else done]}
 
     async def replan(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
-        """Ask what is left to be done, now that there are results."""
+        """Let the model review the results, and answer or plan further steps."""
         past = state["past_steps"]
         if len(past) >= self._max_steps:
             return Command(goto="answer")
@@ -250,11 +251,11 @@ class _PlannerNodes:
         return Command(update={"plan": steps}, goto=self._next_steps(steps, past))
 
     def advance(self, state: Any) -> Command[Any]:
-        """Go on with the plan as it is."""
+        """Continue with the plan as it is."""
         return Command(goto=self._next_steps(state["plan"], state["past_steps"]) or "answer")
 
     async def answer(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Answer the task with what there is."""
+        """Answer the task from the available results."""
         left = remaining_steps(state["plan"], _ids(state["past_steps"]))
         told = f"{_describe_results(state['past_steps'])}{_describe_remaining(left)}"
         response = await ask(self._model, self._request(state, _ANSWER, told), runtime, name=self._name)
@@ -266,11 +267,11 @@ class _PlannerNodes:
         return {"response": response, "stop_reason": cut or reason, "messages": [message]}
 
     def _next_steps(self, plan: Sequence[Mapping[str, Any]], past: Sequence[Mapping[str, Any]]) -> list[Send]:
-        """The steps that come next, as many as may still be done."""
+        """Return sends for the next steps, within `max_steps`."""
         return [Send("execute", step) for step in ready_steps(plan, _ids(past))[: self._max_steps - len(past)]]
 
     def _task(self, state: Mapping[str, Any]) -> str:
-        """What is to be done: the last message, if it is the user's, or else the input. Raises EmptyInputError."""
+        """Return the task: the last message, if it is the user's, or else the input. Raises EmptyInputError."""
         messages: Sequence[Message] = state.get(MESSAGES) or ()
         task = messages[-1].text if messages and messages[-1].role == "user" else state.get("input") or ""
         if not task.strip():
@@ -281,7 +282,7 @@ class _PlannerNodes:
         return task
 
     def _request(self, state: Mapping[str, Any], system: str, told: str = "") -> ModelRequest:
-        """The conversation that the model is shown: it ends with the task, and with what has been done for it."""
+        """Return a request whose conversation ends with the task and the results so far."""
         messages: Sequence[Message] = state.get(MESSAGES) or ()
         before = messages[:-1] if messages and messages[-1].role == "user" else messages
         return ModelRequest(

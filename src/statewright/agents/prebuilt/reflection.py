@@ -36,7 +36,7 @@ _REVISE: Final = "A critic has read your answer. Write it anew, whole, with this
 
 
 class Critique(BaseModel):
-    """What a critic says of a draft."""
+    """A critic's judgement of a draft."""
 
     satisfied: bool = Field(description="Whether the answer can stay as it is.")
     critique: str = Field(default="", description="What is to be improved, and how.")
@@ -57,7 +57,7 @@ class ReflectionState(TypedDict, total=False):
     critiques: Annotated[list[str], operator.add]
     """One for each draft that was judged."""
     stop_reason: str | None
-    """`satisfied`, `stop_when` or `max_iterations`; `length` or `refused` if that is how the last draft ended."""
+    """`satisfied`, `stop_when` or `max_iterations`; `length` or `refused` if the last draft ended so."""
     draft_reason: str | None
     """`length` or `refused` if the last draft was cut off or refused."""
 
@@ -78,14 +78,14 @@ def create_reflection(
     name: str = "reflection",
     **options: Any,
 ) -> CompiledGraph:
-    """A graph that improves its answer: `invoke({"messages": [...]})` gives the conversation with the last draft.
+    """Create a graph that improves its answer: `invoke({"messages": [...]})` returns the conversation with it.
 
     Drafts are written by `create_agent` with `model`, `tools`, `prompt` and `settings`, and judged by `critic_model`,
-    which is the same model if none is given. There are `max_iterations` drafts at most, and the last of them is not
-    judged any more. `stop_when` is a function of `draft`, `critique`, `iteration` and `state`, as many as it takes:
-    where it says yes the draft stays, though the critic is not content. A critic that does not keep to its form is
-    asked again a few times; then ModelAnswerInvalid is raised. `options` are those of `StateGraph.compile`. Raises
-    InvalidConfig for what cannot be.
+    by default the same model. There are at most `max_iterations` drafts, and the last of them is not judged.
+    `stop_when` is a function of any of `draft`, `critique`, `iteration` and `state`: if it returns true, the draft is
+    final although the critic is not satisfied. A critique that does not fit its schema is requested again a few times;
+    then ModelAnswerInvalid is raised. `options` are those of `StateGraph.compile`. Raises InvalidConfig for invalid
+    arguments.
     """
     if max_iterations < 1:
         raise InvalidConfig(f"max_iterations of {name!r} is {max_iterations}. Let it write at least one draft.")
@@ -102,7 +102,7 @@ def create_reflection(
 
 
 class _ReflectionNodes:
-    """The nodes."""
+    """The nodes of a reflection."""
 
     def __init__(
         self, author: Member, critic: Any, prompt: str, max_iterations: int, stop_when: Callable[..., Any] | None
@@ -115,13 +115,13 @@ class _ReflectionNodes:
         self._form = StructuredOutput(Critique)
 
     async def draft(self, state: Any) -> Command[Any]:
-        """Write the first draft. A new turn of a thread begins anew."""
+        """Write the first draft. A new turn of a thread starts over."""
         draft, reason = await self._write_draft(state.get(MESSAGES, ()))
         fresh = {"critiques": Overwrite([]), "stop_reason": None, "draft_reason": reason}
         return self._critique_or_end({**fresh, "drafts": Overwrite([draft])}, draft, 1)
 
     async def revise(self, state: Any) -> Command[Any]:
-        """Write the next draft, with every earlier one and what was said of it in view."""
+        """Write the next draft, given every earlier draft and its critique."""
         shown = [*state.get(MESSAGES, ())]
         for draft, critique in zip(state["drafts"], state["critiques"], strict=True):
             shown += [Message(draft, "assistant"), Message(f"{_REVISE}\n\n{critique}")]
@@ -143,7 +143,7 @@ class _ReflectionNodes:
         return Command(update=update, goto="revise")
 
     async def _write_draft(self, messages: Iterable[Message]) -> tuple[str, str | None]:
-        """A draft, and why it ended if it is not whole."""
+        """Return a draft, and its finish reason if it is incomplete."""
         said = await self._author.call({MESSAGES: list(messages)})
         return (said.last.text, cut_short_reason(said.last)) if said.last is not None else ("", None)
 

@@ -17,23 +17,23 @@ from statewright.models.adapters.output_form import without_fence
 from statewright.state import type_adapter
 
 ATTEMPTS: Final = 3
-"""How often a model is asked for an answer that has the form."""
+"""Maximum number of requests until an answer fits."""
 
 _NOW_IN_FORM: Final = "Give your final answer to the conversation above now, in the form that is asked for."
 _CUT_OFF: Final = "it was cut off at the limit of tokens. Raise max_tokens, or ask for less."
 
 
 class StructuredOutput:
-    """The form: a pydantic model, a dataclass, a TypedDict, or a JSON Schema.
+    """Structured output by a pydantic model, a dataclass, a TypedDict, or a JSON Schema.
 
-    Raises InvalidConfig for what is none of these.
+    Raises InvalidConfig for anything else.
     """
 
     def __init__(self, form: Any) -> None:
         self.output, self._read = _output_of_schema(form) if isinstance(form, Mapping) else _output_of_class(form)
 
     async def ask(self, model: ChatModel, request: ModelRequest, runtime: Runtime[Any]) -> Any:
-        """The answer, read. Raises ModelAnswerInvalid if the model does not manage in a few attempts."""
+        """Request an answer and parse it. Raises ModelAnswerInvalid if none of a few attempts fits."""
         messages = list(request.messages)
         if messages and messages[-1].role == "assistant":
             messages.append(Message(_NOW_IN_FORM))
@@ -67,12 +67,12 @@ def _final_error(message: str) -> ModelAnswerInvalid:
 def _output_of_class(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
     try:
         if not isinstance(form, type) and get_origin(form) is None:
-            raise TypeError(f"{form!r} is no class")
+            raise TypeError(f"{form!r} is not a class")
         adapter = type_adapter(form)
         schema = adapter.json_schema()
     except Exception as error:
         raise InvalidConfig(
-            f"response_format is {form!r}. Give a pydantic model, a dataclass, a TypedDict or a JSON Schema."
+            f"response_format is {form!r}. Pass a pydantic model, a dataclass, a TypedDict or a JSON Schema."
         ) from error
     return OutputForm(schema, getattr(form, "__name__", "answer")), adapter.validate_json
 
@@ -95,7 +95,7 @@ def _output_of_schema(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
 
 
 def _describe_problem(error: ValueError) -> str:
-    """What is wrong, without the addresses that pydantic adds."""
+    """Describe a validation error, without the URLs that pydantic adds."""
     found: Any = getattr(error, "errors", None)
     if not callable(found):
         return str(error)

@@ -21,7 +21,7 @@ from statewright.state import read_schema
 from statewright.store import Store
 
 OutputMode = Literal["last_message", "full_history"]
-"""What the conversation keeps of an agent's work: how it ended, or everything that was said."""
+"""The messages of an agent that the conversation keeps: the last one, or all."""
 
 
 def create_supervisor(
@@ -43,26 +43,26 @@ def create_supervisor(
     name: str = "team",
     **options: Any,
 ) -> CompiledGraph:
-    """A graph in which a supervisor has `agents` do the work: `invoke({"messages": [...]})` gives the conversation.
+    """Create a graph in which a supervisor delegates: `invoke({"messages": [...]})` returns the conversation.
 
     The supervisor is `create_agent` with `model`, `prompt`, `tools`, `response_format` and `supervisor_options`, and
-    with a tool for each agent, named `<handoff_tool_prefix>_<agent>`; tools of `create_handoff_tool` among its own
-    stand instead. Agents that one answer names run beside each other. Where a task is said, the agent sees only that,
-    else the whole conversation. The run ends with an answer that hands over to nobody. Without `add_handoff_messages`
-    the conversation does not show who was called. `options` are those of `StateGraph.compile`. Raises InvalidConfig
-    for agents and names that cannot be.
+    with a tool for each agent, named `<handoff_tool_prefix>_<agent>`, unless `tools` has one of `create_handoff_tool`.
+    Agents named by one answer run concurrently. An agent that is given a task sees only that, else the whole
+    conversation. The run ends with an answer without a handoff. Without `add_handoff_messages` the conversation does
+    not show the handoffs. `options` are those of `StateGraph.compile`. Raises InvalidConfig for invalid agents and
+    names.
     """
     if output_mode not in get_args(OutputMode):
         raise InvalidConfig(
             f"output_mode is {output_mode!r}. {suggestion(str(output_mode), get_args(OutputMode), noun='Modes')}"
         )
-    found = check_agents(agents, where=f"Supervisor {name!r}")
-    if supervisor_name in found:
-        raise InvalidConfig(f"An agent of {name!r} is called {supervisor_name!r}, as its supervisor. Rename one.")
-    given = [as_tool(tool) for tool in tools]
+    members = check_agents(agents, where=f"Supervisor {name!r}")
+    if supervisor_name in members:
+        raise InvalidConfig(f"An agent of {name!r} is named {supervisor_name!r}, like its supervisor. Rename one.")
+    own_tools = [as_tool(tool) for tool in tools]
     supervisor = create_agent(
         model,
-        [*given, *_handoff_tools(found, given, handoff_tool_prefix)],
+        [*own_tools, *_handoff_tools(members, own_tools, handoff_tool_prefix)],
         prompt=prompt,
         response_format=response_format,
         state_schema=state_schema,
@@ -71,12 +71,14 @@ def create_supervisor(
         **(supervisor_options or {}),
     )
     schema = read_schema(state_schema if state_schema is not None else AgentState)
-    share_notes(schema, [supervisor, *found.values()])
+    share_notes(schema, [supervisor, *members.values()])
     head = _SupervisorNode(Member(supervisor, schema), tells=add_handoff_messages)
-    graph = StateGraph(schema, context_schema=context_schema).allow_types(*stored_types([supervisor, *found.values()]))
-    graph.add_node(supervisor_name, head, destinations=[*found, END], metadata=head.member.metadata())
+    graph = StateGraph(schema, context_schema=context_schema).allow_types(
+        *stored_types([supervisor, *members.values()])
+    )
+    graph.add_node(supervisor_name, head, destinations=[*members, END], metadata=head.member.metadata())
     graph.add_edge(START, supervisor_name)
-    for agent in found.values():
+    for agent in members.values():
         member = Member(agent, schema, apart=["structured_response"])
         worker = _WorkerNode(member, supervisor_name, output_mode, tells=add_handoff_messages)
         graph.add_node(member.name, worker, metadata=member.metadata())
@@ -85,20 +87,22 @@ def create_supervisor(
 
 
 def _handoff_tools(agents: Iterable[str], given: Sequence[Any], prefix: str) -> list[HandoffTool]:
-    """A tool for each agent that has none among those that were given. Raises InvalidConfig."""
+    """Return a handoff tool for each agent that has none yet. Raises InvalidConfig."""
     own = [tool for tool in given if isinstance(tool, HandoffTool)]
     names = list(agents)
     for tool in own:
         if tool.agent_name not in names:
             hint = suggestion(tool.agent_name, names, noun="Agents")
-            raise InvalidConfig(f"Tool {tool.name!r} hands over to {tool.agent_name!r}, who is no agent here. {hint}")
+            raise InvalidConfig(
+                f"Tool {tool.name!r} hands over to {tool.agent_name!r}, which is not an agent here. {hint}"
+            )
     served = {tool.agent_name for tool in own}
     made = [HandoffTool(one, name=tool_name(one, prefix), takes_task=True) for one in names if one not in served]
     taken: dict[str, Any] = {tool.name: tool for tool in given}
     for tool in made:
         if tool.name in taken:
             raise InvalidConfig(
-                f"Two tools of the supervisor are called {tool.name!r}. Rename the agent {tool.agent_name!r}, or give "
+                f"Two tools of the supervisor are named {tool.name!r}. Rename the agent {tool.agent_name!r}, or give "
                 f"a tool for it: create_handoff_tool(agent_name={tool.agent_name!r}, name=...)."
             )
         taken[tool.name] = tool
@@ -120,7 +124,7 @@ class _SupervisorNode:
 
 
 def _handoff_sends(handoffs: Sequence[Handoff]) -> list[Send]:
-    """The agents that are called, in order: each once for the whole conversation, and once for each task."""
+    """Return the calls of agents in order: each agent once for the whole conversation, and once for each task."""
     ways: list[Send] = []
     for one in handoffs:
         way = Send(one.to, one.task)
@@ -132,7 +136,7 @@ def _handoff_sends(handoffs: Sequence[Handoff]) -> list[Send]:
 def _without_handoffs(
     handoffs: Sequence[Handoff], messages: Sequence[Message | RemoveMessage]
 ) -> list[Message | RemoveMessage]:
-    """Messages without handoffs, and without the calls that asked for these."""
+    """Return the messages without handoffs and their tool calls."""
     calls = {one.message.tool_call_id for one in handoffs}
     kept: list[Message | RemoveMessage] = []
     for message in messages:
@@ -156,7 +160,7 @@ class _WorkerNode:
         self._shows_handoffs = tells
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Any:
-        """What the agent did about the task that a handoff brings, or about a state where something else calls it."""
+        """Run the agent on the task of a handoff, or on a state, and return its messages."""
         said = await self._member.call(self._member_input(state, runtime.state) if isinstance(state, str) else state)
         messages = [*(said.messages if self._mode == "full_history" else self._final_messages(said))]
         if self._shows_handoffs:
@@ -167,7 +171,7 @@ class _WorkerNode:
         return {**state, MESSAGES: [Message(task, name=self._supervisor)]} if task else state
 
     def _final_messages(self, said: MemberOutput) -> list[Message | RemoveMessage]:
-        """How the agent ended. The result of a tool becomes its word: the call that it answers is not kept."""
+        """Return the last message. A tool result becomes an assistant message, since its call is not kept."""
         last = said.last
         if last is None:
             return []
@@ -176,7 +180,7 @@ class _WorkerNode:
         return [Message(last.text, "assistant", last.id, self._member.name)]
 
     def _handback_messages(self, key: str) -> list[Message]:
-        """That it is the supervisor's turn: a conversation whose last word is an assistant's would be gone on with."""
+        """Return messages that hand back to the supervisor: models would continue a final assistant message."""
         call = ToolCall(f"back-{key}", tool_name(self._supervisor, "transfer_back_to"))
         text = f"Handed back to {self._supervisor}."
         return [

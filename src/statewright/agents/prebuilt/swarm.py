@@ -21,10 +21,10 @@ from statewright.store import Store
 
 
 class SwarmState(AgentState, total=False):
-    """The state of a swarm. One of your own has at least the messages."""
+    """The state of a swarm. A custom state needs at least `messages`."""
 
     active_agent: str
-    """Who has the word, in this turn and in the next one."""
+    """The agent of this turn, and of the beginning of the next one."""
 
 
 def create_swarm(
@@ -38,24 +38,24 @@ def create_swarm(
     name: str = "swarm",
     **options: Any,
 ) -> CompiledGraph:
-    """A graph of agents that hand a conversation over to each other by tools of `create_handoff_tool`.
+    """Create a graph of agents that hand a conversation over to each other by tools of `create_handoff_tool`.
 
-    `default_active_agent` begins; later turns of a thread begin with `active_agent` of the state. Agents share the
-    whole conversation. Of several handoffs in one answer the first counts, and the model is told of the others. Tools
-    that answer a Command for the parent graph work too. `options` are those of `StateGraph.compile`. Raises
-    InvalidConfig for agents that cannot be, and for handoffs to nobody.
+    `default_active_agent` starts; later turns of a thread start with `active_agent` of the state. Agents share the
+    whole conversation. Of several handoffs in one answer the first is followed, and the others are reported as errors.
+    Tools that return a Command for the parent graph work too. `options` are those of `StateGraph.compile`. Raises
+    InvalidConfig for invalid agents, and for handoffs to unknown agents.
     """
-    found = check_agents(agents, where=f"Swarm {name!r}")
-    if default_active_agent not in found:
-        hint = suggestion(default_active_agent, found, noun="Agents")
-        raise InvalidConfig(f"Swarm {name!r} begins with {default_active_agent!r}, who is no agent of it. {hint}")
-    for agent in found.values():
-        _check_handoffs(agent, [*found])
+    members = check_agents(agents, where=f"Swarm {name!r}")
+    if default_active_agent not in members:
+        hint = suggestion(default_active_agent, members, noun="Agents")
+        raise InvalidConfig(f"Swarm {name!r} begins with {default_active_agent!r}, which is not an agent of it. {hint}")
+    for agent in members.values():
+        _check_handoffs(agent, [*members])
     schema = _state(state_schema)
-    share_notes(schema, found.values())
-    graph = StateGraph(schema, context_schema=context_schema).allow_types(*stored_types(found.values()))
-    names = {one: one for one in found}
-    for agent in found.values():
+    share_notes(schema, members.values())
+    graph = StateGraph(schema, context_schema=context_schema).allow_types(*stored_types(members.values()))
+    names = {name: name for name in members}
+    for agent in members.values():
         member = Member(agent, schema)
         others = [one for one in names if one != agent.name]
         graph.add_node(
@@ -66,7 +66,7 @@ def create_swarm(
         chosen = state.get("active_agent") or default_active_agent
         if chosen not in names:
             hint = suggestion(str(chosen), names, noun="Agents")
-            raise InvalidConfig(f"active_agent is {chosen!r}, who is no agent of swarm {name!r}. {hint}")
+            raise InvalidConfig(f"active_agent is {chosen!r}, which is not an agent of swarm {name!r}. {hint}")
         return chosen
 
     graph.add_conditional_edges(START, active, names)
@@ -78,8 +78,8 @@ def _check_handoffs(agent: CompiledGraph, names: Sequence[str]) -> None:
         if tool.agent_name not in names:
             hint = suggestion(tool.agent_name, names, noun="Agents")
             raise InvalidConfig(
-                f"Tool {tool.name!r} of agent {agent.name!r} hands over to {tool.agent_name!r}, who is no agent of "
-                f"the swarm. {hint}"
+                f"Tool {tool.name!r} of agent {agent.name!r} hands over to {tool.agent_name!r}, which is not an agent "
+                f"of the swarm. {hint}"
             )
         if tool.agent_name == agent.name:
             raise InvalidConfig(f"Tool {tool.name!r} of agent {agent.name!r} hands over to the agent itself.")
@@ -114,7 +114,7 @@ class _SwarmNode:
 def _with_refusals(
     others: Sequence[Handoff], chosen: str, messages: Sequence[Message | RemoveMessage]
 ) -> list[Message | RemoveMessage]:
-    """The messages, where the results of further handoffs say that these did not take place."""
+    """Return the messages, with errors as the results of the other handoffs."""
     calls = {one.message.tool_call_id for one in others}
     return [
         replace(one, content=f"Error: one agent takes over at a time, and {chosen} does.", metadata={"status": "error"})

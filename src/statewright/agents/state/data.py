@@ -18,14 +18,14 @@ from statewright.errors import InvalidConfig, InvalidSchema, InvalidUpdateError,
 from statewright.state import SchemaKind, StateSchema, read_schema, type_adapter
 
 PREFIX: Final = "data."
-"""Stands before the name of a field of the data in the state of a network's graph."""
-_UNCHANGING: Final = (str, int, float, bool, bytes, type(None))
+"""The prefix of the data's fields in the state of a network's graph."""
+_IMMUTABLE: Final = (str, int, float, bool, bytes, type(None))
 
 
 class Data(MutableMapping[str, Any]):
-    """Fields by attribute or by key. A declared field without a value is None as an attribute.
+    """Data with fields by attribute or by key. A declared field without a value is None as an attribute.
 
-    Fields come and go only in data without a declared form; where there is one, an unknown name is an error.
+    Data without a schema accepts any field; with one, an unknown name is an error.
     """
 
     __slots__ = ("_base", "_names", "_own")
@@ -39,7 +39,7 @@ class Data(MutableMapping[str, Any]):
         object.__setattr__(self, "_names", names)
 
     def __getattribute__(self, name: str) -> Any:
-        # A field may be called like a method of mappings: `items`, say. It is the field that people mean.
+        # A field may have the name of a mapping method, such as `items`. The field takes precedence.
         if not name.startswith("_") and (name in _base_of(self) or name in _own_of(self)):
             return self[name]
         return object.__getattribute__(self, name)
@@ -47,21 +47,21 @@ class Data(MutableMapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         own = self._own
         if name not in own:
-            found = self._base[name]
-            if isinstance(found, _UNCHANGING):
-                return found
-            own[name] = copy.deepcopy(found)
+            value = self._base[name]
+            if isinstance(value, _IMMUTABLE):
+                return value
+            own[name] = copy.deepcopy(value)
         return own[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"Fields of the data have names, found {name!r}.")
+            raise TypeError(f"The name of a field of the data is {name!r}. Use text.")
         if self._names is not None and name not in self._names:
             raise AttributeError(f"The data has no field {name!r}. {suggestion(name, self._names, noun='Fields')}")
         self._own[name] = value
 
     def __delitem__(self, name: str) -> None:
-        raise TypeError(f"Field {name!r} of the data cannot be removed: fields are only written. Set it to None.")
+        raise TypeError(f"Field {name!r} of the data cannot be removed. Set it to None.")
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys([*self._base, *self._own]))
@@ -79,8 +79,8 @@ class Data(MutableMapping[str, Any]):
         if self._names is not None:
             raise AttributeError(f"The data has no field {name!r}. {suggestion(name, self._names, noun='Fields')}")
         raise AttributeError(
-            f"The data has no field {name!r} yet. {suggestion(name, tuple(self), noun='Fields')} Ask for it with "
-            f"get({name!r}), or declare the fields by a class."
+            f"The data has no field {name!r} yet. {suggestion(name, tuple(self), noun='Fields')} Read it with "
+            f"get({name!r}), or declare the fields in a class."
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -95,38 +95,38 @@ class Data(MutableMapping[str, Any]):
 
 _base_of = Data.__dict__["_base"].__get__
 _own_of = Data.__dict__["_own"].__get__
-"""The slots, read without asking for an attribute."""
+"""The slots, read without `__getattribute__`."""
 
 
 class DataSchema:
-    """What the data of a network looks like: the fields of a class, or whatever is written."""
+    """The schema of a network's data: the fields of a class, or any fields."""
 
     def __init__(self, source: type | None = None) -> None:
         self.source = source
         self._schema = read_schema(source) if source is not None else StateSchema()
         if self._schema.kind is SchemaKind.ROOT:
             raise InvalidSchema(
-                f"The data of a network is described by {source!r}. Give a TypedDict, a dataclass or a pydantic model."
+                f"The schema of a network's data is {source!r}. Pass a TypedDict, a dataclass or a pydantic model."
             )
 
     @property
     def entries(self) -> dict[str, Any]:
-        """The fields for the state of a graph: each is overwritten by what its writer leaves."""
+        """The fields for the state of a graph; each write replaces the value."""
         return {f"{PREFIX}{name}": field.hint for name, field in self._schema.fields.items()}
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The names of the fields; None if there may be any."""
+        """The names of the fields; None if any name is allowed."""
         return tuple(self._schema.fields) if self.source is not None else None
 
     def build(self, values: Mapping[str, Any]) -> Any:
-        """The values as their readers get them: an instance of the class, or `Data`."""
+        """Build the object that readers get: an instance of the class, or `Data`."""
         if self._schema.kind is SchemaKind.MAPPING:
             return Data(values, self.names)
         return self._instance({name: self._copy_value(name, values) for name in self._schema.fields})
 
     def _copy_value(self, name: str, values: Mapping[str, Any]) -> Any:
-        """A copy of the value of a field, which a thread that is older than the field has not."""
+        """Return a copy of a field's value, or its default in a thread that is older than the field."""
         start = self._schema.fields[name].start
         return copy.deepcopy(values[name]) if name in values else start() if start is not None else None
 
@@ -134,56 +134,56 @@ class DataSchema:
         source = cast(Any, self.source)
         if self._schema.kind is SchemaKind.PYDANTIC:
             return source.model_construct(**values)
-        made = object.__new__(source)
+        instance = object.__new__(source)
         for name, value in values.items():
-            object.__setattr__(made, name, value)
-        return made
+            object.__setattr__(instance, name, value)
+        return instance
 
     def changes(self, data: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields in which data differs from the values that it was made of.
+        """Return the fields in which data differs from the values that it was built from.
 
-        Raises InvalidUpdateError for a value that is not of the type of its field, AttributeError for an unknown field.
+        Raises InvalidUpdateError for a value that does not fit its field's type, AttributeError for an unknown field.
         """
-        found = touched_fields(data)
+        fields = touched_fields(data)
         self._check_attributes(data)
         return {
             name: self._validate(name, value)
-            for name, value in found.items()
+            for name, value in fields.items()
             if not (name in values and _is_same(value, values[name]))
         }
 
     def _validate(self, name: str, value: Any) -> Any:
-        """The value that a field was set to, as its type has it. Raises InvalidUpdateError if it does not fit."""
+        """Return the new value of a field, validated by its type. Raises InvalidUpdateError if it does not fit."""
         field = self._schema.fields.get(name)
         if self.source is None or field is None or value is None:
             return value
         try:
             adapter = type_adapter(field.hint)
-        except Exception:  # a class that pydantic cannot check
+        except Exception:  # pydantic does not support the class
             return value
         try:
             return adapter.validate_python(value)
         except ValidationError as error:
-            wrong = "; ".join(one["msg"] for one in error.errors(include_url=False))
+            problems = "; ".join(problem["msg"] for problem in error.errors(include_url=False))
             raise InvalidUpdateError(
                 f"Field {name!r} of the data was set to {repr(value)[:200]}, which is not of its type {field.hint}: "
-                f"{wrong}."
+                f"{problems}."
             ) from None
 
     def _check_attributes(self, data: Any) -> None:
-        """Raise AttributeError if an instance has got attributes that are no fields: they would be lost."""
+        """Raise AttributeError if an instance has attributes that are not fields, which would be lost."""
         known = self._schema.fields
-        more = [name for name in getattr(data, "__dict__", ()) if name not in known and not name.startswith("_")]
-        if more and not isinstance(data, Data):
-            hint = suggestion(more[0], known, noun="Fields")
-            raise AttributeError(f"The data has no field {more[0]!r}, but it was written. {hint}")
+        unknown = [name for name in getattr(data, "__dict__", ()) if name not in known and not name.startswith("_")]
+        if unknown and not isinstance(data, Data):
+            hint = suggestion(unknown[0], known, noun="Fields")
+            raise AttributeError(f"The data has no field {unknown[0]!r}, but it was set. {hint}")
 
 
 def read_data(data: Any, schema: type | None = None) -> tuple[DataSchema, dict[str, Any]]:
-    """The form and the values of what somebody gave as the data: a class, an instance, a mapping, or nothing.
+    """Return the schema and the values of user-supplied data: a class, an instance, a mapping, or None.
 
-    `schema` is the class that a mapping should have the fields of. Raises InvalidConfig for a class whose instances
-    need values, and for anything else.
+    `schema` is the class with the fields of a mapping. Raises InvalidConfig for a class whose instances need values,
+    and for anything else.
     """
     if schema is not None:
         return _read_as(DataSchema(schema), data)
@@ -199,7 +199,7 @@ def read_data(data: Any, schema: type | None = None) -> tuple[DataSchema, dict[s
     if dataclasses.is_dataclass(kind) or hasattr(kind, "model_fields"):
         return DataSchema(kind), field_values(data)
     raise InvalidConfig(
-        f"The data of a network is {data!r} of type {type(data).__name__}. Give a mapping, an instance of a dataclass "
+        f"The data of a network is {data!r} of type {type(data).__name__}. Pass a mapping, an instance of a dataclass "
         f"or of a pydantic model, or a TypedDict."
     )
 
@@ -209,7 +209,7 @@ def _read_as(form: DataSchema, data: Any) -> tuple[DataSchema, dict[str, Any]]:
     unknown = next((name for name in values if name not in (form.names or ())), None)
     if unknown is not None:
         hint = suggestion(unknown, form.names or (), noun="Fields")
-        raise InvalidConfig(f"The data has a field {unknown!r}, which {form.source!r} does not know. {hint}")
+        raise InvalidConfig(f"The data has a field {unknown!r}, which {form.source!r} does not have. {hint}")
     return form, values
 
 
@@ -221,24 +221,24 @@ def _read_class(source: type) -> tuple[DataSchema, dict[str, Any]]:
         return form, field_values(source())
     except Exception as error:
         raise InvalidConfig(
-            f"The data of a network is described by {source.__qualname__}, of which none can be made without values: "
-            f"{error} Give an instance."
+            f"The schema of a network's data is {source.__qualname__}, which cannot be created without values: "
+            f"{error} Pass an instance."
         ) from error
 
 
 def field_values(data: Any) -> dict[str, Any]:
-    """The fields of data, whatever its form."""
+    """Return the fields of data of any kind."""
     if isinstance(data, Mapping):
         mapping = cast("Mapping[str, Any]", data)
         return {name: mapping[name] for name in mapping}
     fields = getattr(cast("type[Any]", type(data)), "model_fields", None)
     if fields is None:
-        fields = {one.name: one for one in dataclasses.fields(data)}
+        fields = {field.name: field for field in dataclasses.fields(data)}
     return {name: getattr(data, name, None) for name in fields}
 
 
 def touched_fields(data: Any) -> dict[str, Any]:
-    """The fields of data that may have changed: those that somebody has looked at."""
+    """Return the fields of data that may have changed: those that were read or written."""
     return data._own if isinstance(data, Data) else field_values(data)  # pyright: ignore[reportPrivateUsage]
 
 
@@ -247,5 +247,5 @@ def _is_same(value: Any, before: Any) -> bool:
         return True
     try:
         return type(value) is type(before) and bool(value == before)
-    except Exception:  # arrays, say, that cannot be told equal by one truth value
+    except Exception:  # e.g. arrays, whose comparison is not a bool
         return False

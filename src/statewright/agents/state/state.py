@@ -16,14 +16,14 @@ from statewright.state import type_adapter
 
 T = TypeVar("T")
 Formatter = Callable[[AgentResult], Iterable[Message]]
-"""The messages by which a result stands in the history that models are shown."""
+"""Converts a result to messages of the history that is sent to models."""
 
 
 class State(Generic[T]):
     """The state of a network, or of an agent alone.
 
-    `data` is a mapping, or an instance of a dataclass or pydantic model, or such a class; `schema` is the TypedDict
-    that says which fields a mapping has. Results under the name `user` are the user's turns; `turns` has them all.
+    `data` is a mapping, an instance of a dataclass or pydantic model, or such a class; `schema` is the TypedDict with
+    the fields of a mapping. Results named `user` are the user's turns; `turns` includes them, `results` does not.
     """
 
     injected_as: ClassVar = "state"
@@ -39,36 +39,36 @@ class State(Generic[T]):
     ) -> None:
         self.form, values = read_data(data, schema)
         self._data: Any = self.form.build(values)
-        self._messages = [cast(Message, as_message(one)) for one in messages]
+        self._messages = [cast(Message, as_message(message)) for message in messages]
         self._turns = list(results)
         self.thread_id = thread_id
 
     @property
     def data(self) -> T:
-        """The data, to be read and written: by attribute, and in the case of a mapping by key."""
+        """The mutable data: fields by attribute, and by key if it is a mapping."""
         return self._data
 
     @property
     def messages(self) -> list[Message]:
-        """The messages that the conversation began with."""
+        """The initial messages of the conversation."""
         return list(self._messages)
 
     @property
     def turns(self) -> list[AgentResult]:
-        """Everything that was said since, the user's turns included."""
+        """All turns since, the user's included."""
         return list(self._turns)
 
     @property
     def results(self) -> list[AgentResult]:
-        """What agents have said."""
+        """The results of agents."""
         return [result for result in self._turns if result.agent_name != USER]
 
     def results_from(self, place: int) -> list[AgentResult]:
-        """The results from the one at a place on."""
+        """Return the results from an index on."""
         return self.results[place:]
 
     def append_result(self, result: AgentResult) -> None:
-        """Add a result."""
+        """Append a result."""
         self._turns.append(result)
 
     def set_results(self, results: Iterable[AgentResult]) -> None:
@@ -76,12 +76,12 @@ class State(Generic[T]):
         self._turns = list(results)
 
     def format_history(self, formatter: Formatter | None = None) -> list[Message]:
-        """The conversation so far, as a model is shown it: the first messages, and then those of each result."""
-        formatted = formatter or result_messages
-        return [*self._messages, *(message for result in self._turns for message in formatted(result))]
+        """Return the conversation as it is sent to a model: the initial messages, and those of each turn."""
+        to_messages = formatter or result_messages
+        return [*self._messages, *(message for result in self._turns for message in to_messages(result))]
 
     def clone(self) -> State[T]:
-        """A copy whose data is independent."""
+        """Return a copy with independent data."""
         values = copy.deepcopy(field_values(self._data))
         return self.of(self.form, values, self._messages, self._turns, self.thread_id)
 
@@ -94,13 +94,13 @@ class State(Generic[T]):
         turns: Iterable[AgentResult],
         thread_id: str | None,
     ) -> State[Any]:
-        """A state whose data is made of values; it copies them as they are looked at."""
+        """Return a state with data built from values, which are copied when they are first read."""
         state = cast("State[Any]", cls(messages=messages, results=turns, thread_id=thread_id))
         state.form, state._data = form, form.build(values)
         return state
 
     def to_json(self) -> dict[str, Any]:
-        """The state as plain JSON, its thread included. Raises InvalidConfig for data that JSON cannot say."""
+        """Return the state as plain JSON, thread included. Raises InvalidConfig for data that JSON cannot express."""
         return {
             "data": {name: _to_json_value(name, value) for name, value in field_values(self._data).items()},
             "messages": [message.to_dict() for message in self._messages],
@@ -110,9 +110,9 @@ class State(Generic[T]):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], data: type[T] | None = None) -> State[T]:
-        """The state that `to_json` wrote; `data` is the class of its data. Raises InvalidConfig for anything else."""
+        """Return the state that `to_json` wrote; `data` is the class of its data. Raises InvalidConfig if invalid."""
         try:
-            results = [AgentResult.from_json(one) for one in value.get("results", value.get("_results", ()))]
+            results = [AgentResult.from_json(result) for result in value.get("results", value.get("_results", ()))]
             state: State[T] = State(
                 _read_data(value.get("data") or {}, data),
                 schema=data,
@@ -122,7 +122,7 @@ class State(Generic[T]):
             )
         except (KeyError, TypeError, ValueError, AttributeError, InvalidUpdateError) as error:
             raise InvalidConfig(
-                f"This is no state of a network, or not of the class {data!r}: {error!r}. Give what to_json made."
+                f"The value is not a state of a network with data of class {data!r}: {error!r}. Use to_json."
             ) from error
         return state
 
@@ -131,7 +131,7 @@ class State(Generic[T]):
 
 
 def _to_json_value(name: str, value: Any) -> Any:
-    """A value as JSON has it; what is not finite becomes None, as in answers of tools."""
+    """Convert a value to JSON; numbers that are not finite become None, as in answers of tools."""
     from pydantic_core import PydanticSerializationError, to_json
 
     try:
@@ -141,12 +141,12 @@ def _to_json_value(name: str, value: Any) -> Any:
 
 
 def result_messages(result: AgentResult) -> Sequence[Message]:
-    """The messages of a result, as they were said."""
+    """Return the messages of a result unchanged."""
     return result.messages
 
 
 def user_turn(message: Message) -> AgentResult:
-    """The user's turn as a result."""
+    """Return the user's message as a turn."""
     return AgentResult(agent_name=USER, messages=[message], created_at=datetime.now(UTC), id=message.id)
 
 

@@ -11,15 +11,15 @@ from statewright.agents.state.result import AgentResult
 from statewright.models import ModelResponse, Usage
 
 StopReason = Literal["completed", "done", "max_iter", "stop_when", "usage_limit", "stopped", "length", "refused"]
-"""How a network or an agent ended: its router named nobody else, or the model was through; the model that routes said
-that everything is done; the most calls were made; the condition of `stop_when` held; a usage limit was reached; a hook
-said stop; the last answer was cut off at its limit of tokens; it was refused, by the model or a filter."""
+"""Why a network or an agent ended: the router chose nobody, or the model was done; the routing model called `done`; the
+maximum number of calls was reached; `stop_when` was true; a usage limit was reached; a hook stopped it; the last
+answer was cut off at its token limit; or it was refused, by the model or a filter."""
 COMPLETED: Final[StopReason] = "completed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageLimits:
-    """The most that one run of a network may use up; checked before each call of a model, also for summaries."""
+    """Limits on the usage of one run of a network, checked before each model call, summaries included."""
 
     requests: int | None = None
     input_tokens: int | None = None
@@ -28,30 +28,30 @@ class UsageLimits:
     cost: float | None = None
     """In US dollars."""
     _unpriced: set[str] = field(default_factory=set[str], init=False, repr=False, compare=False)
-    """The models of which a warning has said that their price is unknown."""
+    """Models of unknown price for which a warning was logged."""
 
     def reached(self, usage: Usage, requests: int) -> str | None:
-        """Return the limit that leaves no room for another call, in words; None if there is room."""
-        used = {
+        """Return a description of the limit that allows no further call; None if all allow it."""
+        amounts = {
             "requests": requests,
             "input_tokens": usage.input_tokens,
             "output_tokens": usage.output_tokens,
             "tokens": usage.tokens,
             "cost": usage.cost,
         }
-        for name, amount in used.items():
-            most = getattr(self, name)
-            if most is not None and amount >= most:
-                return f"{name}: {amount:g} of {most:g}"
+        for name, amount in amounts.items():
+            limit = getattr(self, name)
+            if limit is not None and amount >= limit:
+                return f"{name}: {amount:g} of {limit:g}"
         return None
 
     def check_price(self, usage: Usage, model: str) -> None:
-        """Warn, once for each model, that a limit on cost does not count it since its price is unknown."""
+        """Warn, once per model, that the cost limit does not include it because its price is unknown."""
         if self.cost is None or not usage.tokens or usage.cost or model in self._unpriced:
             return
         self._unpriced.add(model)
         logging.getLogger("statewright").warning(
-            "The usage limit of %g dollars does not count model %s, whose price is unknown. "
+            "The usage limit of %g dollars does not include model %s, whose price is unknown. "
             "Limit tokens or requests too.",
             self.cost,
             model,
@@ -59,7 +59,7 @@ class UsageLimits:
 
 
 class Allowance:
-    """The usage that the limits of a run still allow; without limits, any."""
+    """The usage that the limits of a run still allow; anything without limits."""
 
     def __init__(self, limits: UsageLimits | None, usage: Usage, requests: int) -> None:
         """`usage` and `requests` are those of the run so far."""
@@ -73,7 +73,7 @@ class Allowance:
         return self._limits is not None and self._limits.reached(self._usage, self._requests) is not None
 
     def count(self, response: ModelResponse, model: str) -> None:
-        """Count a call that was made. `model` names the model where the response does not."""
+        """Count a model call. `model` names the model if the response does not."""
         if self._limits is not None:
             self._usage, self._requests = self._usage + response.usage, self._requests + 1
             self._limits.check_price(response.usage, repr(response.model) if response.model else model)
@@ -81,5 +81,5 @@ class Allowance:
 
 def total_usage(results: Iterable[AgentResult]) -> tuple[Usage, int]:
     """Return the total usage of the results, and their number of model calls."""
-    found = list(results)
-    return sum((one.usage for one in found), Usage()), sum(one.requests for one in found)
+    listed = list(results)
+    return sum((result.usage for result in listed), Usage()), sum(result.requests for result in listed)

@@ -14,7 +14,7 @@ from statewright.runtime.thread_calls import call_in_thread
 
 
 def as_text(value: Any) -> str:
-    """A text as it is, anything else as JSON."""
+    """Return text unchanged, anything else as JSON."""
     if isinstance(value, str):
         return value
     try:
@@ -26,7 +26,7 @@ def as_text(value: Any) -> str:
 def _fallback_text(value: Any) -> str:
     try:
         return str(value)
-    except Exception:  # an integer of thousands of digits, or what the class of a user does
+    except Exception:  # an integer of thousands of digits, or an error in a user's class
         return f"<{type(value).__name__}>"
 
 
@@ -72,32 +72,32 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
 
 # -- iterators
 
-MOST_VALUES: Final = 100_000
-"""An endless generator would fill the memory: nobody sees that it does until the process is killed."""
-MOST_TEXT: Final = 10_000_000
-"""Characters and bytes of the values that are text, all together. No model reads a tenth of them."""
-_DEEPEST: Final = 20
-"""Levels of lists and maps in which generators are looked for."""
+MAX_VALUES: Final = 100_000
+"""Maximum number of values: an endless generator would fill the memory until the process is killed."""
+MAX_TEXT: Final = 10_000_000
+"""Maximum characters and bytes of all values together; no model reads a tenth of this."""
+_MAX_DEPTH: Final = 20
+"""Levels of nested lists and maps that are searched for generators."""
 _SCALARS: Final = (str, int, float, bool, type(None), bytes)
 
 
 async def read_iterators(tool: str, answer: Any, *, in_place: bool = False) -> Any:
-    """Return an answer with lists for the iterators in it; itself if there are none.
+    """Return an answer with its iterators replaced by lists; unchanged if it has none.
 
-    Plain ones are read on a worker thread, or on the present thread if the call is made `in_place`. Raises ToolError
-    for too many values, and what the iterators raise.
+    Plain iterators are read on a worker thread, or on the current thread with `in_place`: reading them runs the code
+    of the tool. Raises ToolError for too many values, and the errors of the iterators.
     """
-    with IteratorReader(tool) as gathering:
+    with IteratorReader(tool) as reader:
         if isinstance(answer, AsyncIterable):
             values = cast("AsyncIterable[Any]", answer)
-            return run_privately(gathering.read_async, values) if in_place else await gathering.read_async(values)
+            return run_privately(reader.read_async, values) if in_place else await reader.read_async(values)
         if not _holds_iterator(answer):
             return answer
-        return gathering.read(answer) if in_place else await call_in_thread(gathering.read, answer)
+        return reader.read(answer) if in_place else await call_in_thread(reader.read, answer)
 
 
 class IteratorReader:
-    """Reads the iterators of one call. When the call is left, a generator that a thread still reads is closed."""
+    """Reads the iterators of one call. On exit, a generator that a thread still reads is closed."""
 
     def __init__(self, tool: str) -> None:
         self._tool = tool
@@ -114,29 +114,29 @@ class IteratorReader:
         self._is_closed = True
 
     def read_call(self, call: Callable[[], Any]) -> Any:
-        """What a call returns, read as far as that can be done without waiting."""
+        """Call a function and read the plain iterators in its answer."""
         return self.read(call())
 
     def read(self, answer: Any) -> Any:
-        """Return an answer with tuples for the iterators in it; itself if there are none."""
+        """Return an answer with its plain iterators replaced by tuples; unchanged if it has none."""
         return self._read_nested(answer, 0) if _holds_iterator(answer) else answer
 
     async def read_async(self, values: AsyncIterable[Any]) -> list[Any]:
         """Return all values of an asynchronous iterator."""
-        found: list[Any] = []
+        items: list[Any] = []
         try:
             async for value in values:
                 self._count(value)
-                found.append(value)
+                items.append(value)
         finally:
             if isinstance(values, AsyncGenerator):
                 await values.aclose()
-        return found
+        return items
 
     def _read_nested(self, answer: Any, depth: int) -> Any:
         if isinstance(answer, Iterator):
             return self._read_iterator(cast("Iterator[Any]", answer), depth)
-        if depth >= _DEEPEST or not _holds_iterator(answer):
+        if depth >= _MAX_DEPTH or not _holds_iterator(answer):
             return answer
         if isinstance(answer, dict):
             items = cast("dict[Any, Any]", answer).items()
@@ -144,33 +144,33 @@ class IteratorReader:
         return [self._read_nested(value, depth + 1) for value in cast("list[Any]", answer)]
 
     def _read_iterator(self, values: Iterator[Any], depth: int) -> tuple[Any, ...]:
-        """All values, as a tuple: a list that a tool returns may mean several answers, see ToolNode."""
-        found: list[Any] = []
+        """Return all values as a tuple: a list that a tool returns may mean several answers, see ToolNode."""
+        items: list[Any] = []
         try:
             for value in values:
                 self._count(value)
-                found.append(self._read_nested(value, depth + 1) if depth < _DEEPEST else value)
+                items.append(self._read_nested(value, depth + 1) if depth < _MAX_DEPTH else value)
                 if self._is_closed:
                     break
         finally:
             if isinstance(values, Generator):
                 values.close()
-        return tuple(found)
+        return tuple(items)
 
     def _count(self, value: Any) -> None:
         self._values += 1
         self._text += len(value) if isinstance(value, str | bytes) else 0
-        if self._values > MOST_VALUES or self._text > MOST_TEXT:
+        if self._values > MAX_VALUES or self._text > MAX_TEXT:
             raise ToolError(
-                f"Tool {self._tool!r} yielded more than {MOST_VALUES} values or {MOST_TEXT} characters. An answer must "
-                f"come to an end; yield fewer, or answer with a summary of them."
+                f"Tool {self._tool!r} yielded more than {MAX_VALUES} values or {MAX_TEXT} characters. An answer must "
+                f"be finite; yield fewer values, or a summary of them."
             )
 
 
 def _holds_iterator(answer: Any) -> bool:
-    """Whether an answer is an iterator, or a list or map with one in it."""
+    """Return True for an iterator, or for a list or map that contains one."""
     seen: set[int] = set()
-    """Lists and maps by identity: they may hold each other."""
+    """Ids of visited lists and maps, which may contain each other."""
     unread: list[Any] = [answer]
     while unread:
         value = unread.pop()

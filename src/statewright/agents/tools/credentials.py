@@ -37,7 +37,7 @@ class Credentials(Mapping[str, Any]):
         raise TypeError("Credentials are not stored or sent anywhere.")
 
     def keep_secret(self, text: str) -> None:
-        """Mask another text too: one that a tool has derived from a secret."""
+        """Mask another text too, such as one derived from a secret."""
         self._secrets.add(text)
 
     def appear_in(self, text: str) -> bool:

@@ -17,10 +17,10 @@ from statewright.runtime.thread_calls import call_in_thread
 
 
 class ToolFunction:
-    """A function as a tool: its name, docstring and annotations say what it is and what it takes.
+    """A function as a tool, described by its name, docstring and annotations.
 
-    A plain function is called on a worker thread, and a generator is read there. Parameters that `injected` knows are
-    no arguments of the tool. Called as a function it is the function. Raises ToolError for one whose arguments cannot
+    A plain function is called, and a generator read, on a worker thread. Injected parameters, see `injected`, are not
+    arguments of the tool. Calling the object calls the function. Raises ToolError for a function whose arguments cannot
     be described.
     """
 
@@ -34,13 +34,13 @@ class ToolFunction:
         options: ToolOptions | None = None,
     ) -> None:
         self.name = check_name(name or getattr(function, "__name__", type(function).__name__))
-        told = read_docstring(inspect.getdoc(function))
-        self.description = told.description if description is None else description
+        docstring = read_docstring(inspect.getdoc(function))
+        self.description = docstring.description if description is None else description
         self.never_from_context = frozenset(never_from_context)
-        """Arguments that a workflow never takes from its context: only what was written for them counts."""
+        """Arguments that a workflow does not fill from its context: they must be written explicitly."""
         self.options = options or ToolOptions()
         self._function = function
-        self._signature = Signature(self.name, function, told.parameters)
+        self._signature = Signature(self.name, function, docstring.parameters)
         in_order = self.options.in_order
         self.in_order = self._signature.changes_state if in_order is None else in_order
         self.is_plain = not is_coroutine_function(function)
@@ -50,14 +50,14 @@ class ToolFunction:
         return self._function(*args, **kwargs)
 
     def checked(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The arguments as they will be understood, defaults included, as plain JSON. Raises ToolError."""
+        """Return the arguments as the tool reads them, defaults included, as plain JSON. Raises ToolError."""
         return self._signature.normalize(arguments)
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
-        """What the function answers. Raises ToolError for arguments that it does not take, and what it raises."""
-        given = {**self._signature.read(arguments), **self._signature.injected_kwargs(context)}
-        with IteratorReader(self.name) as gathering:
-            call = partial(gathering.read_call, partial(self._function, **given))
+        """Return the answer of the function. Raises ToolError for wrong arguments, and errors of the function."""
+        kwargs = {**self._signature.read(arguments), **self._signature.injected_kwargs(context)}
+        with IteratorReader(self.name) as reader:
+            call = partial(reader.read_call, partial(self._function, **kwargs))
             return await call_function(call, self._function, in_place=context.in_place)
 
     def __repr__(self) -> str:
@@ -65,9 +65,9 @@ class ToolFunction:
 
 
 async def call_function(call: Callable[[], Any], function: Callable[..., Any], *, in_place: bool = False) -> Any:
-    """What a call of a function gives: on the loop if it is a coroutine's, else on a worker thread, or in place.
+    """Call a function and return its answer: a coroutine function on the loop, another on a worker thread or in place.
 
-    In place nothing is awaited: what has to be gets a loop of its own.
+    In place nothing is awaited: an awaitable answer is run on a private event loop.
     """
     if in_place:
         answer = call()
@@ -107,20 +107,20 @@ def tool(
     return_direct: bool = False,
     in_order: bool | None = None,
 ) -> Any:
-    """A function as a tool that models may ask for: as a decorator, with or without options.
+    """Make a tool of a function: a decorator, with or without options.
 
-    With `approve` somebody is asked before a call is made; `timeout` is in seconds; `return_direct` ends the agent
-    with what the tool answers; `in_order` lets its calls be made one after another, as those are that can write to the
-    state of a network. Raises ToolError for a function whose arguments cannot be described.
+    With `approve` a person must approve each call; `timeout` is in seconds; `return_direct` ends the agent with the
+    answer of the tool; `in_order` makes its calls one after another, which is the default for tools that can write to
+    the state of a network. Raises ToolError for a function whose arguments cannot be described.
     """
     options = ToolOptions(
         approve=approve, timeout=timeout, strict=strict, return_direct=return_direct, in_order=in_order
     )
 
-    def made(one: Callable[..., Any]) -> ToolFunction:
-        return ToolFunction(one, name=name, description=description, options=options)
+    def decorate(decorated: Callable[..., Any]) -> ToolFunction:
+        return ToolFunction(decorated, name=name, description=description, options=options)
 
-    return made if function is None else made(function)
+    return decorate if function is None else decorate(function)
 
 
 # -- docstrings
@@ -132,15 +132,15 @@ _FIELD: Final = re.compile(r":param\s+(?:[^:]*\s)?(\w+):\s*(.*)$")
 
 
 class Docstring(NamedTuple):
-    """What was said."""
+    """The parts of a docstring: Google's `Args:` and Sphinx's `:param name:` are supported."""
 
     description: str
-    """What it does, without the sections after."""
+    """The text before the first section."""
     parameters: dict[str, str]
 
 
 def read_docstring(text: str | None) -> Docstring:
-    """The parts of a docstring."""
+    """Parse a docstring."""
     description: list[str] = []
     parameters: dict[str, str] = {}
     section: str | None = None
@@ -159,7 +159,7 @@ def read_docstring(text: str | None) -> Docstring:
 
 
 def _add(parameters: dict[str, str], line: str) -> None:
-    """A line of a section of arguments: the next one, or more about the last."""
+    """Add a line of an `Args:` section: a new argument, or the continuation of the last one."""
     named = _NAMED.match(line)
     deep = len(line) - len(line.lstrip()) > 4
     if named and not (deep and parameters):

@@ -22,9 +22,9 @@ Handler = Callable[..., Any]
 
 
 class HandlerTool:
-    """Calls a handler with arguments that fit a schema, as one value.
+    """A tool that passes all validated arguments to a handler as one value.
 
-    It is taken to write to the state if the handler takes the context: then its calls are made in order.
+    Calls of a handler that takes the context are made in order by default, since it can write to the state.
     """
 
     def __init__(
@@ -41,15 +41,15 @@ class HandlerTool:
         self.parameters, self._read, self._plain = _argument_schema(name, parameters)
 
     def checked(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The arguments as they will be understood, defaults included, as plain JSON. Raises ToolError."""
+        """Return the arguments as the handler gets them, defaults included, as plain JSON. Raises ToolError."""
         return self._plain(self._read(arguments))
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
-        """What the handler answers. Raises ToolError for arguments that do not fit, and what the handler raises."""
-        given = self._read(arguments)
-        call = partial(self._handler, given, context) if self._takes_context else partial(self._handler, given)
-        with IteratorReader(self.name) as gathering:
-            return await call_function(partial(gathering.read_call, call), self._handler, in_place=context.in_place)
+        """Return the answer of the handler. Raises ToolError for wrong arguments, and errors of the handler."""
+        value = self._read(arguments)
+        call = partial(self._handler, value, context) if self._takes_context else partial(self._handler, value)
+        with IteratorReader(self.name) as reader:
+            return await call_function(partial(reader.read_call, call), self._handler, in_place=context.in_place)
 
     def __repr__(self) -> str:
         return f"HandlerTool({self.name!r})"
@@ -67,11 +67,11 @@ def create_tool(
     return_direct: bool = False,
     in_order: bool | None = None,
 ) -> HandlerTool:
-    """A tool of a name, a schema and a handler.
+    """Create a tool from a name, a schema and a handler.
 
-    `parameters` are a pydantic model, a TypedDict or a dataclass, whose instance the handler gets; or a JSON Schema
-    of an object, and it gets a dict; None takes nothing. Options are those of `tool`. Raises ToolError for a name or
-    schema that cannot be.
+    `parameters` is a pydantic model, a TypedDict or a dataclass, of which the handler gets an instance; or a JSON
+    Schema of an object, for which it gets a dict; None for no arguments. Options are those of `tool`. Raises ToolError
+    for an invalid name or schema.
     """
     options = ToolOptions(
         approve=approve, timeout=timeout, strict=strict, return_direct=return_direct, in_order=in_order
@@ -84,7 +84,7 @@ _NOTHING: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "addit
 
 
 def _argument_schema(tool: str, parameters: Any) -> tuple[Mapping[str, Any], Read, Callable[[Any], Mapping[str, Any]]]:
-    """The schema of the arguments, what reads them, and what makes plain JSON again of what was read."""
+    """Return the schema of the arguments, a reader, and a function that converts the read value back to plain JSON."""
     if parameters is None:
         return _NOTHING, partial(_no_arguments, tool), _identity
     if isinstance(parameters, Mapping):
@@ -100,7 +100,7 @@ def _identity(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _no_arguments(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     if arguments:
-        raise WrongCall(_refusal_message(tool, f"it takes none, and was given {', '.join(arguments)}"))
+        raise WrongCall(_refusal_message(tool, f"it takes none, but got {', '.join(arguments)}"))
     return {}
 
 
@@ -109,8 +109,8 @@ def _reader_of_class(tool: str, adapter: Any) -> Read:
         try:
             return adapter.validate_python(dict(arguments))
         except ValidationError as error:
-            wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            raise WrongCall(_refusal_message(tool, wrong)) from None
+            problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+            raise WrongCall(_refusal_message(tool, problems)) from None
 
     return read
 
@@ -122,11 +122,11 @@ def _reader_of_schema(tool: str, schema: dict[str, Any]) -> Read:
         raise ToolError(f"The parameters of tool {tool!r} cannot be used as a JSON Schema: {error}") from error
 
     def read(arguments: Mapping[str, Any]) -> Any:
-        given = dict(arguments)
-        wrong = "; ".join(_error_path(one) + str(one.message) for one in validator.iter_errors(given))
-        if wrong:
-            raise WrongCall(_refusal_message(tool, wrong))
-        return given
+        value = dict(arguments)
+        problems = "; ".join(_error_path(error) + str(error.message) for error in validator.iter_errors(value))
+        if problems:
+            raise WrongCall(_refusal_message(tool, problems))
+        return value
 
     return read
 
@@ -136,5 +136,5 @@ def _error_path(error: Any) -> str:
     return f"{path}: " if path else ""
 
 
-def _refusal_message(tool: str, wrong: str) -> str:
-    return f"Tool {tool!r} was called with other arguments than it takes: {wrong}."
+def _refusal_message(tool: str, problems: str) -> str:
+    return f"Tool {tool!r} was called with wrong arguments: {problems}."

@@ -81,12 +81,12 @@ def tool_runtime(kind: Any, context: ToolContext) -> Any:
 Fill = Callable[[ToolContext], Any]
 """Returns the value of a parameter in one call; MISSING if there is none."""
 _FOREIGN: Final = ("langchain.", "langchain_core.", "langgraph.", "statewright.langchain.")
-"""Beginnings of the modules whose markers are recognised by their names."""
+"""Prefixes of the modules whose markers are recognised by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class InjectedState:
-    """Marks a parameter that gets the agent's state, or one field of it to be read: what is done to it is not kept."""
+    """Marks a parameter that gets the agent's state, or a read-only copy of one field."""
 
     field: str | None = None
 
@@ -107,20 +107,20 @@ class InjectedSource:
 
     fill: Fill
     changes_state: bool = False
-    """Whether the tool can write to the state by it, so that its calls have to be made in order."""
+    """True if the tool can write to the state through it, so that its calls must be made in order."""
     needs: str = ""
-    """The noun of the error where there is no value."""
+    """What it gets, for the error if there is no value."""
     remedy: str = ""
-    """What to do about that."""
+    """What to do about a missing value."""
     has_default: bool = False
     accepts_none: bool = False
     is_state: bool = False
-    """Whether the value is or has the state or a field of it: a tool of LangChain gets it in LangChain's form."""
+    """True if the value contains the state or a field of it, which a LangChain tool gets in LangChain's form."""
     state_class: Any = None
-    """The pydantic model or dataclass that the whole state is given as."""
+    """The pydantic model or dataclass to convert the state to."""
 
     def value(self, tool: str, parameter: str, context: ToolContext) -> Any:
-        """Return the value, or MISSING if the default counts. Raises InvalidConfig if there is neither."""
+        """Return the value, or MISSING to use the default. Raises InvalidConfig if there is neither."""
         value = self.fill(context)
         if value is not MISSING:
             return value if self.state_class is None else self._as_class(tool, parameter, value)
@@ -187,7 +187,7 @@ _CALL_ID: Final = InjectedSource(
     needs="the id of a model's call",
     remedy="Call it from an agent or a ToolNode.",
 )
-_CONTEXT: Final = InjectedSource(lambda context: context, changes_state=True)  # it leads to the state
+_CONTEXT: Final = InjectedSource(lambda context: context, changes_state=True)  # it gives access to the state
 _BY_CLASS: Final[Mapping[Any, InjectedSource]] = {
     ToolContext: _CONTEXT,
     Runtime: _BY_NAME["runtime"],
@@ -277,7 +277,7 @@ def _foreign_name(value: Any) -> str | None:
 
 
 def _source_of_class(hint: Any) -> InjectedSource | None:
-    """Return the source that the class of a hint stands for: itself, or that of which it is a special case."""
+    """Return the source for the class of a hint, or for a base class of it."""
     classes = [kind for part in _bare_types(hint) if isinstance(kind := get_origin(part) or part, type)]
     known = next((_BY_CLASS[kind] for kind in classes if kind in _BY_CLASS), None)
     if known is not None:
@@ -286,7 +286,7 @@ def _source_of_class(hint: Any) -> InjectedSource | None:
         make = _BY_FOREIGN_CLASS.get(_foreign_name(kind) or "")
         if make is not None:
             return make(kind)
-    # State and NetworkRun say so themselves: they stand above this module.
+    # State and NetworkRun are above this module, so they declare their source themselves.
     name = next((name for kind in classes if (name := getattr(kind, "injected_as", None)) is not None), None)
     return _BY_NAME[name] if name is not None else None
 
@@ -332,4 +332,4 @@ def _read_field(context: ToolContext, field: str) -> Any:
         value = cast("Mapping[str, Any]", data).get(field, MISSING)
     else:
         value = getattr(data, field, MISSING)
-    return copy.deepcopy(value)  # calls that run beside each other must not write to what one of them has read
+    return copy.deepcopy(value)  # concurrent calls must not share what they read

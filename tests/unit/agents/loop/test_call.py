@@ -34,7 +34,7 @@ def call(**options: Any) -> AgentCall:
 
 
 def test_outside_of_a_call_there_is_none() -> None:
-    with pytest.raises(InvalidConfig, match="by itself"):
+    with pytest.raises(InvalidConfig, match="without a network"):
         current_call()
 
 

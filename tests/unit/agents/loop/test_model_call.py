@@ -148,7 +148,7 @@ def test_a_stream_that_breaks_raises_what_broke_it() -> None:
 
 
 def test_what_is_no_event_is_an_error_that_names_the_adapter() -> None:
-    with pytest.raises(ModelAnswerInvalid, match=r"stream\(\) of .*Streams gave 'text', which is no ModelEvent"):
+    with pytest.raises(ModelAnswerInvalid, match=r"stream\(\) of .*Streams yielded 'text', which is not a ModelEvent"):
         read(Streams("text", TextDelta("a"), ResponseFinished(WHOLE)))
 
 

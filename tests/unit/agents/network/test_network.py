@@ -79,12 +79,12 @@ class Model(BaseModel):
 
 
 def test_somebody_has_to_route() -> None:
-    with pytest.raises(InvalidConfig, match="'n' cannot be: it has no router"):
+    with pytest.raises(InvalidConfig, match="'n' is invalid: it has no router"):
         Network("n", agents=[named("a")])
 
 
 def test_two_agents_of_one_name_are_refused() -> None:
-    with pytest.raises(InvalidConfig, match="two agents of the name 'a'"):
+    with pytest.raises(InvalidConfig, match="two agents named 'a'"):
         Network("n", agents=[named("a"), named("a")], router=lambda: None)
 
 
@@ -341,7 +341,7 @@ def test_no_input_needs_a_thread_that_goes_on(run: Runner) -> None:
 
 
 def test_a_state_comes_with_an_input_only(run: Runner) -> None:
-    with pytest.raises(InvalidConfig, match="Give a state with an input only"):
+    with pytest.raises(InvalidConfig, match="Pass state= only together with an input"):
         run(named("a").alone(), Command(resume=1), state={"a": 1}, checkpointer=InMemorySaver(), thread_id="t")
 
 
@@ -491,7 +491,7 @@ def test_an_agent_that_a_router_makes_cannot_be_found_again(run: Runner) -> None
     saver = InMemorySaver()
     with pytest.raises(ValueError, match="lost"):
         run(Network("n", router=made), "go", checkpointer=saver, thread_id="t")
-    with pytest.raises(RoutingError, match=r"'made'.*is found again only where it is declared"):
+    with pytest.raises(RoutingError, match=r"'made'.*only if it is declared"):
         run(Network("n", router=made), None, checkpointer=saver, thread_id="t")
 
 
@@ -652,7 +652,7 @@ def test_agents_can_be_declared_later() -> None:
     network.add_agent(named("b"))
     assert [result.text for result in network.run("go").results] == ["b"]
     assert [agent.name for agent in network.available_agents()] == ["a", "b"]
-    with pytest.raises(InvalidConfig, match="two agents of the name 'b'"):
+    with pytest.raises(InvalidConfig, match="two agents named 'b'"):
         network.add_agent(named("b"))
 
 
@@ -661,7 +661,7 @@ def test_agents_can_be_declared_later() -> None:
     [
         ({"max_iter": -1}, "max_iter is -1"),
         ({"max_iter": "3"}, "max_iter is '3'"),
-        ({"usage_limits": {"tokens": 3}}, "usage_limits are"),
+        ({"usage_limits": {"tokens": 3}}, "usage_limits is"),
         ({"history": {}}, "history is"),
         ({"stop_when": 5}, "stop_when is 5"),
         ({"name": " "}, "it has no name"),
@@ -674,7 +674,7 @@ def test_what_cannot_be_is_refused_when_it_is_made(odd: dict[str, Any], said: st
 
 def test_a_field_that_means_nothing_is_refused(run: Runner) -> None:
     app = Network("n", agents=[named("a")], router=once("a")).compile()
-    with pytest.raises(StatewrightError, match=r"was given 'inpt'.*Did you mean 'input'"):
+    with pytest.raises(StatewrightError, match=r"has no field 'inpt'.*Did you mean 'input'"):
         app.invoke({"inpt": "hello"})
 
 

@@ -73,7 +73,7 @@ def test_an_answer_becomes_names(answer: Any, names: list[str]) -> None:
 
 @pytest.mark.parametrize("answer", [3, True, False, 0, {"agent": "Ann"}, [None], [[ANN]], {ANN}, Agent, object(), 1.5])
 def test_what_is_no_agent_is_refused(answer: Any) -> None:
-    with pytest.raises(RoutingError, match=r"router of network 'crew' answered .*or None to stop"):
+    with pytest.raises(RoutingError, match=r"router of network 'crew' returned .*or None to stop"):
         crew().resolve_names(answer)
 
 
@@ -99,7 +99,7 @@ def test_a_later_one_of_a_private_name_takes_its_place() -> None:
 
 def test_another_agent_of_a_declared_name_is_refused() -> None:
     known = crew()
-    with pytest.raises(RoutingError, match=r"another agent 'Ann'.*another name"):
+    with pytest.raises(RoutingError, match=r"another agent 'Ann'.*Rename"):
         known.resolve_names(Agent("Ann"))
     assert known.find("Ann") is ANN
 
@@ -115,14 +115,14 @@ def test_the_same_private_agent_twice_is_called_twice() -> None:
 
 
 def test_two_declared_agents_of_one_name_are_refused() -> None:
-    with pytest.raises(InvalidConfig, match="'crew' has two agents of the name 'Ann'"):
+    with pytest.raises(InvalidConfig, match="'crew' has two agents named 'Ann'"):
         AgentRegistry("crew", [ANN, Agent("Ann")], None)
     assert list(AgentRegistry("crew", [ANN, ANN], None).declared) == ["Ann"]
 
 
 @pytest.mark.parametrize("member", ["Ann", None, Agent, lambda: None])
 def test_what_is_declared_has_to_be_an_agent(member: Any) -> None:
-    with pytest.raises(InvalidConfig, match="no Agent"):
+    with pytest.raises(InvalidConfig, match="not an Agent"):
         AgentRegistry("crew", [member], None)
 
 

@@ -186,7 +186,7 @@ def test_an_answer_without_a_choice_is_asked_for_again() -> None:
 
 def test_a_model_that_never_chooses_is_an_error() -> None:
     network, model = crew(select("Zoe"), select("Zoe"), select("Zoe"), select("Ann"))
-    with pytest.raises(InvalidConfig, match="'crew' named no agent that there is in 3 answers"):
+    with pytest.raises(InvalidConfig, match="'crew' named no existing agent in 3 answers"):
         network.run("go")
     assert len(model.requests) == 3
 
@@ -205,7 +205,7 @@ def test_agents_that_are_not_enabled_cannot_be_selected() -> None:
 def test_where_nobody_is_enabled_no_model_is_asked() -> None:
     shy = Agent("Shy", model=ScriptedModel([]), lifecycle=Lifecycle(enabled=lambda: False))
     network, model = crew(DONE, agents=[shy])
-    with pytest.raises(InvalidConfig, match="no agents enabled in network"):
+    with pytest.raises(InvalidConfig, match="No agent of network 'crew' is enabled"):
         network.run("go")
     assert model.requests == []
 

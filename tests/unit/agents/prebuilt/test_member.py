@@ -120,7 +120,7 @@ def test_agents_are_known_by_their_names() -> None:
     ("agents", "message"),
     [
         ([], "Team has no agents"),
-        ([lambda state: state], "no compiled graph"),
+        ([lambda state: state], "not a compiled graph"),
         ([graph({}, TypedDict("Other", {"x": int}))], "'m' of Team has no field 'messages' in its state, but x"),
     ],
 )

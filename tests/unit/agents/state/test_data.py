@@ -222,12 +222,12 @@ def test_data_is_given_in_many_forms(given: Any, values: Any) -> None:
 
 @pytest.mark.parametrize("given", [3, "text", [1], object()])
 def test_anything_else_is_refused(given: Any) -> None:
-    with pytest.raises(InvalidConfig, match="Give a mapping"):
+    with pytest.raises(InvalidConfig, match="Pass a mapping"):
         read_data(given)
 
 
 def test_a_class_that_needs_values_is_refused() -> None:
-    with pytest.raises(InvalidConfig, match=r"Needy.*Give an instance"):
+    with pytest.raises(InvalidConfig, match=r"Needy.*Pass an instance"):
         read_data(Needy)
 
 

@@ -158,7 +158,7 @@ def test_a_tool_that_there_is_not() -> None:
 def test_arguments_that_are_no_json_object(written: str) -> None:
     message = answered(lambda: 1, asked=ToolCall("c1", "work", invalid=written))
     assert is_error(message)
-    assert "no JSON object" in message.text
+    assert "not a JSON object" in message.text
     assert repr(written) in message.text
 
 
@@ -191,7 +191,7 @@ def test_a_tool_that_takes_too_long_is_given_up() -> None:
     for one in (plain, coroutine):
         message = answered(one)
         assert is_error(message)
-        assert message.text.endswith("took longer than 0.05 seconds and was given up.")
+        assert message.text.endswith("took longer than 0.05 seconds and was abandoned.")
     over.set()
 
 
@@ -295,5 +295,5 @@ def test_what_a_tool_that_was_given_up_still_does_has_no_effect() -> None:
 
     asyncio.run(run())
     [(_, update)] = shown
-    assert "was given up" in update["node"]["said"][0]
+    assert "was abandoned" in update["node"]["said"][0]
     assert (paid, len(refused)) == ([], 2)

@@ -55,7 +55,7 @@ def _convert_target(target: Any) -> Any:
 
 
 def with_preserved_answers(tool: Any) -> Any:
-    """Return an object that does the same as the tool, and whose `invoke` keeps answers of our classes."""
+    """Return an equivalent tool whose `invoke` keeps answers of our classes."""
     kind = _preserving_class(cast("Any", type(tool)))
     view = object.__new__(kind)
     for name in _SLOTS:
@@ -113,7 +113,7 @@ def _preserve(answer: object) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _holder_class() -> Any:
-    """Return a class that LangChain lets through, as it does its own messages."""
+    """Return a class of answers that LangChain passes through, as it does its own messages."""
     from langchain_core.messages.tool import ToolOutputMixin
 
     class Holder(ToolOutputMixin):

@@ -14,7 +14,7 @@ from statewright.agents.tools.injected import InjectedSource, injected_source, r
 from statewright.errors import ToolError
 
 _INJECTED_NAMES: Final = re.compile(r"Injected|ToolRuntime|RunnableConfig")
-"""In an annotation that cannot be resolved: it would have been filled."""
+"""Names in an unresolvable annotation that indicate an injected parameter."""
 
 
 def injected_sources(tool: Any) -> dict[str, InjectedSource]:
@@ -49,7 +49,7 @@ def _source(parameter: inspect.Parameter) -> InjectedSource | None:
 
 
 def functions_of(tool: Any) -> list[Callable[..., Any]]:
-    """Return the functions that do the work of a tool."""
+    """Return the functions that implement a tool."""
     functions = [function for name in ("func", "coroutine") if (function := getattr(tool, name, None)) is not None]
     return functions or [tool._run, tool._arun]
 
@@ -149,7 +149,7 @@ def schema_titles(tool: Any) -> set[str]:
 
 
 def argument_schema(tool: Any, hidden: Mapping[str, InjectedSource]) -> dict[str, Any]:
-    """Return the JSON Schema of the arguments that a model writes. Raises ToolError for types that JSON cannot say."""
+    """Return the JSON Schema of the arguments that a model writes. Raises ToolError for other types."""
     schema: Any = tool.tool_call_schema
     if isinstance(schema, dict):
         return _without(cast("dict[str, Any]", schema), hidden)
@@ -158,7 +158,7 @@ def argument_schema(tool: Any, hidden: Mapping[str, InjectedSource]) -> dict[str
     try:
         return _without((_subset(schema, hidden) or schema).model_json_schema(), hidden)
     except Exception as error:
-        raise ToolError(f"The arguments of tool {tool.name!r} are of types that JSON cannot say: {error}") from error
+        raise ToolError(f"The arguments of tool {tool.name!r} have types that JSON cannot express: {error}") from error
 
 
 def _subset(schema: Any, hidden: Mapping[str, InjectedSource]) -> Any:

@@ -26,10 +26,10 @@ _TOOL_CALL: Final = "tool_call"
 
 
 class LangChainTool:
-    """Calls a tool of LangChain, which checks its arguments itself.
+    """A tool of LangChain as a tool of ours. LangChain validates the arguments.
 
-    Its injected arguments are filled as LangGraph's ToolNode fills them, with messages of LangChain in the state. The
-    answer to a call of a model is a message, or a Command.
+    Injected arguments are filled as LangGraph's ToolNode does, with messages of LangChain in the state. The answer to
+    a model's call is a message or a Command.
     """
 
     def __init__(self, tool: Any) -> None:
@@ -57,12 +57,12 @@ class LangChainTool:
         from pydantic import ValidationError
 
         hidden = {name for injected in self._injected for name in (injected, self._aliases.get(injected, injected))}
-        written = {name: value for name, value in arguments.items() if name not in hidden}
-        given = {**written, **self._injected_kwargs(context)}
+        visible = {name: value for name, value in arguments.items() if name not in hidden}
+        kwargs = {**visible, **self._injected_kwargs(context)}
         config: Any = runnable_config(context)
-        call: Any = given
+        call: Any = kwargs
         if context.tool_call_id is not None:
-            call = {"name": self.name, "args": given, "id": context.tool_call_id, "type": _TOOL_CALL}
+            call = {"name": self.name, "args": kwargs, "id": context.tool_call_id, "type": _TOOL_CALL}
         try:
             return convert_answer(await self._invoke(call, None if config is MISSING else config, context))
         except ValidationError as error:
@@ -83,7 +83,7 @@ class LangChainTool:
         for name, source in self._injected.items():
             value = source.value(self.name, name, seen if source.is_state else context)
             if name in self._config_parameters:
-                value = {}  # passes for one in the schema: LangChain hands on the config that it is called with
+                value = {}  # a valid config for the schema; LangChain passes on the one of the call
             if value is not MISSING:
                 values[self._aliases.get(name, name)] = value
         return values
@@ -97,15 +97,15 @@ class LangChainTool:
         wrong_arguments = [one for one in errors if not one["loc"] or one["loc"][0] not in hidden]
         if not wrong_arguments:
             return injected_type_error(self.name, str(errors[0]["loc"][0]), "; ".join(one["msg"] for one in errors))
-        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in wrong_arguments)
-        return WrongCall(f"Tool {self.name!r} was called with other arguments than it takes: {wrong}.")
+        problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in wrong_arguments)
+        return WrongCall(f"Tool {self.name!r} was called with wrong arguments: {problems}.")
 
     def __repr__(self) -> str:
         return f"LangChainTool({self.name!r})"
 
 
 def is_langchain_tool(value: object) -> bool:
-    """Return whether a value is a tool of LangChain, told by its classes so that the package need not be loaded."""
+    """Return whether a value is a tool of LangChain, without loading the package."""
     kinds = type(value).__mro__
     return any(kind.__name__ == "BaseTool" and kind.__module__.startswith("langchain_core.") for kind in kinds)
 

@@ -39,4 +39,4 @@ def test_an_agent_calls_it_and_is_told_of_wrong_arguments() -> None:
     results = {message.tool_call_id: message for message in state["messages"] if message.role == "tool"}
     assert (results["1"].text, results["3"].text) == ("42", "now!")
     assert results["2"].metadata == {"status": "error"}
-    assert "other arguments than it takes: a: " in results["2"].text
+    assert "wrong arguments: a: " in results["2"].text

@@ -12,7 +12,7 @@ import pytest
 
 from statewright import START, MessagesState, StateGraph
 from statewright.agents import ModelRetry, ToolContext, ToolNode, answer_call, call_tool, create_tool, tool
-from statewright.agents.tools import answers as gathering
+from statewright.agents.tools import answers
 from statewright.errors import ToolError
 from statewright.messages import Message, ToolCall
 
@@ -153,8 +153,8 @@ def test_a_generator_that_takes_too_long_is_left_and_then_closed() -> None:
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("value", [1, "x" * 1000, b"x" * 1000, {}])
 def test_an_endless_one_comes_to_an_end(value: Any, in_place: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "MOST_VALUES", 50)
-    monkeypatch.setattr(gathering, "MOST_TEXT", 5000)
+    monkeypatch.setattr(answers, "MAX_VALUES", 50)
+    monkeypatch.setattr(answers, "MAX_TEXT", 5000)
     closed: list[str] = []
 
     def endless() -> Iterator[Any]:
@@ -183,6 +183,6 @@ def test_an_endless_one_comes_to_an_end(value: Any, in_place: bool, monkeypatch:
 def test_answers_without_iterators_stay_the_objects_that_they_are() -> None:
     circle: list[Any] = []
     circle += [circle, circle, {"of": circle}]
-    made = gathering.IteratorReader("t")
+    made = answers.IteratorReader("t")
     for answer in (circle, {"a": [1]}, (1, 2), "text", None, Message("x"), [Message("x")]):
         assert made.read(answer) is answer
