@@ -15,16 +15,16 @@ from statewright.models.model import ModelRequest, ModelResponse, Usage
 from statewright.models.port import response_events
 
 Answer = str | Message | ToolCall | Sequence[ToolCall] | ModelResponse | Exception
-"""Text, a message, the tools to be called, a whole response; or what is raised."""
+"""Text, a message, tool calls, a complete response, or an exception to raise."""
 Script = Sequence[Answer] | Callable[[ModelRequest], Answer]
 
 
 class ScriptedModel:
-    """Gives the answers of a list, one a call, or what a function makes of each request.
+    """Returns the answers of a list, one for each call, or those of a function of the request.
 
-    `repeat_last` lets the last answer serve all further calls; otherwise they raise ModelError. An exception in the
-    script is raised. A request that a provider would refuse is refused, see `check_request`. `requests` holds all
-    requests. It may be called from several threads. Streamed answers come word by word.
+    With `repeat_last` the last answer is repeated; otherwise further calls raise ModelError. An exception in the script
+    is raised. A request that a provider would refuse is refused, see `check_request`. `requests` lists all requests. It
+    is thread-safe. Streamed answers arrive word by word.
     """
 
     def __init__(self, script: Script, *, repeat_last: bool = False) -> None:
@@ -61,7 +61,7 @@ class ScriptedModel:
 
 
 def _pieces(event: ModelEvent) -> Iterator[ModelEvent]:
-    """An event as smaller ones: text word by word, arguments after the name."""
+    """Split an event into smaller ones: text word by word, arguments after the name."""
     match event:
         case TextDelta(text):
             yield from (TextDelta(word) for word in re.findall(r"\s*\S+\s*$|\s*\S+|\s+", text))
@@ -91,6 +91,6 @@ def _message(answer: str | Message | ToolCall | Sequence[ToolCall]) -> Message:
 
 
 def _estimate(request: ModelRequest, message: Message) -> Usage:
-    """Four characters a token, as a rule of thumb: budgets can be tried without a provider."""
+    """Estimate usage as four characters per token, so that budgets can be tried without a provider."""
     asked = len(request.system) + sum(len(one.text) for one in request.messages)
     return Usage(input_tokens=-(-asked // 4), output_tokens=-(-len(message.text) // 4))

@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 
 def times_attempts(model: object) -> bool:
-    """Whether a model asks others, and gives each of them the time of the request: nobody else may cut it short."""
+    """Return True for a model that wraps others and applies the timeout to each of them itself."""
     return bool(getattr(model, "times_attempts", False))
 
 
 async def in_time(answer: Awaitable[T], model: object, request: ModelRequest) -> T:
-    """The answer of a model, within the time of its request. Raises ModelUnavailable after it."""
+    """Return the answer of a model. Raises ModelUnavailable after the timeout of its request."""
     if request.timeout is None or times_attempts(model):
         return await answer
     limit = asyncio.timeout(request.timeout)
@@ -29,16 +29,16 @@ async def in_time(answer: Awaitable[T], model: object, request: ModelRequest) ->
             return await answer
     except TimeoutError as error:
         if not limit.expired():
-            raise  # the model's own
+            raise  # a TimeoutError of the model
         raise ModelUnavailable(
             f"Model {named(model, request)} gave no answer within {request.timeout:g} seconds."
         ) from error
 
 
 async def stream_in_time(model: ChatModel, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-    """The stream of a model, which has come to its end within the time of its request.
+    """Yield the stream of a model. Raises ModelUnavailable after the timeout of its request.
 
-    The time that its reader takes counts too. Raises ModelUnavailable after it.
+    The time of its reader counts too.
     """
     if request.timeout is None or times_attempts(model):
         async with closing(stream_model(model, request)) as events:
@@ -64,5 +64,5 @@ async def stream_in_time(model: ChatModel, request: ModelRequest) -> AsyncIterat
 
 
 def named(model: object, request: ModelRequest) -> str:
-    """How messages call a model."""
+    """Return the name of a model for messages."""
     return repr(request.model or getattr(model, "name", None) or type(model).__name__)

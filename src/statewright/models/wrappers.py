@@ -18,21 +18,20 @@ from statewright.models.timeouts import in_time, stream_in_time
 
 
 def is_unavailable(error: Exception) -> bool:
-    """Whether a model could not be reached, or refused for now."""
+    """Return True if a model could not be reached, or refused temporarily."""
     return isinstance(error, ModelUnavailable)
 
 
 class FallbackModel:
-    """Asks its models one after the other until one answers.
+    """Calls its models in order until one answers.
 
-    All are asked the very same request, so models of different providers are named where they are made and not in the
-    request; each has the whole time of its `timeout`. Models are given as such, or as whatever `as_chat_model` takes.
-    `when` says after which errors the next one is asked; any other error is raised at once. If all fail,
-    ModelUnavailable tells of each.
+    All get the same request, so models of different providers are named when they are created and not in the request;
+    each gets its full `timeout`. Models are anything that `as_chat_model` accepts. `when` decides after which errors
+    the next one is called; any other error is raised at once. If all fail, ModelUnavailable reports each failure.
 
-    A stream goes over to the next model only while nothing of it was given out: nobody shall read half of one answer
-    and half of another. With `restart=True` it does so at any time. Then a StreamRestarted
-    stands between the pieces of the two.
+
+    A stream falls back only before its first event: a reader must not get half of one answer and half of another. With
+    `restart=True` it does so at any time, with a StreamRestarted between the events of the two.
     """
 
     times_attempts: ClassVar = True
@@ -76,7 +75,7 @@ class FallbackModel:
         raise self._failure(errors)
 
     def _record_error(self, errors: list[Exception], error: Exception) -> None:
-        """Remember why a model did not answer. Raises the error if it is none after which the next one is asked."""
+        """Record the failure of a model. Raises the error if no other model is called after it."""
         if not self._when(error):
             for number, before in enumerate(errors, 1):
                 add_note(error, f"Before, model {number} of {len(self.models)} failed: {_error_text(before)}")
@@ -102,7 +101,7 @@ def _error_text(error: Exception) -> str:
 
 
 def _earliest_retry(errors: Sequence[Exception]) -> float | None:
-    """After how many seconds the first of the models may be asked again, if one said so."""
+    """Return the smallest Retry-After of the errors, in seconds; None if there is none."""
     waits: list[float | None] = [getattr(error, "retry_after", None) for error in errors]
     return min((wait for wait in waits if wait is not None), default=None)
 
@@ -111,11 +110,11 @@ def _earliest_retry(errors: Sequence[Exception]) -> float | None:
 
 
 class RetryingModel:
-    """Asks its model up to `policy.max_attempts` times, and waits between.
+    """Calls its model up to `policy.max_attempts` times, with backoff.
 
-    It waits as the policy says, and longer where the model said for how long it wants to be left alone. A stream is
-    tried again only while nothing of it was given out. Each attempt has the whole time of the request's `timeout`.
-    Without a policy it is one that is for ModelUnavailable only.
+    It honours Retry-After. A stream is retried only before its first event. Each attempt gets the full `timeout` of the
+    request. The default policy retries after ModelUnavailable only. Nodes of a graph have retries already; this is for
+    models outside of graphs, and for retrying one of several calls in a node.
     """
 
     times_attempts: ClassVar = True
@@ -151,7 +150,7 @@ class RetryingModel:
             attempt += 1
 
     async def _wait_after(self, attempt: int, error: Exception) -> None:
-        """Let time pass until the next attempt. Raises the error if there is none."""
+        """Wait until the next attempt. Raises the error if there is none."""
         if attempt >= self._policy.max_attempts or not self._policy.matches(error):
             raise error
         asked: float = getattr(error, "retry_after", None) or 0.0

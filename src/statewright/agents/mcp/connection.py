@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Connection:
-    """The way to one server, for all its owners."""
+    """The connection to one server, shared by its owners."""
 
     def __init__(self, server: McpServer) -> None:
         self.owners: set[object] = set()
@@ -31,15 +31,15 @@ class Connection:
         self._ending: set[asyncio.Task[None]] = set()
 
     async def tools(self) -> tuple[ListedTool, ...]:
-        """What the server offers. Raises ToolError where it cannot be asked."""
+        """Return the tools of the server. Raises ToolError if it cannot be reached."""
         return await self._open().tools()
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any], *, timeout: float, progress: ProgressFnT
     ) -> CallToolResult:
-        """What the server answers, also if it calls that an error. Raises ToolError for whatever else goes wrong."""
+        """Return the server's result, which may be an error. Raises ToolError for every other failure."""
         session = self._open()
-        await session.tools()  # also for what the SDK reads from the list: forms of answers, headers
+        await session.tools()  # the SDK also reads output schemas and headers from the list
         client = await session.client()
         try:
             async with asyncio.timeout(timeout):
@@ -50,7 +50,7 @@ class Connection:
             raise await self._call_error(session, tool, error) from None
 
     async def close(self) -> None:
-        """End the connection, and wait until programs that belong to it are gone."""
+        """End the connection, and wait until its server programs have exited."""
         session, self._session = self._session, None
         if session is not None:
             self._end(session)
@@ -58,7 +58,7 @@ class Connection:
             await asyncio.wait(self._ending)
 
     def _open(self) -> Session:
-        """The session that lives, or a new one: everybody who comes while it is opened waits for the same one."""
+        """Return the active session, or a new one, which concurrent callers share while it is opening."""
         if self._session is not None and self._session.is_over:
             self._end(self._session)
             self._session = None
@@ -88,9 +88,9 @@ class Connection:
 
 
 def _is_lost(error: Exception) -> bool:
-    """Whether the connection has ended, or a server over HTTP does not know it any more."""
+    """Return True if the connection has ended, or an HTTP server has dropped its session."""
     from mcp.shared.exceptions import MCPError
     from mcp_types import CONNECTION_CLOSED
 
-    # The SDK tells of a session that is not known any more in words only.
+    # The SDK reports an unknown session only by its message.
     return isinstance(error, MCPError) and (error.code == CONNECTION_CLOSED or error.message == "Session terminated")

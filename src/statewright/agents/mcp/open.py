@@ -23,15 +23,15 @@ from statewright.agents.mcp.texts import StderrTail
 from statewright.agents.mcp.transport import Stdio, StreamableHttp
 
 Streams = tuple[Any, Any]
-"""What the SDK's transports give: messages that come, and messages that go."""
+"""The streams of the SDK's transports: incoming and outgoing messages."""
 OnEnd = Callable[[Exception | None], None]
-"""Told that nothing more can come from the server, and why if that is known."""
+"""Called when the stream from the server has ended, with the reason if known."""
 _LARGEST: Final = 64 * 2**20  # bytes of one answer over streamable HTTP; the SDK's own limit is too small for images
 _SILENCE: Final = 86_400.0  # seconds that a stream over HTTP may be silent; our own timeouts are shorter
 
 
 def open_client(server: McpServer, words: StderrTail, ended: OnEnd, heard: MessageHandlerFnT) -> Client:
-    """A client, connected once it is entered. `heard` is told what the server says unasked."""
+    """Return a client, connected once it is entered. `heard` receives unsolicited messages of the server."""
     return Client(_WatchedTransport(_streams(server, words, ended), ended), message_handler=heard, cache=None)
 
 
@@ -62,7 +62,7 @@ def _create_http_client(
     timeout: httpx2.Timeout | None = None,
     auth: httpx2.Auth | None = None,
 ) -> httpx2.AsyncClient:
-    """For the older form: after a message was refused the SDK sends no other, and would let everybody wait."""
+    """Create the HTTP client of the SSE transport, which reports refused messages: the SDK would wait forever."""
 
     async def check(response: httpx2.Response) -> None:
         if response.request.method == "POST" and response.is_error:
@@ -78,7 +78,7 @@ async def _start_program(transport: Stdio, words: StderrTail) -> AsyncGenerator[
         args=list(transport.args),
         env=transport.environment(),
         cwd=transport.cwd,
-        encoding_error_handler="replace",  # what is no text is no message either, and no reason to hang up
+        encoding_error_handler="replace",  # invalid text is not a message, and no reason to disconnect
     )
     async with AsyncExitStack() as stack:
         with words.pipe() as errors:
@@ -87,7 +87,7 @@ async def _start_program(transport: Stdio, words: StderrTail) -> AsyncGenerator[
 
 
 class _WatchedTransport:
-    """A transport that tells when the stream of messages from the server has ended."""
+    """A transport that reports the end of the stream from the server."""
 
     def __init__(self, streams: AbstractAsyncContextManager[Streams], ended: OnEnd) -> None:
         self._streams = streams
@@ -104,7 +104,7 @@ class _WatchedTransport:
 
 
 class _IncomingStream:
-    """A stream of messages, as the SDK reads it."""
+    """An incoming stream, as the SDK reads it, that reports its end."""
 
     def __init__(self, stream: Any, ended: OnEnd) -> None:
         self._stream = stream

@@ -29,9 +29,9 @@ _KNOWN: Final = ("name", "description", "type", *_OF_COMMANDS, *_OF_URLS, *SETTI
 def read_server(
     data: Mapping[str, Any], *, name: str | None = None, untyped_url: UrlTransport = "streamable-http"
 ) -> McpServer:
-    """The server that a mapping describes; `untyped_url` says what a URL without a type means.
+    """Read the server in a mapping; `untyped_url` is the transport of a URL without a type.
 
-    Raises InvalidConfig with everything that is wrong.
+    Raises InvalidConfig with all problems.
     """
     return read_servers([data if name is None else {"name": name, **data}], untyped_url=untyped_url)[0]
 
@@ -39,9 +39,9 @@ def read_server(
 def read_servers(
     data: Mapping[str, Any] | Iterable[Mapping[str, Any] | McpServer], *, untyped_url: UrlTransport = "streamable-http"
 ) -> tuple[McpServer, ...]:
-    """The servers of a list of entries, or of a mapping from names to entries, which may stand below `mcpServers`.
+    """Read a list of entries, or a mapping from names to entries, which may be below `mcpServers`.
 
-    Raises InvalidConfig with everything that is wrong in any of them.
+    Raises InvalidConfig with all problems of all entries.
     """
     servers: list[McpServer] = []
     problems: list[str] = []
@@ -62,7 +62,7 @@ def read_servers(
 
 
 def _entries(data: Any) -> Iterator[Any]:
-    """The entries with their names in them."""
+    """Yield the entries with their names."""
     if not isinstance(data, Mapping):
         yield from data
         return
@@ -72,7 +72,7 @@ def _entries(data: Any) -> Iterator[Any]:
 
 
 class _EntryReader:
-    """Reads one entry, and remembers what is wrong in it."""
+    """Reads one entry, and collects its problems."""
 
     def __init__(self, data: Any, untyped_url: UrlTransport) -> None:
         self.problems: list[str] = []
@@ -87,7 +87,7 @@ class _EntryReader:
         self._collect(entry)
 
     def server(self) -> McpServer | None:
-        if self.problems:  # what follows would be told of twice
+        if self.problems:  # further problems would be duplicates
             return None
         transport = self._transport()
         settings = {name: self._given[name] for name in SETTINGS if name in self._given}
@@ -102,7 +102,7 @@ class _EntryReader:
 
     def _collect(self, entry: Mapping[str, Any]) -> None:
         for key, value in entry.items():
-            if value is None:  # as good as not written
+            if value is None:  # the same as a missing key
                 continue
             if key in _BELOW and not (key == "transport" and isinstance(value, str)):
                 self._collect_below(key, value)
@@ -184,7 +184,7 @@ class _EntryReader:
         return {**headers, "Authorization": f"Bearer {token}"}
 
     def _text(self, name: str, value: Any) -> str:
-        """A value as text. It is never told: it may be secret."""
+        """Return a value as text. Problems do not quote it, since it may be secret."""
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, str | int | float):

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from mcp.client import Client
     from mcp_types import Tool as ListedTool
 
-_STDERR_WAIT: Final = 0.5  # seconds for the last words of a program that has died
-_PAUSE: Final = 1.0  # seconds before changes are asked for again
-_CLOSE_TIMEOUT: Final = 8.0  # seconds, more than a program is given to go by itself and then to be ended
+_STDERR_WAIT: Final = 0.5  # seconds to wait for the last output of a program that has died
+_PAUSE: Final = 1.0  # seconds before subscribing to changes again
+_CLOSE_TIMEOUT: Final = 8.0  # seconds, more than the SDK gives a program to exit and then to be killed
 _MOST_PAGES: Final = 1000
 
 
 class Session:
-    """A connection that is being opened, is open, or is over."""
+    """A session that is opening, open, or over."""
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
@@ -36,7 +36,7 @@ class Session:
         self._listing = asyncio.Lock()
         self._listed: tuple[ListedTool, ...] | None = None
         self._changes = 0
-        # The task lives on after the call that was first: nothing of its context may be kept.
+        # The task outlives the call that created it, so it must not keep that call's context.
         self._task = asyncio.create_task(self._run(), name=f"mcp {server.name}", context=contextvars.Context())
         loop = self._task.get_loop()
         self._deadline = loop.call_later(
@@ -46,15 +46,15 @@ class Session:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing can be asked of the server any more."""
+        """True if the session can no longer be used."""
         return self._stop.is_set() or self._task.done()
 
     async def client(self) -> Client:
-        """The open connection. Raises ToolError where it could not be opened, to everybody who waits for it."""
+        """Return the open client. Raises ToolError in all waiting callers if it could not be opened."""
         return await asyncio.shield(self._client)
 
     async def tools(self) -> tuple[ListedTool, ...]:
-        """The tools of the server, listed anew after it said that they have changed."""
+        """Return the tools of the server, which are listed again after they change."""
         client = await self.client()
         async with self._listing:
             if self._listed is not None:
@@ -66,7 +66,7 @@ class Session:
             return listed
 
     async def build_error(self, what: str, error: BaseException | None = None, *, hint: str = "") -> ToolError:
-        """An error that says what failed, why as far as that is known, and what a program last had to say."""
+        """Return an error with what failed, the known reason, and the last output of the server program."""
         cause = self._cause or error
         reason = (
             truncate(self._server.without_secrets(error_text(cause))) if cause is not None else "the server hung up"
@@ -76,7 +76,7 @@ class Session:
         return ToolError(self._server.without_secrets(f"{what}: {reason.rstrip('.')}. {hint}".rstrip() + said))
 
     async def close(self) -> None:
-        """End the connection, and wait until all that belongs to it is gone."""
+        """End the session, and wait until its resources are closed."""
         self._end()
         if not self._client.done():
             self._task.cancel()
@@ -86,7 +86,7 @@ class Session:
             self._task.cancel()
             await asyncio.wait([self._task], timeout=_CLOSE_TIMEOUT)
 
-    # -- the task that keeps the connection
+    # -- the task that holds the session
 
     async def _run(self) -> None:
         try:
@@ -115,7 +115,7 @@ class Session:
     def _on_end(self, why: Exception | None) -> None:
         self._cause = self._cause or why
         self._stop.set()
-        if why is not None and not self._client.done():  # the SDK would wait for an answer that cannot come
+        if why is not None and not self._client.done():  # otherwise the SDK would wait forever
             self._task.cancel()
 
     async def _on_message(self, message: Any) -> None:
@@ -123,14 +123,14 @@ class Session:
             self._forget_tools()
 
     async def _follow_changes(self, client: Client) -> None:
-        """Ask to be told of changes, where the protocol's version wants to be asked. `_heard` is told of them."""
+        """Subscribe to changes if the protocol version requires it; `_on_message` receives them otherwise."""
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
         from mcp.shared.exceptions import MCPError
 
         while True:
             try:
                 async with client.listen(tools_list_changed=True) as changes:
-                    self._forget_tools()  # of what changed before nobody told
+                    self._forget_tools()  # earlier changes were not reported
                     async for _ in changes:
                         self._forget_tools()
             except SubscriptionLost:
@@ -147,10 +147,10 @@ class Session:
         self._deadline.cancel()
         self._stop.set()
 
-    # -- when it could not be opened
+    # -- failures to open
 
     def _on_connect_timeout(self) -> None:
-        """Tell those who wait at once: a program that does not answer may not go at once either."""
+        """Fail the waiting callers at once: a program that does not answer may not exit at once either."""
         self._cause = TimeoutError(f"it did not answer within {self._server.connect_timeout:g} s")
         self._stop.set()
         self._task.cancel()
@@ -168,7 +168,7 @@ class Session:
         if self._client.done():
             return
         self._client.set_exception(error)
-        self._client.exception()  # those who wait have it; that nobody does is no fault
+        self._client.exception()  # mark as retrieved: it is fine if no caller waits
 
     # -- the list of its tools
 
@@ -185,7 +185,7 @@ async def _all_pages(client: Client) -> tuple[ListedTool, ...]:
     cursor: str | None = None
     for _ in range(_MOST_PAGES):
         page = await client.list_tools(cursor=cursor)
-        for tool in page.tools:  # a list that changes meanwhile may have a tool on two pages
+        for tool in page.tools:  # a list that changes meanwhile may repeat a tool
             tools.setdefault(tool.name, tool)
         cursor = page.next_cursor
         if cursor is None:

@@ -19,17 +19,17 @@ LONGEST_TEXTS: Final = 50_000
 _IN_WORDS: Final = ("description", "title", "$comment", "examples", "markdownDescription", "enumDescriptions")
 """Keywords that document a schema and do not affect validation."""
 _OF_NAMES: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
-"""Keywords below which keys are names, and not keywords."""
+"""Keywords whose keys are names, not keywords."""
 _OF_VALUES: Final = ("default", "const", "enum")
 
 
 def truncate(text: str, noun: str = "text", longest: int = LONGEST_TEXT) -> str:
-    """Return a text, or its beginning with a note."""
+    """Return a text, truncated with a note if it is too long."""
     return text if len(text) <= longest else f"{text[:longest]} [The {noun} was cut off here.]"
 
 
 def truncate_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema whose descriptions have a bound, each and all together: itself if they are within it."""
+    """Return a schema with its descriptions truncated, each and in total; unchanged if they are short enough."""
     return _SchemaTruncation().schema(schema)
 
 
@@ -78,7 +78,7 @@ class _SchemaTruncation:
 
 
 def error_text(error: BaseException) -> str:
-    """What an error says, or the first of a group of them, with its kind where the text alone would not be clear."""
+    """Return the text of an error, or of the first in a group, with its type if the text alone is unclear."""
     first = error
     while isinstance(first, BaseExceptionGroup):
         first = cast("BaseExceptionGroup[Any]", first).exceptions[0]
@@ -90,13 +90,13 @@ def error_text(error: BaseException) -> str:
 
 # -- standard error
 
-_KEPT: Final = 4096  # bytes; what came before is forgotten, however much it was
+_KEPT: Final = 4096  # bytes; earlier output is dropped
 _LINES: Final = 8
 _PAUSE: Final = 0.01  # seconds
 
 
 class StderrTail:
-    """Keeps the end of what is written to a pipe. A thread reads it, so that no program ever waits for us to read."""
+    """Keeps the last output written to a pipe. A thread reads it, so that no program blocks on a full pipe."""
 
     def __init__(self) -> None:
         self._end = b""
@@ -105,7 +105,7 @@ class StderrTail:
 
     @contextmanager
     def pipe(self) -> Generator[TextIO]:
-        """A file for the program to write to. Leave the context once it has been started: it has its own handle."""
+        """Open a file for a program to write to. Leave the context once it is started: it has its own handle."""
         reading, writing = os.pipe()
         self._reader = threading.Thread(
             target=self._read_pipe, args=(reading,), name="statewright-mcp-stderr", daemon=True
@@ -115,13 +115,13 @@ class StderrTail:
             yield file
 
     async def read(self, *, patience: float) -> str:
-        """The last lines; of a program that has just died all of them, if it does not take longer than `patience`."""
+        """Return the last lines, after waiting up to `patience` seconds for the output of a dying program to end."""
         waited = 0.0
         while self._reader is not None and self._reader.is_alive() and waited < patience:
             await asyncio.sleep(_PAUSE)
             waited += _PAUSE
         lines = self._end.decode(errors="replace").splitlines()
-        whole = lines[1:] if self._is_cut else lines  # half of a secret would not be known for one
+        whole = lines[1:] if self._is_cut else lines  # a truncated secret would not be recognised
         return "\n".join(whole[-_LINES:]).strip()
 
     def _read_pipe(self, reading: int) -> None:

@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 
 
 class McpTool:
-    """A tool that a server has. It may be called from every event loop."""
+    """A tool of a server. It may be called from every event loop."""
 
     def __init__(self, name: str, listed: ListedTool, server: McpServer, owner: Owner) -> None:
         self.name = name
         self.remote_name = listed.name
-        """What the server calls it."""
+        """The server's name for the tool."""
         self.server = server
         self.description = truncate(listed.description or listed.title or "", "description")
         self.parameters: Mapping[str, Any] = truncate_schema(listed.input_schema)
         self.annotations: Mapping[str, Any] = _annotations(listed)
-        """Hints of the server, such as `readOnlyHint` and `destructiveHint`. They are claims of its author."""
+        """Hints of the server, such as `readOnlyHint` and `destructiveHint`; unverified."""
         self._owner = owner
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
-        """Text, structured content, or a list of parts; see `answer_of`.
+        """Return text, structured content, or a list of parts; see `convert_result`.
 
-        Progress that the server reports goes to the stream writer as `{"type": "tool_progress", ...}` and is a
-        heartbeat. A cancelled call is cancelled at the server. Raises ToolError with what the server says when it calls
-        its answer an error, and where it does not answer.
+        Progress reports are written to the stream as `{"type": "tool_progress", ...}`, and count as heartbeats. A
+        cancelled call is cancelled at the server. Raises ToolError with the text of a result that is an error, and if
+        the server does not answer.
         """
         plain = _plain_arguments(self.name, arguments)
         progress = _ProgressReporter(self.name, context)
@@ -46,7 +46,7 @@ class McpTool:
             self._owner.submit(Host.call, self.server, self.remote_name, plain, progress)
         )
         if result.is_error:
-            # Masked before it is cut: a half of a secret would not be recognised.
+            # Masked before it is truncated: a partial secret would not be recognised.
             text = (
                 truncate(self.server.without_secrets(result_text(result)).strip()) or "it failed, and did not say why"
             )
@@ -58,7 +58,7 @@ class McpTool:
 
 
 class _ProgressReporter:
-    """Tells those who watch the call, on the event loop from which it was made."""
+    """Reports progress to readers of the stream, on the event loop of the call."""
 
     def __init__(self, tool: str, context: ToolContext) -> None:
         self._tool = tool
@@ -68,7 +68,7 @@ class _ProgressReporter:
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
         told = {"type": "tool_progress", "tool": self._tool, "call": self._context.tool_call_id, "progress": progress}
         told |= {name: value for name, value in (("total", total), ("message", message)) if value is not None}
-        with suppress(RuntimeError):  # the loop was closed: nobody waits for the call
+        with suppress(RuntimeError):  # the loop is closed, so the call has no caller
             self._loop.call_soon_threadsafe(self._report, told)
 
     def _report(self, told: Mapping[str, Any]) -> None:
@@ -79,7 +79,7 @@ class _ProgressReporter:
 
 
 def _plain_arguments(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments as plain data. What cannot be sent must be found here: at the connection it would break it."""
+    """Return the arguments as plain data. Unserializable data would break the connection, so it is rejected here."""
     try:
         text = json.dumps(dict(arguments), ensure_ascii=False, allow_nan=False)
         text.encode()
@@ -99,22 +99,22 @@ def _annotations(listed: ListedTool) -> dict[str, Any]:
 
 
 def convert_result(result: CallToolResult) -> Any:
-    """The structured content if there is some, the text if there is nothing else, or a list of all parts.
+    """Return structured content, the text if there is nothing else, or a list of all parts.
 
-    Parts are maps with a `type`: `text`, `image`, `audio`, `resource` or `resource_link`. Nothing is left out: where
-    images stand beside structured content, that comes first, as a part of text.
+    Parts are maps with a `type`: `text`, `image`, `audio`, `resource` or `resource_link`. None is dropped: structured
+    content with images comes first, as a text part.
     """
     parts = [_convert_block(block) for block in result.content]
     only_text = all(part["type"] == "text" for part in parts)
     if result.structured_content is not None:
-        if only_text:  # the text says the same, for models that cannot read structures
+        if only_text:  # the text repeats it, for models without structured content
             return result.structured_content
         return [_structured_part(result.structured_content), *(part for part in parts if part["type"] != "text")]
     return result_text(result) if only_text else parts
 
 
 def result_text(result: CallToolResult) -> str:
-    """All text of the answer."""
+    """Return all text of a result."""
     return "\n".join(block.text for block in result.content if block.type == "text")
 
 

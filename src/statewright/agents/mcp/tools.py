@@ -29,11 +29,11 @@ LONGEST: Final = 64  # characters, with every provider
 _SUFFIX: Final = 8  # characters of the suffix, without its dash
 
 ToolKey = tuple[str, str]
-"""A server and a tool, as they call themselves."""
+"""The names of a server and of a tool."""
 
 
 def fit_names(keys: Iterable[ToolKey]) -> dict[ToolKey, str]:
-    """A name for each tool, all of them different."""
+    """Return a unique name for each tool."""
     wanted = {key: _sanitize("-".join(key)) for key in keys}
     counts = Counter(wanted.values())
     return {key: name if _is_usable(name, counts) else _with_suffix(name, key) for key, name in wanted.items()}
@@ -65,11 +65,11 @@ class McpUnavailableWarning(UserWarning):
 
 
 class McpTools:
-    """Tools of servers, which are connected once, at first use, and until `close`.
+    """Tools of servers, which are connected on first use, until `close`.
 
-    Owners that describe a server alike share its connection, and the last one to close ends it. An owner that nobody
-    holds any more, nor any of its tools, counts as closed. `on_unavailable="warn"` leaves out the tools of servers that
-    cannot be used, with an McpUnavailableWarning for each. Raises InvalidConfig for servers that are described wrongly.
+    Owners with the same server description share its connection, and the last one to close ends it. An owner that is
+    garbage-collected, with its tools, counts as closed. `on_unavailable="warn"` omits the tools of servers that cannot
+    be used, with an McpUnavailableWarning for each. Raises InvalidConfig for invalid server descriptions.
     """
 
     def __init__(self, servers: Servers, *, on_unavailable: OnUnavailable = "error") -> None:
@@ -80,22 +80,22 @@ class McpTools:
         self._owner = Owner()
 
     async def tools(self) -> tuple[McpTool, ...]:
-        """All tools that are allowed, in the order of the servers, as the servers have them now.
+        """Return all allowed tools that the servers have now, in the order of the servers.
 
-        Raises ToolError that names every server that cannot be used, unless they are to be left out.
+        Raises ToolError with every server that cannot be used, unless these are omitted.
         """
         listing = self._list_all()
         await asyncio.gather(*map(asyncio.wrap_future, listing.values()), return_exceptions=True)
         return self._build_tools(listing)
 
     def load(self) -> tuple[McpTool, ...]:
-        """The same as `tools`, waited for: for code that has no event loop."""
+        """Like `tools`, for code without an event loop."""
         listing = self._list_all()
         wait(listing.values())
         return self._build_tools(listing)
 
     async def tool(self, name: str, *, server: str | None = None) -> McpTool:
-        """One tool, by its full name or, of a server or where only one has it, by the name that the server knows.
+        """Return a tool by its full name, or by the server's name for it if that is unique.
 
         Raises ToolError if there is none, or several.
         """
@@ -111,7 +111,7 @@ class McpTools:
         raise ToolError(f"There is no tool {name!r} of {of}. {suggestion(name, known, noun='Tools')}")
 
     def close(self) -> None:
-        """Close what nobody else uses, and wait until programs that were started for it have ended."""
+        """Close unshared connections, and wait until their server programs have exited."""
         self._owner.close().result()
 
     def __enter__(self) -> Self:
@@ -154,7 +154,7 @@ class McpTools:
         return tuple(McpTool(names[server.name, tool.name], tool, server, self._owner) for server, tool in allowed)
 
     def _allowed_tools(self, listing: Listing) -> tuple[list[tuple[McpServer, ListedTool]], list[str]]:
-        """The tools of every server that answered, and what is wrong with the others."""
+        """Return the tools of the servers that answered, and the problems of the others."""
         allowed: list[tuple[McpServer, ListedTool]] = []
         problems: list[str] = []
         for server, answer in listing.items():
@@ -166,7 +166,7 @@ class McpTools:
 
 
 def _filter_allowed(server: McpServer, listed: tuple[ListedTool, ...]) -> list[ListedTool]:
-    """Raises ToolError for a name that is allowed, but not there."""
+    """Return the allowed tools. Raises ToolError for an allowed name that does not exist."""
     if server.allowed_tools is None:
         return list(listed)
     names = [tool.name for tool in listed]

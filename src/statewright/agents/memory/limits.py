@@ -11,13 +11,13 @@ from statewright.errors import InvalidConfig
 from statewright.messages import Message
 
 CHARACTERS: Final = 4
-"""Of a text, for one token."""
+"""Characters of text per token."""
 OTHER_PART: Final = 1000
-"""Tokens of a part that is no text, an image say."""
+"""Tokens of a part that is not text, such as an image."""
 
 
 def estimate_tokens(messages: Message | Iterable[Message]) -> int:
-    """About how many tokens one message or several come to: four characters each, and calls of tools with them."""
+    """Estimate the tokens of messages, tool calls included: one for every four characters."""
     if isinstance(messages, Message):
         return -(-_characters(messages) // CHARACTERS) + _other_parts(messages) * OTHER_PART
     return sum(estimate_tokens(message) for message in messages)
@@ -38,23 +38,23 @@ def _other_parts(message: Message) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """At most so many messages, besides the system messages at the start, and at most so many tokens in all."""
+    """Maximum messages, not counting leading system messages, and maximum tokens, counting them."""
 
     messages: int | None = None
     tokens: int | None = None
 
     def allow(self, messages: Sequence[Message], tokens_besides: int = 0) -> bool:
-        """Whether these messages stay within the limits."""
+        """Return True if the messages are within the limits."""
         if self.messages is not None and len(messages) > self.messages:
             return False
         return self.tokens is None or estimate_tokens(messages) + tokens_besides <= self.tokens
 
     def half(self) -> Limits:
-        """Limits for half as much."""
+        """Return limits of half the size."""
         return Limits(*(None if one is None else max(one // 2, 1) for one in (self.messages, self.tokens)))
 
     def without(self, messages: Sequence[Message]) -> Limits:
-        """Limits for what is sent behind these messages."""
+        """Return the limits that remain after these messages."""
         taken = len(messages), estimate_tokens(messages)
         return Limits(
             *(
@@ -65,21 +65,21 @@ class Limits:
 
 
 class _RemainingLimits:
-    """What is left of the limits."""
+    """What remains of the limits."""
 
     def __init__(self, limits: Limits, tokens_besides: int) -> None:
         self._messages = limits.messages
         self._tokens = None if limits.tokens is None else limits.tokens - tokens_besides
 
     def use(self, messages: Sequence[Message]) -> None:
-        """Take up room, though there may be none."""
+        """Subtract messages, even beyond the limits."""
         if self._messages is not None:
             self._messages -= len(messages)
         if self._tokens is not None:
             self._tokens -= estimate_tokens(messages)
 
     def take(self, messages: Sequence[Message]) -> bool:
-        """Take up room, if there is enough; whether there was."""
+        """Subtract messages if they fit; return whether they did."""
         if self._messages is not None and len(messages) > self._messages:
             return False
         if self._tokens is not None and estimate_tokens(messages) > self._tokens:
@@ -89,11 +89,11 @@ class _RemainingLimits:
 
 
 def recent_start(conversation: Conversation, limits: Limits) -> int:
-    """The unit from which on a conversation stays within the limits.
+    """Return the first unit to send so that a conversation stays within the limits.
 
-    It is the first of a turn. Only if not even the last turn fits, it lies within that: then the message of the user
-    with which the turn began is sent too. That message and the last unit are sent in any case; a model that was not
-    shown the results of its calls would call again and again.
+    It is the first of a turn, unless not even the last turn fits: then it lies within that, and the message of the user
+    that began the turn is sent too. That message and the last unit are always sent; a model without the results of its
+    calls would repeat them forever.
     """
     units = conversation.units
     if not units:
@@ -111,7 +111,7 @@ def recent_start(conversation: Conversation, limits: Limits) -> int:
 
 
 def _start_with_turns(conversation: Conversation, start: int, room: _RemainingLimits) -> int:
-    """The start, moved to the front by all turns before it for which there is room."""
+    """Move the start back over all earlier turns that fit."""
     for turn in reversed(conversation.turns()):
         before = range(turn.start, min(turn.stop, start))
         if not before:
@@ -123,7 +123,7 @@ def _start_with_turns(conversation: Conversation, start: int, room: _RemainingLi
 
 
 def check_at_least(least: int, owner: str, **values: int | None) -> None:
-    """Raises InvalidConfig for a number that is too small, or none."""
+    """Raise InvalidConfig for a value that is not an integer of at least `least`."""
     for name, value in values.items():
         if value is not None and (type(value) is not int or value < least):
             raise InvalidConfig(f"{owner}({name}={value!r}): give a whole number of at least {least}.")
@@ -134,7 +134,7 @@ def check_at_least(least: int, owner: str, **values: int | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MemoryStats:
-    """Sizes of a conversation, and of what is sent of it. Tokens are estimated."""
+    """Sizes of a conversation and of the selected messages. Tokens are estimated."""
 
     messages: int
     tokens: int
@@ -143,5 +143,5 @@ class MemoryStats:
 
 
 def memory_stats(messages: Sequence[Message], selected: Sequence[Message]) -> MemoryStats:
-    """The sizes of a conversation and of what was selected from it."""
+    """Return the sizes of a conversation and of the selected messages."""
     return MemoryStats(len(messages), estimate_tokens(messages), len(selected), estimate_tokens(selected))

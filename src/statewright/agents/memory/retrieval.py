@@ -23,20 +23,20 @@ from statewright.store import Namespace, Store
 Vector = Sequence[float]
 Vectors = Sequence[Vector]
 Embed = Callable[[Sequence[str]], Vectors | Awaitable[Vectors]]
-"""Texts to vectors, all of one length; a plain function, which is called on a thread, or a coroutine function."""
+"""Embeds texts as vectors of equal length: a coroutine function, or a plain function, which is called on a thread."""
 _KEPT: Final = 10_000
-"""How many vectors are kept in memory."""
+"""Maximum number of cached vectors."""
 
 
 class VectorSearch:
-    """Embeds each text once, and compares the vectors by the cosine of their angle."""
+    """Searches by cosine similarity of vectors in memory. Each text is embedded once."""
 
     def __init__(self, embed: Embed) -> None:
         self._embed = embed
         self._vectors: LRUCache[Vector] = LRUCache(_KEPT)
 
     async def nearest(self, query: str, texts: Sequence[str], count: int) -> list[int]:
-        """The numbers of the texts that are nearest to the query, the nearest first; of equals the later ones."""
+        """Return the indices of the texts nearest to the query, nearest first; later texts win ties."""
         wanted, *vectors = await self._vectors_of([query, *texts])
         scores = [(_dot_product(wanted, vector), n) for n, vector in enumerate(vectors)]
         return [n for _, n in sorted(scores, reverse=True)[:count]]
@@ -61,7 +61,7 @@ class VectorSearch:
         vectors = await answer if inspect.isawaitable(answer) else answer
         if len(vectors) != len(texts):
             raise ModelError(
-                f"The embedding gave {len(vectors)} vectors for {len(texts)} texts. It has to give one for each."
+                f"The embedding returned {len(vectors)} vectors for {len(texts)} texts. Return one for each."
             )
         return [_normalized(vector) for vector in vectors]
 
@@ -79,31 +79,32 @@ def _dot_product(first: Vector, second: Vector) -> float:
 def _check_dimensions(vectors: Iterable[Vector]) -> None:
     lengths = sorted({len(vector) for vector in vectors})
     if len(lengths) > 1:
-        raise ModelError(f"The embedding gave vectors of {lengths[0]} and of {lengths[1]} numbers. Give one length.")
+        raise ModelError(
+            f"The embedding returned vectors of lengths {lengths[0]} and {lengths[1]}. Return vectors of equal length."
+        )
 
 
 # -- search in a store
 
 _KNOWN: Final = 10_000
-"""Of how many items it is remembered that they are in the store."""
+"""Maximum number of items that are known to be in the store."""
 
 
 class StoreSearch:
-    """Puts each text into a store once, and asks the store.
+    """Searches in a store, into which each text is put once.
 
-    The items of a namespace may be more than the texts that are asked for, say those of messages that were removed;
-    such are passed over.
+    Other items of the namespace, such as those of removed messages, are ignored.
     """
 
     def __init__(self) -> None:
         self._store: Store | None = None
         self._is_stored: LRUCache[bool] = LRUCache(_KNOWN)
-        """What the store is known to hold, by namespace and key."""
+        """Items that are known to be in the store, by namespace and key."""
 
     async def nearest(
         self, store: Store, namespace: Namespace, query: str, texts: Sequence[str], count: int
     ) -> list[int]:
-        """The numbers of the texts that are nearest to the query, the nearest first."""
+        """Return the indices of the texts nearest to the query, nearest first."""
         return await asyncio.to_thread(self._nearest, store, namespace, query, texts, count)
 
     def _nearest(self, store: Store, namespace: Namespace, query: str, texts: Sequence[str], count: int) -> list[int]:
@@ -124,7 +125,7 @@ class StoreSearch:
 
 
 def _search(store: Store, namespace: Namespace, query: str, by_key: Mapping[str, int], count: int) -> list[int]:
-    """What the store finds of these keys, page by page."""
+    """Search the store page by page for items with these keys."""
     found: list[int] = []
     offset, size = 0, max(2 * count, 10)
     while len(found) < count:
@@ -140,13 +141,13 @@ def _search(store: Store, namespace: Namespace, query: str, by_key: Mapping[str,
 
 
 class Retrieval:
-    """Sends the last messages, about `keep`, and the `top_k` earlier turns that are nearest in meaning to the question.
+    """Sends about the last `keep` messages, and the `top_k` earlier turns nearest in meaning to the question.
 
-    The question is `context.query`, or else the last message of the user. Turns are found whole, since an answer means
-    little without its question, and are sent in the order in which they were said.
+    The question is `context.query`, or else the last user message. Turns are selected as a whole, since an answer
+    means little without its question, and are sent in their original order.
 
-    Vectors come from `embed` and are kept in memory; or the texts are put into a `store` that has an index, under
-    `namespace` and the thread's id, and the store searches and keeps them. With neither, the store of the run is used.
+    Vectors come from `embed` and are cached in memory; or the texts are put into a `store` with an index, under
+    `namespace` and the thread's id, and the store searches them. With neither, the store of the run is used.
     """
 
     def __init__(
@@ -198,12 +199,12 @@ class Retrieval:
         return store
 
     def _own_namespace(self, context: MemoryContext) -> Namespace:
-        """The namespace of the thread. Labels hold no dots; threads whose ids differ in that only share one."""
+        """Return the namespace of the thread. Labels cannot contain dots, which are replaced."""
         return (*self._namespace, context.thread_id.replace(".", "_")) if context.thread_id else self._namespace
 
 
 def _groups(conversation: Conversation, start: int) -> list[range]:
-    """The earlier units that are found together: those of a turn; of the present turn each alone."""
+    """Return the groups of earlier units to search: those of a turn, but single units of the current turn."""
     groups: list[range] = []
     anchor = conversation.anchor
     for turn in conversation.turns():
@@ -219,7 +220,7 @@ def _text(conversation: Conversation, group: range) -> str:
 
 
 def _question(conversation: Conversation) -> str:
-    """The text of the last message of the user."""
+    """Return the text of the last message of the user."""
     anchor = conversation.anchor
     unit = () if anchor is None else conversation.units[anchor]
     return next((message.text for message in reversed(unit) if message.role == "user"), "")

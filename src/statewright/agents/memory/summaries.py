@@ -32,46 +32,46 @@ INSTRUCTIONS: Final = (
     "If there is a summary of what came before, take it into yours. Answer with the summary alone."
 )
 SUMMARY: Final = "summary"
-"""In the metadata of a message: of how many units it is the summary."""
+"""Metadata key of a summary message: the number of units that it summarizes."""
 _FAILED: Final = "summary_failed"
-"""In the notes: the turn in which the model gave no summary."""
+"""Key in the notes: the turn in which the model gave no summary."""
 _MAX_CACHED: Final = 1000
-"""How many summaries are kept in memory."""
+"""Maximum number of cached summaries."""
 _MAX_LOGGED: Final = 200
-"""Characters that the log shows of an answer that is no summary."""
+"""Maximum characters of a rejected answer in the log."""
 _PIECE: Final = 20_000
-"""How many tokens a model is given to summarise at once."""
+"""Maximum tokens to summarize in one request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What the first units of a conversation were about."""
+    """The summary of the first units of a conversation."""
 
     units: int
     text: str = ""
 
     def to_message(self) -> Message:
-        told = f"Summary of the conversation up to here:\n{self.text}"
-        # Of the user: what stands behind it may begin with the assistant, which some providers refuse at the start.
-        return Message(told, metadata={SUMMARY: self.units})
+        text = f"Summary of the conversation up to here:\n{self.text}"
+        # A user message: the next one may be of the assistant, which some providers refuse at the start.
+        return Message(text, metadata={SUMMARY: self.units})
 
 
 def is_summary(message: Message) -> bool:
-    """Whether a message is a summary that a strategy has put before others."""
+    """Return True for a summary that a strategy has prepended."""
     return message.metadata is not None and SUMMARY in message.metadata
 
 
 class Summaries:
-    """Asks a model for summaries, and keeps them."""
+    """Requests summaries from a model, and caches them."""
 
     def __init__(self, model: ChatModel, instructions: str | None = None) -> None:
         self._model = model
         self._instructions = instructions or INSTRUCTIONS
         self._texts: LRUCache[tuple[str, str | None]] = LRUCache(_MAX_CACHED)
-        """With the task that each was made in. That finds it by asking once more, which costs nothing: so its cost is
-        counted by the execution of the task that succeeds."""
+        """Summaries with the task that made them. That task finds its own in its journal instead, so that the cost is
+        counted by the execution that succeeds."""
         self._failed: LRUCache[bool] = LRUCache(_MAX_CACHED)
-        """The turns in which the model gave no summary, of conversations without notes."""
+        """Turns in which the model gave no summary, for conversations without notes."""
         self._making: dict[tuple[int, str], asyncio.Lock] = {}
 
     def longest(self, units: Sequence[Unit], context: MemoryContext) -> Summary:
@@ -159,7 +159,7 @@ class Summaries:
 
 
 def _answer_problem(response: ModelResponse, text: str) -> str | None:
-    """Why an answer is no summary; None if it is one."""
+    """Return why an answer is not a summary; None if it is one."""
     if response.finish_reason == "refused":
         return "refused"
     if response.finish_reason == "length":
@@ -170,7 +170,7 @@ def _answer_problem(response: ModelResponse, text: str) -> str | None:
 
 
 def _saved_summary(keys: Sequence[str], context: MemoryContext) -> Summary:
-    """The summary in the notes, if it is of a beginning of these units; one of no units if not."""
+    """Return the summary in the notes if it covers a prefix of these units; an empty one otherwise."""
     match (context.notes or {}).get(SUMMARY):
         case {"of": str(key), "text": str(text)} if key in keys:
             return Summary(keys.index(key) + 1, text)
@@ -179,7 +179,7 @@ def _saved_summary(keys: Sequence[str], context: MemoryContext) -> Summary:
 
 
 def _end_of_piece(units: Sequence[Unit], start: int) -> int:
-    """Up to where units are few enough to be summarised at once; at least one unit."""
+    """Return the end of the units to summarize in one request: at least one unit."""
     tokens = 0
     for n in range(start, len(units)):
         tokens += estimate_tokens(units[n])
@@ -189,12 +189,12 @@ def _end_of_piece(units: Sequence[Unit], start: int) -> int:
 
 
 def _message_lines(message: Message) -> Iterator[str]:
-    """A message as the summariser reads it."""
-    who = f"{message.role} {message.name}" if message.name else message.role
+    """Yield the lines of a message for the summarizing model."""
+    speaker = f"{message.role} {message.name}" if message.name else message.role
     if message.text:
-        yield f"{who}: {message.text}"
+        yield f"{speaker}: {message.text}"
     for call in message.tool_calls:
-        yield f"{who} calls {_call_text(call)}"
+        yield f"{speaker} calls {_call_text(call)}"
 
 
 def _call_text(call: ToolCall) -> str:
@@ -202,12 +202,12 @@ def _call_text(call: ToolCall) -> str:
 
 
 def _units_key(units: Sequence[Unit]) -> str:
-    """The text of all of the units; an empty one of none."""
+    """Return the key of units; an empty string for none."""
     return [*_prefix_keys(units)][-1] if units else ""
 
 
 def _prefix_keys(units: Sequence[Unit]) -> Iterator[str]:
-    """For each beginning of the units, a text that is the same for equal ones. Ids of messages do not count."""
+    """Yield a digest of each prefix of the units, ignoring message ids."""
     digest = hashlib.blake2b(digest_size=16)
     for unit in units:
         for message in unit:

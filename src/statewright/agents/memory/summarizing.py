@@ -14,9 +14,9 @@ from statewright.models import ChatModel
 
 
 class SummarizingWindow:
-    """Shows a summary and what came after it, and folds more into the summary when that is too much.
+    """Selects a summary and the units after it, and adds more units to the summary when that is too much.
 
-    While it fits, the summary that is there is used again: the model is asked only when there is something to fold.
+    While it fits, the existing summary is reused: the model is called only to extend it.
     """
 
     def __init__(self, model: ChatModel, instructions: str | None = None) -> None:
@@ -31,10 +31,10 @@ class SummarizingWindow:
         context: MemoryContext,
         window: Callable[[Conversation, Sequence[Message]], int] | None = None,
     ) -> list[Message]:
-        """What is sent. `fits` says whether that is little enough; if not, units before `start` are folded.
+        """Return the messages to send. If they do not satisfy `fits`, units before `start` are summarized.
 
-        If the model gives no summary, the units that it would be of are sent as they are. `window` says from which unit
-        on, where not all of them may be sent, behind messages that are told of earlier ones.
+        If the model gives no summary, these units are sent unchanged. If not all of them may be sent, `window` returns
+        the first unit to send after the messages of an earlier summary.
         """
         first, units = start(conversation), conversation.units
         summary = self._summaries.longest(units[:first], context)
@@ -61,9 +61,9 @@ def _summary_messages(summary: Summary) -> list[Message]:
 class Summarizing:
     """Sends a summary of the older turns, and the newer ones as they are.
 
-    As soon as more than `after` messages are not in the summary, all but about the last `keep` of them are added to it
-    by the model. `instructions` say what a summary is to be like. Where the model gives none, because it refuses or is
-    cut off, all that is not in a summary is sent as it is, and it is asked again in the next turn.
+    When more than `after` messages are not in the summary, all but about the last `keep` of them are added to it by
+    the model. `instructions` describe the summary. If the model gives none, because it refuses or is cut off, all
+    messages that are not in a summary are sent unchanged, and it is called again in the next turn.
     """
 
     def __init__(self, model: ChatModel, *, keep: int = 10, after: int = 30, instructions: str | None = None) -> None:

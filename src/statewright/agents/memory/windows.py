@@ -14,7 +14,7 @@ from statewright.models import ChatModel
 
 
 class KeepAll:
-    """Sends every message, but for calls without results and results without calls."""
+    """Sends every message, except calls without results and results without calls."""
 
     async def select(self, messages: Sequence[Message], *, context: MemoryContext = NO_CONTEXT) -> list[Message]:
         conversation = read_conversation(messages)
@@ -22,10 +22,10 @@ class KeepAll:
 
 
 class SlidingWindow:
-    """Sends the last turns that come to at most `messages` messages together.
+    """Sends the last turns with at most `messages` messages in total.
 
-    Of a turn that is longer than that its first message and the last ones are sent. The system messages at the start
-    are not counted. More is sent only where the last call of tools has more results than that.
+    Of a longer turn the first message and the last ones are sent. Leading system messages are not counted. More is sent
+    only if the last tool calls have more results than that.
     """
 
     def __init__(self, messages: int = 20) -> None:
@@ -38,11 +38,11 @@ class SlidingWindow:
 
 
 class Buffer:
-    """Sends the last turns that come to at most `max_messages` messages and `max_tokens` tokens, as estimated.
+    """Sends the last turns with at most `max_messages` messages and `max_tokens` estimated tokens.
 
-    Tokens are counted with the system messages at the start, messages without. Older turns are left out, or, with a
-    model to `summarize`, told in a summary: whenever the buffer is full, its older half is added to that, so the model
-    is asked once in a while and not at every turn. Where it gives no summary, older turns are left out.
+    Leading system messages count as tokens, but not as messages. Older turns are left out, or summarized by the model
+    `summarize`: whenever the buffer is full, its older half is added to the summary, so the model is not called every
+    turn. If the model gives no summary, older turns are left out.
     """
 
     def __init__(

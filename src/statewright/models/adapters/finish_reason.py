@@ -39,20 +39,20 @@ _REASONS: Final[Mapping[str, FinishReason]] = {
     "error_toxic": "refused",
     "other": "refused",
 }
-"""What providers write, in small letters, and what it means. Google says `OTHER` of an answer that it withholds for a
-reason that it does not tell."""
+"""The providers' words in lower case, and ours. Google reports `OTHER` for an answer that it withholds for an
+undisclosed reason."""
 _KEYS: Final = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
 
 
 def finish_reason_of(word: object) -> FinishReason | None:
-    """Return what a word of a provider means; None for one that is not known."""
+    """Return the finish reason for a provider's word; None for an unknown one."""
     return _REASONS.get(str(word).lower())
 
 
 def find_finish_reason(facts: Mapping[str, Any]) -> FinishReason | None:
-    """Return the reason that stands in what a provider told of an answer; None if there is none that is known."""
+    """Return the finish reason in a provider's metadata of an answer; None if there is no known one."""
     details: Any = facts.get("incomplete_details")
-    if isinstance(details, Mapping):  # OpenAI's responses say there why one is `incomplete`
+    if isinstance(details, Mapping):  # the reason of an `incomplete` answer of OpenAI's Responses API
         found = finish_reason_of(cast("Mapping[str, Any]", details).get("reason"))
         if found is not None:
             return found

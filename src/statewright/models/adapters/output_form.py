@@ -20,11 +20,11 @@ FIELD: Final = "value"
 _LONGEST_NAME: Final = 64
 _DEFINITIONS: Final = ("$defs", "definitions")
 _OF_DOCUMENT: Final = ("$schema", "$id", *_DEFINITIONS)
-"""Keywords that stand at the root of a schema only."""
+"""Keywords that are valid only at the root of a schema."""
 
 
 def provider_form(form: OutputForm) -> OutputForm:
-    """Return a form in the way in which it is sent."""
+    """Return a form as it is sent to providers."""
     name = re.sub(r"[^a-zA-Z0-9_-]+", "_", form.name).strip("_")[:_LONGEST_NAME] or "answer"
     if is_wrapped(form):
         return OutputForm(_wrapped(form.schema), name)
@@ -33,14 +33,14 @@ def provider_form(form: OutputForm) -> OutputForm:
 
 
 def is_wrapped(form: OutputForm | None) -> bool:
-    """Whether a form is sent as the field of an object, because it is none."""
+    """Return True if a form is not an object, and is sent as the field of one."""
     return form is not None and not _is_object(form.schema, form.schema, seen=frozenset())
 
 
 def unwrapped(response: ModelResponse, form: OutputForm | None) -> ModelResponse:
-    """Return the response with the answer that its model was asked for, without the object around it.
+    """Return the response without the object that was added around its answer.
 
-    An answer that has no such object, maybe because it was cut off, stays as it is.
+    An answer without such an object, for example because it was cut off, is unchanged.
     """
     if not is_wrapped(form):
         return response
@@ -56,7 +56,7 @@ def unwrapped(response: ModelResponse, form: OutputForm | None) -> ModelResponse
 
 
 def without_fence(text: str) -> str:
-    """Return the JSON of an answer that has a fence around it."""
+    """Return the JSON of an answer without a Markdown fence."""
     stripped = text.strip()
     if stripped.startswith("```") and stripped.endswith("```"):
         return stripped[3:-3].removeprefix("json").strip()
@@ -64,7 +64,7 @@ def without_fence(text: str) -> str:
 
 
 def _is_object(schema: Mapping[str, Any], root: Mapping[str, Any], *, seen: frozenset[str]) -> bool:
-    """Whether a schema is that of an object and of nothing else."""
+    """Return True if a schema describes objects only."""
     if "anyOf" in schema or "oneOf" in schema:
         return False
     if "type" in schema:
@@ -91,7 +91,7 @@ def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
     outer |= {key: schema[key] for key in _DEFINITIONS if key in schema}
     if not _refers_to_root(schema):
         return outer
-    # What refers to the root of the schema has to find it under a name.
+    # References to the root of the schema must find it under a name.
     moved: dict[str, Any] = _rebased(outer)
     moved["$defs"] = {**moved.get("$defs", {}), FIELD: moved["properties"][FIELD]}
     moved["properties"] = {FIELD: {"$ref": f"#/$defs/{FIELD}"}}
@@ -106,7 +106,7 @@ def _refers_to_root(value: Any) -> bool:
 
 
 def _is_root_reference(reference: Any) -> bool:
-    """Whether a reference leads to the root, or to a place in it that is no definition."""
+    """Return True for a reference to the root, or to a part of it that is not a definition."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return False
     return reference.removeprefix("#/").partition("/")[0] not in _DEFINITIONS

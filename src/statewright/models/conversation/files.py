@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from statewright.messages import Message, copied
 
 LARGEST_FILE: Final = 5_000_000
-"""Characters of base64: more than Anthropic takes for an image (5 MB). A larger file is replaced by a note."""
+"""Maximum characters of base64, above Anthropic's limit for an image (5 MB). A larger file is replaced by a note."""
 _IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _SOUNDS: Final = ("aac", "aiff", "flac", "mp3", "mpeg", "ogg", "wav")
 _ALIASES: Final = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
@@ -34,7 +34,7 @@ Part = Mapping[str, Any]
 
 
 def image_part(data: str, media_type: str, **options: Any) -> dict[str, Any]:
-    """Return an image as a part of a message; a note where no model would see it."""
+    """Return an image as a message part, or a note if no model accepts it."""
     declared = media_type.partition(";")[0].strip().lower()
     plain = _normalize_base64(data)
     problem = _data_problem(plain, data)
@@ -47,7 +47,7 @@ def image_part(data: str, media_type: str, **options: Any) -> dict[str, Any]:
 
 
 def audio_part(data: str, form: str) -> dict[str, Any]:
-    """Return a sound as a part of a message; a note where no model would hear it."""
+    """Return audio as a message part, or a note if no model accepts it."""
     declared = form.partition(";")[0].strip().lower()
     plain = _normalize_base64(data)
     problem = _data_problem(plain, data)
@@ -59,16 +59,16 @@ def audio_part(data: str, form: str) -> dict[str, Any]:
 
 
 def omission_note(kind: str, media_type: str, why: str, *, uri: str = "") -> dict[str, Any]:
-    """Return a part that tells the model of a file which it is not shown."""
+    """Return a text part that replaces a file which is not sent."""
     where = f" at {uri[:_SHOWN]}" if uri else ""
     article = "An" if kind == "image" else "A"
     return {"type": "text", "text": f"[{article} {kind} of type {media_type[:_SHOWN]}{where} was left out: {why}.]"}
 
 
 def with_sendable_files(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages with files that providers take, and notes for the others: themselves if all are taken.
+    """Return the messages with files that providers accept, and notes for the others; unchanged if all are accepted.
 
-    Addresses of images are left as they are: nobody has read what stands there.
+    URLs of images are unchanged: their content is unknown.
     """
     if all(isinstance(message.content, str) for message in messages):
         return messages
@@ -110,24 +110,24 @@ def _is_data(url: str) -> bool:
 
 
 def _parse_data_url(url: str) -> tuple[str, str]:
-    """The data and the media type of an address that holds a file."""
+    """Return the data and the media type of a data URL."""
     head, _, data = url[5:].partition(",")
     if not head.lower().endswith(";base64"):
-        return "?", head  # written in another way, which no provider takes
+        return "?", head  # another encoding, which no provider accepts
     return unquote(data) if "%" in data else data, head
 
 
 def _data_problem(plain: str | None, data: str) -> str | None:
-    """Why no provider would take the data, whatever they are."""
+    """Return why every provider would refuse the data; None if none of these reasons applies."""
     if plain is None:
-        return "its data are no base64"
+        return "its data are not valid base64"
     if not plain:
         return "it is empty"
     return f"it has {len(plain) * 3 // 4} bytes" if len(data) > LARGEST_FILE else None
 
 
 def _normalize_base64(data: str) -> str | None:
-    """The data in the one spelling that all providers read; None if they are no base64."""
+    """Return the data in the base64 alphabet that all providers accept; None if they are not base64."""
     if any(letter in data for letter in "-_\n\r\t "):
         data = "".join(data.split()).translate(_STANDARD)
     if len(data) % 4 and not data.endswith("="):
@@ -143,7 +143,7 @@ _STANDARD: Final = str.maketrans("-_", "+/")
 
 
 def _image_type(plain: str) -> str | None:
-    """The type of an image by its first bytes; None for any other."""
+    """Return the type of an image by its first bytes; None for other data."""
     begin = binascii.a2b_base64(plain[:24])
     if begin.startswith(b"RIFF") and begin[8:12] == b"WEBP":
         return "image/webp"

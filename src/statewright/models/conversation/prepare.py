@@ -32,18 +32,18 @@ from statewright.models.conversation.tool_calls import problem_of_calls, with_va
 from statewright.models.model import ModelRequest
 
 YOUR_TURN: Final = "It is your turn now. Act on the conversation so far as your instructions say."
-"""Closes a request whose conversation ends with the assistant, with another agent's words or with the model's own."""
+"""Appended to a conversation that ends with an assistant message, of another agent or of the model itself."""
 OPENING: Final = "(The conversation begins with the assistant.)"
 _NOT_MADE: Final = "Error: this call was not made."
 _NO_OUTPUT: Final = "(no output)"
-"""Sent as the result of a tool that answered nothing."""
+"""Sent as the result of a tool that returned nothing."""
 _logger: Final = logging.getLogger("statewright.agents")
 
 
 def prepare_request(request: ModelRequest) -> ModelRequest:
-    """Return the request with a conversation that every provider accepts: itself if nothing has to be changed.
+    """Return the request with a conversation that every provider accepts; unchanged if it is valid already.
 
-    Dropped results of tools are logged as a warning.
+    A warning is logged for each dropped tool result.
     """
     messages = request.messages
     if not _is_sendable(messages):
@@ -58,20 +58,20 @@ def prepare_request(request: ModelRequest) -> ModelRequest:
 
 
 def check_request(request: ModelRequest) -> None:
-    """Raise ModelError for a request that a provider would refuse, naming the first message that is wrong."""
+    """Raise ModelError for a request that a provider would refuse, naming the first invalid message."""
     problem = next(_problems(request), None)
     if problem is not None:
         raise ModelError(
-            f"A provider would refuse this request: {problem}. Agents and `statewright.models.prepare_request` mend "
+            f"A provider would refuse this request: {problem}. Agents and `statewright.models.prepare_request` repair "
             f"conversations before they send them."
         )
 
 
 def repair_tool_rounds(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages with the results of each answer's tool calls right behind it, in the order of the calls.
+    """Return the messages with the results of each answer's tool calls directly after it, in the order of the calls.
 
-    A result moves to the call that it answers, the nearest before it of that id; one without a call, or a second one,
-    is dropped. A call without a result gets one that says so. The messages themselves if they are in order.
+    A result moves to the nearest earlier call with its id; a result without a call, or a second one, is dropped. A call
+    without a result gets an error as its result. Messages in order are returned unchanged.
     """
     if _is_in_order(messages):
         return messages
@@ -105,7 +105,7 @@ def _is_in_order(messages: Sequence[Message]) -> bool:
 
 
 def _results_by_call(messages: Sequence[Message]) -> Mapping[tuple[int, str], deque[Message]]:
-    """The results of calls, by the position of the message with the calls, and their id: as many as calls have it."""
+    """Return the results by the position of the message with the calls, and the call id: at most one per call."""
     latest: dict[str, int] = {}
     results: dict[tuple[int, str], deque[Message]] = defaultdict(deque)
     for position, message in enumerate(messages):
@@ -134,7 +134,7 @@ def _missing_result(call: ToolCall) -> Message:
 
 
 def _without_blanks(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages without empty ones, without empty parts, and without the blanks that models write before a call."""
+    """Return the messages without empty ones, empty parts, and the blanks that models write before a call."""
     if not any(_has_blank_text(message) or _has_blank_part(message) for message in messages):
         return messages
     kept = (_with_text(message) for message in messages)
@@ -142,7 +142,7 @@ def _without_blanks(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def _has_blank_text(message: Message) -> bool:
-    """True for a message of blanks alone. An answer that is a tool call may be empty."""
+    """Return True for a blank message. An answer with tool calls may be empty."""
     content = message.content
     if not content and message.tool_calls:
         return False
@@ -160,7 +160,7 @@ def _is_blank(part: Mapping[str, Any]) -> bool:
 
 
 def _with_text(message: Message) -> Message:
-    """Return a message without blanks in the place of text; a result that is blank says that it is."""
+    """Return a message without blank text; a blank tool result gets a placeholder."""
     blank = _has_blank_text(message)
     if not blank and not _has_blank_part(message):
         return message
@@ -173,12 +173,12 @@ def _with_text(message: Message) -> Message:
 
 
 def _has_conversation(messages: Sequence[Message]) -> bool:
-    """True if anything but the system has said something: providers take its words apart from the conversation."""
+    """Return True if there are messages other than the system's, which providers take separately."""
     return any(message.role != "system" for message in messages)
 
 
 def starting_with_user(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages with one of the user before a first one of the assistant, for providers that need it."""
+    """Return the messages, preceded by a user message if the first is the assistant's, for providers that need it."""
     first = next((message.role for message in messages if message.role != "system"), None)
     return [Message(OPENING), *messages] if first == "assistant" else messages
 
@@ -192,13 +192,13 @@ def _encodable(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 _PLAIN: Final = (int, bool, type(None))
-"""Types of arguments that can always be sent, beside ASCII text. A float may be infinite."""
+"""Types of arguments, besides ASCII text, that can always be sent. A float may be infinite."""
 
 
 def _is_plain_ascii(message: Message) -> bool:
-    """True if a message is ASCII text, and its calls have ASCII text and plain numbers: nearly all, known at a glance.
+    """Return True if a message and the arguments of its calls are ASCII text and plain numbers, as nearly all are.
 
-    Each message is looked at again for each request, so it counts that nothing is copied here.
+    Every message is checked for every request, so nothing is copied here.
     """
     if not isinstance(message.content, str) or not message.content.isascii():
         return False
@@ -212,7 +212,7 @@ def _is_plain_ascii(message: Message) -> bool:
 
 
 def with_own_call_ids(message: Message, conversation: Sequence[Message]) -> Message:
-    """Return an answer whose tool calls have ids that no other call has: itself if they do already.
+    """Return an answer whose tool calls have unique ids; unchanged if they are unique already.
 
     Some servers give every call the same id, or none.
     """
@@ -241,10 +241,9 @@ _ENDS_WITH_ASSISTANT: Final = "its conversation ends with the assistant, and con
 
 
 def _is_sendable(messages: Sequence[Message]) -> bool:
-    """True if nothing has to be mended but the end: known in one pass for plain text with calls in order.
+    """Return True if nothing but the end needs repair: one fast pass over plain text with calls in order.
 
-    A conversation is looked at again before each call of a model. False may also mean that it has to be looked at
-    closely.
+    A conversation is checked before every model call. False may also mean that it needs a closer check.
     """
     waiting: list[ToolCall] = []
     """Calls without a result so far, the next one last."""

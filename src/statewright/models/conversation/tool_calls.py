@@ -23,13 +23,13 @@ _VALID_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _VALID_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 _FORBIDDEN: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _KEPT_OF_ID: Final = 24
-"""Characters of an id that stay, so that it is recognised, before the digits that make it unique."""
+"""Characters of an id that are kept, for recognition, before the digits that make it unique."""
 
 
 def with_valid_calls(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages with names and ids of tool calls that every provider takes: themselves if they have them.
+    """Return the messages with valid names and ids of tool calls; unchanged if they are valid already.
 
-    Results must stand behind their calls, in the order of the calls.
+    Results must follow their calls, in the order of the calls.
     """
     taken: set[str] = set()
     due: deque[ToolCall] = deque()
@@ -46,7 +46,7 @@ def with_valid_calls(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def problem_of_calls(calls: Iterable[ToolCall], taken: set[str]) -> str | None:
-    """Say why a provider refuses tool calls; None if it does not. Their ids are added to those that are `taken`."""
+    """Return why a provider refuses tool calls, or None, and add their ids to `taken`."""
     problem = None
     for call in calls:
         problem = problem or _problem_of_call(call, taken)
@@ -63,7 +63,7 @@ def _problem_of_call(call: ToolCall, taken: set[str]) -> str | None:
 
 
 def _with_calls(message: Message, taken: set[str]) -> Message:
-    """Return a message whose calls are valid, with ids that are not taken; these are taken then."""
+    """Return a message with valid calls, whose ids are unique and added to `taken`."""
     calls = [_valid_call(call, taken) for call in message.tool_calls]
     if all(new is old for new, old in zip(calls, message.tool_calls, strict=True)):
         return message
@@ -73,25 +73,25 @@ def _with_calls(message: Message, taken: set[str]) -> Message:
 
 
 def _valid_call(call: ToolCall, taken: set[str]) -> ToolCall:
-    identity = call.id if _VALID_ID.fullmatch(call.id) and call.id not in taken else _unique_id(call.id, taken)
-    taken.add(identity)
+    call_id = call.id if _VALID_ID.fullmatch(call.id) and call.id not in taken else _unique_id(call.id, taken)
+    taken.add(call_id)
     name = call.name if _VALID_NAME.fullmatch(call.name) else _FORBIDDEN.sub("_", call.name)[:64] or "unnamed"
-    return call if identity == call.id and name == call.name else ToolCall(identity, name, call.arguments, call.invalid)
+    return call if call_id == call.id and name == call.name else ToolCall(call_id, name, call.arguments, call.invalid)
 
 
-def _unique_id(identity: str, taken: set[str]) -> str:
-    """Return an id that is not taken: the same one whenever the same conversation is sent."""
-    start = _FORBIDDEN.sub("_", identity)[:_KEPT_OF_ID] or "call"
+def _unique_id(call_id: str, taken: set[str]) -> str:
+    """Return a unique id, which is the same whenever the same conversation is sent."""
+    start = _FORBIDDEN.sub("_", call_id)[:_KEPT_OF_ID] or "call"
     number = 1
     while True:
         number += 1
-        digest = blake2b(f"{identity}\0{number}".encode(errors="surrogatepass"), digest_size=6).hexdigest()
+        digest = blake2b(f"{call_id}\0{number}".encode(errors="surrogatepass"), digest_size=6).hexdigest()
         if (unique := f"{start}-{digest}") not in taken:
             return unique
 
 
 def _with_call_id(result: Message, call: ToolCall) -> Message:
-    """Return a result that names its call as that is sent."""
+    """Return a result with the id and the name of its call as it is sent."""
     name = call.name if result.name else result.name
     if result.tool_call_id == call.id and result.name == name:
         return result

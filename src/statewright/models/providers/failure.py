@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 300  # characters of what a provider said
 _PROGRAMMING_ERRORS = (ValueError, TypeError, LookupError, AttributeError, RuntimeError, AssertionError)
-"""What code raises that cannot do what it was given. What a network or a login raises is none of these."""
+"""Errors of code with wrong input, as opposed to network and login errors."""
 _RETRIED_STATUSES = (408, 409, 425, 429)
 
 
@@ -101,7 +101,7 @@ def _connection_error(name: str, error: ModelAPIError, mask: Mask) -> ModelUnava
 
 
 def _body_text(body: object) -> str:
-    """The sentence in the body of an error, wherever the provider puts it."""
+    """Return the message in the body of an error, in any of the providers' formats."""
     if not isinstance(body, Mapping):
         return "" if body is None else str(body)
     known = cast("Mapping[str, Any]", body)
@@ -109,7 +109,7 @@ def _body_text(body: object) -> str:
 
 
 def _short(text: object, mask: Mask) -> str:
-    # Masked before it is cut: a half of a secret would not be recognised.
+    # Masked before it is truncated: a partial secret would not be recognised.
     line = " ".join(mask(str(text)).split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
@@ -118,13 +118,13 @@ def _short(text: object, mask: Mask) -> str:
 
 
 class Sending:
-    """What has become of one call so far."""
+    """The progress of one call."""
 
     __slots__ = ("is_watched", "was_sent")
 
     def __init__(self) -> None:
         self.is_watched = False
-        """Whether it would be known that the call was sent: not every provider can be watched."""
+        """True if sending can be observed, which not every provider allows."""
         self.was_sent = False
 
     @property
@@ -138,7 +138,7 @@ _current: Final[ContextVar[Sending | None]] = ContextVar("statewright_sending", 
 
 @contextmanager
 def watch_sending(model: Any) -> Generator[Sending]:
-    """Watch whether the call of a model that is made within this block is sent."""
+    """Observe whether the model call in this block is sent."""
     sending = Sending()
     hooks = _request_hooks(getattr(model, "provider", None))
     if hooks is not None:

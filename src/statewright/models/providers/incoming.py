@@ -22,14 +22,14 @@ _REASONS: dict[str | None, FinishReason] = {"length": "length", "content_filter"
 
 
 def convert_response(answer: vendor.ModelResponse, source: Source, *, streamed: bool) -> ModelResponse:
-    """An answer of a provider. Raises ModelUnavailable for one that broke off or failed on the way."""
+    """Convert an answer of a provider. Raises ModelUnavailable if it broke off or failed midway."""
     _check_complete(answer, source, streamed=streamed)
     message = _message(answer, source)
     return ModelResponse(message, _usage_with_cost(answer), answer.model_name, _finish_reason(answer, message))
 
 
 def _check_complete(answer: vendor.ModelResponse, source: Source, *, streamed: bool) -> None:
-    """An answer is whole when the provider says why it ended. Some leave that out, but none in a stream."""
+    """Raise ModelUnavailable for an answer without a finish reason, which some providers omit, but not in a stream."""
     details = answer.provider_details or {}
     ended = details.get("finish_reason") or details.get("refusal") or (not streamed and answer.finish_reason)
     if ended and answer.finish_reason != "error":
@@ -53,12 +53,12 @@ def _message(answer: vendor.ModelResponse, source: Source) -> Message:
 
 
 def _text(answer: vendor.ModelResponse) -> str:
-    """The text as it was streamed, with nothing between its parts."""
+    """Return the text as it was streamed, with nothing between its parts."""
     return "".join(part.content for part in answer.parts if part.part_kind == "text")
 
 
 def _with_files(text: str, answer: vendor.ModelResponse) -> str | list[dict[str, Any]]:
-    """The text, with the files that the model made beside it, if it did."""
+    """Return the text, with the files that the model generated, if any."""
     if not answer.files:
         return text
     files = [{"type": "image_url", "image_url": {"url": file.data_uri}} for file in answer.files]
@@ -84,7 +84,7 @@ def _finish_reason(answer: vendor.ModelResponse, message: Message) -> FinishReas
 
 
 def convert_usage(usage: RequestUsage, cost: float = 0.0) -> Usage:
-    """What a call has used up so far."""
+    """Convert the usage of a call."""
     return Usage(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
@@ -107,7 +107,7 @@ def _usage_with_cost(answer: vendor.ModelResponse) -> Usage:
 
 
 async def stream_events(stream: StreamedResponse) -> AsyncIterator[ModelEvent]:
-    """What can be told while the answer comes; its usage whenever that is known anew."""
+    """Yield events while the answer arrives, and its usage whenever that changes."""
     calls: dict[int, int] = {}
     told = convert_usage(stream.usage)
     async for event in stream:
@@ -119,7 +119,7 @@ async def stream_events(stream: StreamedResponse) -> AsyncIterator[ModelEvent]:
 
 
 def _convert_event(event: Any, calls: dict[int, int]) -> Iterator[ModelEvent]:
-    """The pieces in one event. `calls` numbers the parts that are calls of tools."""
+    """Convert one event. `calls` numbers the parts that are tool calls."""
     from pydantic_ai import messages as vendor
 
     match event:
@@ -151,7 +151,7 @@ def _convert_delta(delta: vendor.ModelResponsePartDelta, call: int | None) -> It
 
 
 def _arguments_text(arguments: object) -> str:
-    """Arguments as a piece of JSON text. A call that begins with none gets them later."""
+    """Return arguments as JSON text. A call that starts without arguments gets them later."""
     if not arguments:
         return ""
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)

@@ -45,13 +45,13 @@ VARIABLES_BY_PROVIDER: dict[str, tuple[str, ...]] = {
     "vllm": (),
     "xai": ("XAI_API_KEY",),
 }
-"""The providers that people know, with the variables that may hold their key; none where a key is not needed always."""
+"""The known providers, with the variables that may hold their key; none if a key is not always needed."""
 
 _KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b")
 
 
 def check_key(name: str, provider: str, *, api_key: str | None, base_url: str | None) -> None:
-    """Raise MissingKey where the provider needs a key and there is none. An own address may do without."""
+    """Raise MissingKey if the provider needs a key and there is none. A custom address may need none."""
     variables = VARIABLES_BY_PROVIDER.get(provider, ())
     elsewhere = base_url or (provider.startswith("openai") and os.environ.get("OPENAI_BASE_URL"))
     if variables and not api_key and not elsewhere and not any(os.environ.get(one) for one in variables):
@@ -59,7 +59,7 @@ def check_key(name: str, provider: str, *, api_key: str | None, base_url: str | 
 
 
 def missing_key_error(name: str, variables: tuple[str, ...]) -> MissingKey:
-    """The error for a model without a key."""
+    """Return the error for a model without a key."""
     named = " or ".join(variables)
     return MissingKey(
         f"Model {name!r} needs a key, and there is none. Set {named} in the environment, or pass api_key."
@@ -67,7 +67,7 @@ def missing_key_error(name: str, variables: tuple[str, ...]) -> MissingKey:
 
 
 def key_variables_in(text: str) -> tuple[str, ...]:
-    """The variables for keys that a complaint of a provider's adapter names, each once."""
+    """Return the key variables that an error of a provider's adapter names."""
     return tuple(dict.fromkeys(_KEY_VARIABLE.findall(text)))
 
 

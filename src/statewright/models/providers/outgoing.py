@@ -24,7 +24,7 @@ _PARTS = ("text", "image_url", "input_audio", "file")
 
 
 def convert_messages(request: ModelRequest, source: Source) -> list[vendor.ModelMessage]:
-    """The conversation. Everything between two messages of the assistant is one request: so results stay together."""
+    """Convert a conversation. Messages between two of the assistant become one request, so results stay together."""
     from pydantic_ai import messages as vendor
 
     said: list[vendor.ModelMessage] = []
@@ -47,7 +47,7 @@ def convert_messages(request: ModelRequest, source: Source) -> list[vendor.Model
 
 
 def _with_speaker(message: Message, agent: object) -> Message:
-    """The message with the name of its speaker in its text, if that is not the agent that asks."""
+    """Return the message with the name of its speaker in its text, unless that is the requesting agent."""
     if not message.name or message.role not in ("user", "assistant") or message.name == agent or agent is None:
         return message
     content: Any = message.content
@@ -86,7 +86,7 @@ def _convert_result(message: Message, conversation: Sequence[Message]) -> vendor
 
 
 def _tool_name(identity: str, conversation: Iterable[Message]) -> str:
-    """The name of the tool that a call was for: some providers want it with the result."""
+    """Return the tool name of a call, which some providers require with the result."""
     names = (call.name for message in conversation for call in message.tool_calls if call.id == identity)
     return next(names, "tool")
 

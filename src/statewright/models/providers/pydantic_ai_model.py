@@ -63,7 +63,7 @@ class PydanticAIModel:
         return f"PydanticAIModel({self.name!r})"
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        """The answer, whole. Raises as `failure` says; a cancelled call closes its connection."""
+        """Return the complete answer. See `failure` for the errors; a cancelled call closes its connection."""
         from pydantic_ai.direct import model_request
 
         model, name = await self._resolve_model(request)
@@ -77,7 +77,7 @@ class PydanticAIModel:
         raise failure
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """The answer in pieces, and at last whole. An answer that breaks off raises ModelUnavailable."""
+        """Yield the answer as events. Raises ModelUnavailable if it breaks off."""
         return run_apart(self._events(request))
 
     async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
@@ -85,7 +85,7 @@ class PydanticAIModel:
 
         model, name = await self._resolve_model(request)
         source = self._source(model)
-        held = is_wrapped(request.output)  # the text is the answer when what is around it is gone
+        held = is_wrapped(request.output)  # the text is sent when it is unwrapped
         dropped: Sequence[AsyncGenerator[Any]] = ()
         with watch_sending(model) as sending:
             try:

@@ -19,7 +19,7 @@ _ALWAYS: dict[str, Any] = {"max_retries": 0}
 
 
 def request_settings(request: ModelRequest, defaults: Mapping[str, Any]) -> ModelSettings:
-    """The settings of a call: the request's own before `extra` before the connection's."""
+    """Return the settings of a call: the request's own override `extra`, which overrides the connection's."""
     asked: dict[str, Any] = {
         "temperature": request.temperature,
         "max_tokens": request.max_tokens,
@@ -37,7 +37,7 @@ def request_settings(request: ModelRequest, defaults: Mapping[str, Any]) -> Mode
 
 
 def _tool_choice_settings(request: ModelRequest) -> dict[str, Any]:
-    """How tools are chosen; nothing without tools, since providers refuse that."""
+    """Return the tool choice; nothing without tools, since providers refuse it."""
     if not request.tools:
         return {}
     choice = {"auto": None, "any": "required", "none": "none"}.get(request.tool_choice, [request.tool_choice])
@@ -51,7 +51,7 @@ def _tool_choice_settings(request: ModelRequest) -> dict[str, Any]:
 
 
 def request_parameters(request: ModelRequest, model: Model) -> ModelRequestParameters:
-    """The tools and the form of the answer. A model that takes no such schema is told it in words."""
+    """Return the tools and the output schema, which is sent as a prompt to models that cannot enforce it."""
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
 
@@ -88,7 +88,11 @@ _SAYS_WHAT: Final = frozenset(("type", "$ref", "anyOf", "oneOf", "allOf", "enum"
 
 
 def is_closed(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema says of every value in it what that is, with an end."""
+    """Return True for a schema that types every value and is not recursive, as Anthropic can enforce it.
+
+    Its grammars allow no recursion, and no object with unnamed fields: its library closes such an object, so that the
+    model can answer nothing but `{}`. Other schemas are sent in the prompt.
+    """
     return all(map(_is_closed_itself, _parts(schema))) and not _is_recursive(schema)
 
 
@@ -101,7 +105,7 @@ def _is_closed_itself(part: Mapping[str, Any]) -> bool:
 
 
 def _parts(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield a schema and all schemas in it, in no certain order."""
+    """Yield a schema and all schemas in it, in any order."""
     unread: list[Any] = [schema]
     while unread:
         part = unread.pop()
@@ -119,7 +123,7 @@ def _parts(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_recursive(schema: Mapping[str, Any]) -> bool:
-    """Whether a definition refers to itself, maybe through others; whatever refers to the root does."""
+    """Return True if a definition refers to itself, directly or not; a reference to the root always does."""
     definitions: dict[str, Any] = {**schema.get("definitions", {}), **schema.get("$defs", {})}
     named = {name: _referred(one) for name, one in definitions.items()}
     if not (_referred(schema) <= named.keys()):

@@ -26,23 +26,23 @@ from statewright.models.recorded.cassette_format import (
 )
 
 VERSION: Final = 1
-"""The format that this version reads and writes."""
+"""The format that is read and written."""
 
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """One call of a model: what it was asked, and what came of it."""
+    """One call of a model: the request, and its response or error."""
 
     request: Plain
     response: Plain | None = None
     pieces: list[Plain] = field(default_factory=list[Plain])
-    """What it streamed, if it was recorded so."""
+    """The streamed events, if the answer was streamed."""
     error: Plain | None = None
     used: bool = False
-    """Whether it was replayed, or has just been recorded."""
+    """True if it was replayed or recorded in this run."""
     from_file: bool = False
     key: str = field(init=False, repr=False)
-    """The same for equal requests."""
+    """Equal for equal requests."""
     _text: str | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class Record:
         return self.response is not None or self.error is not None
 
     def to_json(self) -> str:
-        """The record as it is written. It is put into words once, so that saving a long file again stays cheap."""
+        """Return the record as JSON, which is cached so that saving a long file again stays cheap."""
         if self._text is None:
             parts = {"request": self.request, "pieces": self.pieces, "response": self.response, "error": self.error}
             present = {name: value for name, value in parts.items() if value}
@@ -62,7 +62,7 @@ class Record:
 
 
 class Cassette:
-    """The records of one file; several models may share it, on any threads. It is read when it is first looked at."""
+    """The records of one file. It is read on first use, and may be shared by several models and threads."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -71,32 +71,32 @@ class Cassette:
         self._is_loaded = False
 
     def load(self) -> None:
-        """Read the file, unless that was done. Raises ModelError for one that cannot be read; none is an empty one."""
+        """Read the file once. Raises ModelError if it cannot be read; a missing file is empty."""
         with self._lock:
             if not self._is_loaded:
                 self._records = [*_read_file(self.path), *self._records]
                 self._is_loaded = True
 
     def start_anew(self) -> None:
-        """Leave aside what the file holds: the next save replaces all of it."""
+        """Discard the records of the file: the next save replaces it."""
         with self._lock:
             self._records = [record for record in self._records if not record.from_file]
             self._is_loaded = True
 
     @property
     def records(self) -> Sequence[Record]:
-        """All records that have an answer, in their order."""
+        """All records with an answer, in order."""
         with self._lock:
             self.load()
             return [record for record in self._records if record.has_answer]
 
     @property
     def unused(self) -> Sequence[Record]:
-        """The records that were never replayed: nobody asks for them any more, or not yet."""
+        """The records that were never replayed."""
         return [record for record in self.records if not record.used]
 
     def take(self, request: Plain) -> Record | None:
-        """The first record of an equal request that was not used yet; None if there is none."""
+        """Return the first unused record of an equal request, and mark it as used; None if there is none."""
         wanted = fingerprint(request)
         with self._lock:
             self.load()
@@ -107,14 +107,14 @@ class Cassette:
         return None
 
     def begin(self, request: Plain) -> Record:
-        """A record to be kept when its answer is there. Its place is the one where it was begun."""
+        """Add a record without an answer, whose position is that of the request."""
         record = Record(request, used=True)
         with self._lock:
             self._records.append(record)
         return record
 
     def save(self) -> None:
-        """Write all records that have an answer: the file is replaced as a whole, or stays as it was."""
+        """Write all records with an answer; the file is replaced atomically."""
         with self._lock:
             records = ",\n".join(record.to_json() for record in self.records)
             text = f'{{\n"version": {VERSION},\n"records": [\n{records}\n]\n}}\n'
@@ -124,12 +124,12 @@ class Cassette:
             os.replace(written, self.path)
 
     def drop(self, record: Record) -> None:
-        """Forget a record that was begun and came to nothing."""
+        """Remove a record without an answer."""
         with self._lock:
             self._records.remove(record)
 
     def missing(self, request: Plain) -> ModelError:
-        """Why there is no answer for a request, and what to do."""
+        """Return the error for a request that was not recorded."""
         return ModelError(
             f"The cassette {str(self.path)!r} has no answer for this request: {self._reason(request)} "
             f"Record it with STATEWRIGHT_RECORD=new in the environment, or everything with STATEWRIGHT_RECORD=all."
@@ -148,7 +148,7 @@ class Cassette:
 
 
 def _read_file(path: Path) -> list[Record]:
-    """The records of a file; none where there is no file."""
+    """Read the records of a file; none if it is missing."""
     try:
         data: Any = json.loads(path.read_bytes().decode(errors="surrogatepass"))
     except FileNotFoundError:
@@ -165,13 +165,13 @@ def _read_file(path: Path) -> list[Record]:
     try:
         return [_read_record(record) for record in whole["records"]]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise _unreadable_error(path, f"a record is not as one is written: {type(error).__name__}: {error}") from error
+        raise _unreadable_error(path, f"a record is invalid: {type(error).__name__}: {error}") from error
 
 
 def _read_record(data: Plain) -> Record:
-    request = mask_settings(data["request"])  # older versions wrote them, and it has to be found still
+    request = mask_settings(data["request"])  # older versions wrote them, and the request must still match
     record = Record(request, data.get("response"), data.get("pieces") or [], data.get("error"), from_file=True)
-    # Made once to see that it can be: a wrong edit is found when the file is opened, and not in the middle of a test.
+    # Decoded to validate it: a wrong edit is found when the file is opened, and not in the middle of a test.
     _ = [decode_event(piece) for piece in record.pieces]
     if record.response is not None:
         decode_response(record.response)
@@ -183,22 +183,22 @@ def _read_record(data: Plain) -> Record:
 
 
 def _unreadable_error(path: Path, reason: str) -> ModelError:
-    return ModelError(f"The cassette {str(path)!r} cannot be read: {reason}. Mend it, or delete it and record anew.")
+    return ModelError(f"The cassette {str(path)!r} cannot be read: {reason}. Repair it, or delete it and record again.")
 
 
 # -- differences between requests
 
 _ABSENT: Final = object()
 _MAX_DIFFERENCES: Final = 3
-"""How many differences are told of."""
+"""Maximum number of reported differences."""
 _WIDTH: Final = 60
-"""Of a text, how many characters are shown."""
+"""Characters of an excerpt."""
 _BEFORE: Final = 20
-"""How many of these stand before the place where two texts part."""
+"""Characters of an excerpt before the first difference."""
 
 
 def describe_difference(asked: Any, recorded: Sequence[Any]) -> str:
-    """In what a request differs from the nearest of those recorded, the one with the fewest differing places."""
+    """Describe how a request differs from the nearest recorded one, the one with the fewest differences."""
     found = min((list(_differences(one, asked, "")) for one in recorded), key=len)
     more = f"; and {len(found) - _MAX_DIFFERENCES} more" if len(found) > _MAX_DIFFERENCES else ""
     return "; ".join(found[:_MAX_DIFFERENCES]) + more
@@ -226,7 +226,7 @@ def _item_at(items: list[Any], number: int) -> Any:
 
 
 def _excerpts(recorded: Any, asked: Any) -> tuple[str, str]:
-    """Both sides; of long texts the part around the place where they part."""
+    """Return excerpts of both values, from long texts the part around the first difference."""
     if not (isinstance(recorded, str) and isinstance(asked, str)):
         return _excerpt(recorded, 0), _excerpt(asked, 0)
     same = next((n for n, (a, b) in enumerate(zip(recorded, asked, strict=False)) if a != b), None)

@@ -25,14 +25,14 @@ _REDACTOR: Final = Redactor()
 _BYTES: Final = "$bytes"
 _INSTANT: Final = "$datetime"
 _DICT: Final = "$dict"
-"""Around a dict that would otherwise be taken for one of the above."""
+"""Wraps a dict that would otherwise be read as one of the above."""
 
 
 # -- requests
 
 
 def encode_request(request: ModelRequest) -> Plain:
-    """What of a request is sent; settings that are not given are left out."""
+    """Encode the parts of a request that are sent; unset settings are omitted."""
     calls: dict[str, str] = {}
     form = request.output
     whole = {
@@ -54,14 +54,14 @@ def encode_request(request: ModelRequest) -> Plain:
 
 
 def mask_settings(request: Plain) -> Plain:
-    """Return a request as it is written, without what has the name or the shape of a secret in its settings."""
+    """Return an encoded request with the values masked whose name or shape is that of a secret."""
     if "extra" not in request:
         return request
     return {**request, "extra": _REDACTOR.value(request["extra"])}
 
 
 def _encode_message(message: Message, calls: dict[str, str]) -> Plain:
-    """A message; `calls` are the ids of calls seen so far, and what is written for them."""
+    """Encode a message; `calls` maps the ids of calls so far to the ids that are written."""
     return _without_empty(
         {
             "role": message.role,
@@ -74,8 +74,8 @@ def _encode_message(message: Message, calls: dict[str, str]) -> Plain:
     )
 
 
-def _number_call(identity: str, calls: dict[str, str]) -> str:
-    return calls.setdefault(identity, f"call-{len(calls) + 1}")
+def _number_call(call_id: str, calls: dict[str, str]) -> str:
+    return calls.setdefault(call_id, f"call-{len(calls) + 1}")
 
 
 def _fields(value: Any) -> Plain:
@@ -90,7 +90,7 @@ def _without_empty(data: Mapping[str, Any]) -> Plain:
 
 
 def encode_response(response: ModelResponse) -> Plain:
-    """A whole response; what is not known is left out."""
+    """Encode a response; unknown fields are omitted."""
     message = response.message
     written = _without_empty(
         {
@@ -111,7 +111,7 @@ def encode_response(response: ModelResponse) -> Plain:
 
 
 def decode_response(data: Plain) -> ModelResponse:
-    """The response that was written."""
+    """Decode a response."""
     whole = decode_value(data)
     written = whole["message"]
     message = Message(
@@ -138,7 +138,7 @@ def _encode_usage(usage: Usage) -> Plain:
 
 
 def encode_event(event: ModelEvent) -> Plain | None:
-    """A piece of a streamed answer; None for the response at its end, which is written apart."""
+    """Encode an event of a stream; None for the final response, which is written separately."""
     match event:
         case TextDelta(text):
             return {"text": text}
@@ -155,7 +155,7 @@ def encode_event(event: ModelEvent) -> Plain | None:
 
 
 def decode_event(data: Plain) -> ModelEvent:
-    """The piece that was written."""
+    """Decode an event of a stream."""
     match data:
         case {"text": text}:
             return TextDelta(text)
@@ -173,7 +173,7 @@ def decode_event(data: Plain) -> ModelEvent:
 
 
 def encode_error(error: ModelError, settings: Mapping[str, Any]) -> Plain:
-    """What a model raised, without the secrets in the settings of its request."""
+    """Encode an error of a model, without the secrets in the settings of its request."""
     kind = next((one for one in (ModelUnavailable, ModelAnswerInvalid) if isinstance(error, one)), ModelError)
     status, wait = (getattr(error, name, None) for name in ("status", "retry_after"))
     whole = {
@@ -186,7 +186,7 @@ def encode_error(error: ModelError, settings: Mapping[str, Any]) -> Plain:
 
 
 def decode_error(data: Plain) -> ModelError:
-    """The error that was written."""
+    """Decode an error."""
     message = data["message"]
     if data["kind"] == ModelUnavailable.__name__:
         return ModelUnavailable(message, status=data.get("status"), retry_after=data.get("retry_after"))
@@ -197,7 +197,7 @@ def decode_error(data: Plain) -> ModelError:
 
 
 def encode_value(value: Any, where: str) -> Any:
-    """A value of plain data as JSON has it, with bytes and instants. Raises ModelError for what has no such form."""
+    """Encode plain data, bytes and instants as JSON. Raises ModelError for other values."""
     match value:
         case None | bool() | int() | float() | str():
             return value
@@ -212,7 +212,7 @@ def encode_value(value: Any, where: str) -> Any:
         case _:
             raise ModelError(
                 f"{where} is {value!r} of type {type(value).__name__}, which a cassette cannot hold. "
-                f"Give plain data: text, numbers, lists and dicts."
+                f"Use plain data: text, numbers, lists and dicts."
             )
 
 
@@ -225,7 +225,7 @@ def _encode_mapping(value: Mapping[Any, Any], where: str) -> Plain:
 
 
 def decode_value(data: Any) -> Any:
-    """The value that was written."""
+    """Decode a value."""
     if isinstance(data, list):
         return [decode_value(one) for one in cast("list[Any]", data)]
     if not isinstance(data, dict):

@@ -25,29 +25,28 @@ from statewright.models.recorded.cassette_format import (
 
 RecordMode = Literal["replay", "auto", "record"]
 VARIABLE: Final = "STATEWRIGHT_RECORD"
-"""In the environment: `none` replays, `new` records what is not on the cassette yet, `all` records everything anew."""
+"""Environment variable: `none` replays, `new` records missing requests, `all` records everything again."""
 _MODES: Final[dict[str, RecordMode]] = {"": "replay", "none": "replay", "new": "auto", "all": "record"}
 
 
 class RecordedModel:
-    """Answers from a cassette, a file that it writes when it is told to record.
+    """A model that replays a cassette, a file that it writes in recording mode.
 
-    `mode` is `replay` (ask no model), `auto` (ask the model for what is not on the cassette, and record that) or
-    `record` (ask it for everything; the file is replaced when the first answer comes). Without it the environment
-    variable `STATEWRIGHT_RECORD` says `none`, `new` or `all` for these; nothing set means to replay. So a test is
-    written once, recorded with `STATEWRIGHT_RECORD=new pytest tests/test_agent.py`, and replayed from then on:
+    `mode` is `replay` (call no model), `auto` (call the model for missing requests, and record these) or `record` (call
+    it for all requests; the file is replaced when the first answer arrives). By default the environment variable
+    `STATEWRIGHT_RECORD` selects one of these by `none`, `new` or `all`; unset means replay. So a test is written
+    once, recorded with `STATEWRIGHT_RECORD=new pytest tests/test_agent.py`, and replayed from then on:
 
         model = RecordedModel("tests/cassettes/agent.json", lambda: connect_model("openai:gpt-5"))
 
-    `model` is the one that is recorded, or a function that makes it, which is called only when it is needed: replaying
-    needs no key. Without a model the environment is not looked at, and the cassette is replayed.
+    `model` is the model to record, or a function that creates it, which is called only when needed: replaying needs no
+    key. Without a model the environment is ignored, and the cassette is replayed.
 
-    A request is matched by what is sent, whoever asks first; equal requests are answered in the order in which they
-    were recorded. Ids of messages, metadata and the timeout do not count, nor do secrets in the settings, which are not
-    written down. A request that was not recorded raises
-    ModelError, which says what differs from the nearest one. With `record_errors=True` a ModelError that the model
-    raises is recorded and replayed too; otherwise it is raised and forgotten. Several models share a file by one
-    `Cassette`.
+    A request is matched by its content; equal requests are answered in the order of their recording. Ids of messages,
+    metadata, the timeout and secrets in the settings, which are masked, are ignored. A request that was not recorded
+    raises ModelError, which reports the difference from the nearest one. With `record_errors=True` a ModelError of
+    the model is recorded and replayed too; otherwise it is raised and not recorded. Several models may share a file by
+    one `Cassette`.
     """
 
     def __init__(
@@ -69,43 +68,43 @@ class RecordedModel:
 
     @property
     def unused(self) -> Sequence[Record]:
-        """The records that were never replayed; `assert not model.unused` finds what a test asks for no more."""
+        """The records that were never replayed; `assert not model.unused` finds obsolete ones."""
         return self.cassette.unused
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         check_request(request)
-        asked = encode_request(request)
-        found = self._find_record(asked)
-        if found is not None:
-            return _replay(found)
-        taking = _Recording(self.cassette, asked, request, keeps_errors=self._record_errors)
-        with taking:
+        encoded = encode_request(request)
+        record = self._find_record(encoded)
+        if record is not None:
+            return _replay(record)
+        recording = _Recording(self.cassette, encoded, request, keeps_errors=self._record_errors)
+        with recording:
             response = await self._resolve_model().complete(request)
-            taking.finish(response)
+            recording.finish(response)
         return response
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         check_request(request)
-        asked = encode_request(request)
-        found = self._find_record(asked)
-        if found is None:
-            taking = _Recording(self.cassette, asked, request, keeps_errors=self._record_errors)
-            with taking:
+        encoded = encode_request(request)
+        record = self._find_record(encoded)
+        if record is None:
+            recording = _Recording(self.cassette, encoded, request, keeps_errors=self._record_errors)
+            with recording:
                 async with closing(stream_model(self._resolve_model(), request)) as events:
                     async for event in events:
-                        taking.record_event(event)
+                        recording.record_event(event)
                         yield event
             return
-        if found.pieces:
-            for piece in found.pieces:
+        if record.pieces:
+            for piece in record.pieces:
                 yield decode_event(piece)
-            yield ResponseFinished(_replay(found))
+            yield ResponseFinished(_replay(record))
         else:
-            for event in response_events(_replay(found)):
+            for event in response_events(_replay(record)):
                 yield event
 
     def _find_record(self, asked: Plain) -> Record | None:
-        """The record to be replayed; None if the model is to be asked."""
+        """Return the record to replay; None to call the model."""
         found = None if self.mode == "record" else self.cassette.take(asked)
         if found is None and self.mode == "replay":
             raise self.cassette.missing(asked)
@@ -120,7 +119,7 @@ class RecordedModel:
 
 
 class _Recording:
-    """The recording of one call. What does not come to its end is forgotten."""
+    """The recording of one call, which is discarded if it does not complete."""
 
     def __init__(self, cassette: Cassette, asked: Plain, request: ModelRequest, *, keeps_errors: bool) -> None:
         self._cassette = cassette
@@ -130,7 +129,7 @@ class _Recording:
         self._pieces: list[Plain] = []
 
     def record_event(self, event: ModelEvent) -> None:
-        """Note one event of a stream, and the whole with the last one."""
+        """Record one event of a stream, and the response with the last one."""
         piece = encode_event(event)
         if piece is not None:
             self._pieces.append(piece)
@@ -138,10 +137,10 @@ class _Recording:
             self.finish(event.response)
 
     def finish(self, response: ModelResponse) -> None:
-        """Keep the record with its response."""
-        self._keeps_errors = False  # what fails from here on is no error of the model
+        """Save the record with its response."""
+        self._keeps_errors = False  # later failures are not errors of the model
         written = encode_response(response)
-        self._record.pieces = self._pieces  # before the response, which makes the record one that is saved
+        self._record.pieces = self._pieces  # before the response, which marks the record as complete
         self._record.response = written
         self._cassette.save()
 
@@ -153,7 +152,7 @@ class _Recording:
             self._record_failure(error)
 
     def _record_failure(self, error: BaseException | None) -> None:
-        """Keep the error of a call that has no response, or forget the call."""
+        """Save the error of a call without a response, or discard the call."""
         if self._keeps_errors and isinstance(error, ModelError) and not isinstance(error, MissingKey):
             self._record.pieces = self._pieces
             self._record.error = encode_error(error, self._settings)

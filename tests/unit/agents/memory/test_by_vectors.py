@@ -54,5 +54,5 @@ def test_a_vector_of_nothing_is_near_to_nothing() -> None:
 def test_wrong_vectors_are_refused() -> None:
     with pytest.raises(ModelError, match="1 vectors for 2 texts"):
         nearest(VectorSearch(lambda texts: [[1.0]]), "a", ["b"], 1)
-    with pytest.raises(ModelError, match="of 1 and of 2 numbers"):
+    with pytest.raises(ModelError, match="lengths 1 and 2"):
         nearest(VectorSearch(lambda texts: [[1.0] * len(text) for text in texts]), "a", ["bb"], 1)

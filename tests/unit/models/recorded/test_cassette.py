@@ -104,7 +104,7 @@ def test_what_is_missing_is_told_with_what_is_nearest(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_says_why_at_once(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "c.json"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(ModelError, match=f"c.json.*{why}.*record anew"):
+    with pytest.raises(ModelError, match=f"c.json.*{why}.*record again"):
         Cassette(path).load()
 
 

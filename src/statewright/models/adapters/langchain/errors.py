@@ -38,7 +38,7 @@ _CONNECTION: Final = (
     "ServiceUnavailable",
     "TransportError",
 )
-"""Names of classes of errors that mean that a server could not be reached."""
+"""Names of error classes for unreachable servers."""
 
 
 def model_error(model: str, error: Exception, mask: Mask) -> ModelError:
@@ -77,7 +77,7 @@ def _is_connection(error: BaseException) -> bool:
 
 
 def _status(error: BaseException) -> int | None:
-    """The status of HTTP that an error carries, wherever its library puts it."""
+    """Return the HTTP status of an error, in any of the attributes that libraries use."""
     response = _response(error)
     candidates = (
         getattr(error, "status_code", None),
@@ -101,7 +101,7 @@ def _in(value: Any, *names: str) -> Any:
 
 
 def _retry_after(error: Exception) -> float | None:
-    """For how many seconds the provider wants to be left alone, if it said so in its response."""
+    """Return the Retry-After of the provider's response in seconds; None if there is none."""
     for one in _chain(error):
         headers: Any = getattr(_response(one), "headers", None)
         found = retry_after(headers, datetime.now(UTC)) if hasattr(headers, "get") else None

@@ -31,11 +31,11 @@ from statewright.models.port import closing, response_events
 from statewright.redaction import without_secrets
 
 _ADDRESSES: Final = ("base_url", "openai_api_base", "anthropic_api_url", "api_base", "endpoint_url", "azure_endpoint")
-"""Where models of LangChain keep the address that they ask."""
+"""Attributes of LangChain's models with their address."""
 
 
 class LangChainModel:
-    """Asks a chat model of LangChain.
+    """A chat model of LangChain.
 
     Temperature and the other settings of a request, also those in `extra`, are handed to the model as keyword
     arguments. With `tool_choice="none"` it is shown no tools. A structured answer comes through
@@ -99,7 +99,7 @@ class LangChainModel:
         return await self._request_by_tool(request, form)
 
     async def _request_by_tool(self, request: ModelRequest, form: OutputForm) -> ModelResponse:
-        """The answer of a model that may call tools, or give its answer as the call of one more tool."""
+        """Request an answer that may call tools, or be the call of one more tool."""
         tools = _callable_tools(request)
         choice = "any" if request.tool_choice in ("auto", "none") else request.tool_choice
         answering = ToolSpec(form.name, "Gives the final answer.", form.schema)
@@ -117,7 +117,7 @@ class LangChainModel:
         )
 
     async def _chunks(self, request: ModelRequest) -> AsyncIterator[Any]:
-        """The chunks of an answer; the time that their reader takes does not count against the timeout."""
+        """Yield the chunks of an answer; the time of their reader does not count against the timeout."""
         left = request.timeout
         loop = asyncio.get_running_loop()
         try:
@@ -138,7 +138,7 @@ class LangChainModel:
         raise failure
 
     def _with_tools(self, request: ModelRequest) -> Any:
-        """The model, with the tools of the request."""
+        """Return the model, with the tools of the request."""
         if not _callable_tools(request):
             return self.chat_model
         try:
@@ -180,7 +180,7 @@ def _in_sent_form(request: ModelRequest) -> ModelRequest:
 
 
 def _callable_tools(request: ModelRequest) -> Sequence[ToolSpec]:
-    """The tools that the model is shown: none where it may call none, since not every provider can be told so."""
+    """Return the tools to send: none if it may call none, since not every provider supports that choice."""
     return () if request.tool_choice == "none" else request.tools
 
 

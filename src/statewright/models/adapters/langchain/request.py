@@ -15,11 +15,11 @@ from statewright.models.conversation.prepare import starting_with_user
 from statewright.models.model import ModelRequest, OutputForm, ToolSpec
 
 _SENT: Final = ("content", "additional_kwargs", "response_metadata")
-"""Recorded fields of an answer that go back to its provider."""
+"""Recorded fields of an answer that are sent back to its provider."""
 
 
 def langchain_messages(request: ModelRequest, instruction: str = "") -> list[Any]:
-    """The conversation as LangChain has it. An instruction is added to the system text."""
+    """Convert the conversation. An instruction is added to the system prompt."""
     from langchain_core.messages import SystemMessage
 
     system = "\n\n".join(text for text in (request.system, instruction) if text)
@@ -27,7 +27,7 @@ def langchain_messages(request: ModelRequest, instruction: str = "") -> list[Any
 
 
 def request_settings(request: ModelRequest) -> dict[str, Any]:
-    """The settings of a request as keyword arguments; those that are not given are left out."""
+    """Return the settings of a request as keyword arguments; unset ones are omitted."""
     given = {
         "model": request.model,
         "temperature": request.temperature,
@@ -40,26 +40,26 @@ def request_settings(request: ModelRequest) -> dict[str, Any]:
 
 
 def tool_options(request: ModelRequest) -> dict[str, Any]:
-    """What `bind_tools` is told besides the tools."""
+    """Return the options of `bind_tools`."""
     choice = {} if request.tool_choice == "auto" else {"tool_choice": request.tool_choice}
     parallel = request.parallel_tool_calls
     return choice if parallel is None else {**choice, "parallel_tool_calls": parallel}
 
 
 def function_schema(tool: ToolSpec) -> dict[str, Any]:
-    """A tool in the form that every `bind_tools` takes."""
+    """Return a tool in the form that every `bind_tools` accepts."""
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
     strict = {} if tool.strict is None else {"strict": tool.strict}
     return {"type": "function", "function": {**function, **strict}}
 
 
 def titled_schema(form: OutputForm) -> dict[str, Any]:
-    """The schema with the title and the description that LangChain makes a function of."""
+    """Return the schema with the title and description from which LangChain makes a function."""
     return {"description": "The answer.", **form.schema, "title": form.name}
 
 
 def output_instruction(form: OutputForm) -> str:
-    """The form as an instruction, for models that know no other way."""
+    """Return the schema as an instruction, for models without structured output."""
     schema = json.dumps(dict(form.schema), ensure_ascii=False)
     return f"Answer with JSON alone, without any other text, as this JSON Schema describes it: {schema}"
 
@@ -100,7 +100,7 @@ def _to_ai_message(message: Message) -> Any:
 
 
 def _kept_fields(message: Message) -> Mapping[str, Any]:
-    """What LangChain said besides text and calls, unless the message was changed since: then the message counts."""
+    """Return the recorded fields of LangChain's message, unless the message was changed since."""
     provider: Any = (message.metadata or {}).get("provider")
     kept: Any = cast(Mapping[str, Any], provider).get(KEPT) if isinstance(provider, Mapping) else None
     if not isinstance(kept, Mapping):

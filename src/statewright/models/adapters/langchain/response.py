@@ -18,7 +18,7 @@ from statewright.models.model import FinishReason, ModelResponse, OutputForm, Us
 
 
 def convert_response(answer: Any, calls: Sequence[ToolCall], facts: Mapping[str, Any], model: str) -> ModelResponse:
-    """The response that an answer of LangChain is, with the calls and facts that were read from it."""
+    """Convert an answer of LangChain, with the calls and metadata that were read from it."""
     return ModelResponse(
         _message(answer, calls),
         _usage(answer.usage_metadata or {}),
@@ -28,10 +28,9 @@ def convert_response(answer: Any, calls: Sequence[ToolCall], facts: Mapping[str,
 
 
 def as_text(response: ModelResponse, form: OutputForm) -> ModelResponse:
-    """The response with the JSON as its text, where the model gave it as the call of a tool.
+    """Return the response with JSON as its text, if the model answered by a tool call.
 
-    Where other tools are called in the same breath, these count: the model answers again when it has seen what came of
-    them.
+    If other tools are called too, only these are kept: the model answers again after their results.
     """
     calls = response.message.tool_calls
     others = tuple(call for call in calls if call.name != form.name)
@@ -57,7 +56,7 @@ def _message(answer: Any, calls: Sequence[ToolCall]) -> Message:
 
 
 def _fields_to_keep(answer: Any) -> dict[str, Any]:
-    """What would be lost if only text and calls were sent back; nothing in the plain case."""
+    """Return the fields that text and calls do not express; usually none."""
     extra = {
         name: value
         for name, value in answer.additional_kwargs.items()
@@ -93,7 +92,7 @@ def _finish_reason(facts: Mapping[str, Any], calls: Sequence[ToolCall]) -> Finis
 
 
 class _PartialCall:
-    """A call of a tool that is still being written."""
+    """A tool call that is still arriving."""
 
     def __init__(self, key: Any, number: int) -> None:
         self.key = key
@@ -103,7 +102,7 @@ class _PartialCall:
         self.written = ""
 
     def add(self, chunk: Any) -> ToolCallDelta:
-        """The event for more of this call."""
+        """Add a chunk, and return its event."""
         identity, name, written = (chunk.get("id") or None, chunk.get("name") or None, chunk.get("args") or "")
         delta = ToolCallDelta(
             self.number, identity if not self.id else None, name if not self.name else None, str(written)
@@ -115,16 +114,16 @@ class _PartialCall:
 
 
 class ChunkMerger:
-    """Takes the chunks of one answer."""
+    """Merges the chunks of one answer."""
 
     def __init__(self) -> None:
         self._chunks: list[Any] = []
         self.facts: dict[str, Any] = {}
-        """What the chunks said of the response. LangChain would join texts that come twice, so they are kept here."""
+        """The response metadata of the chunks. LangChain would concatenate repeated texts, so they are merged here."""
         self._calls: list[_PartialCall] = []
 
     def add(self, chunk: Any) -> Iterator[ModelEvent]:
-        """The events of one more chunk."""
+        """Add a chunk, and yield its events."""
         self._chunks.append(chunk)
         self.facts.update({name: value for name, value in chunk.response_metadata.items() if value})
         if thought := reasoning_of(chunk):
@@ -135,18 +134,18 @@ class ChunkMerger:
             yield self._call(piece).add(piece)
 
     def merge(self) -> Any:
-        """All chunks as one message of LangChain; None if there were none."""
+        """Return all chunks as one message of LangChain; None if there were none."""
         if len(self._chunks) < 2:
             return self._chunks[0] if self._chunks else None
         first, *others = self._chunks
         return first + others
 
     def calls(self) -> list[ToolCall]:
-        """The calls as they were written. LangChain's own would mend arguments that were cut off."""
+        """Return the calls as they were written. LangChain's own would complete truncated arguments."""
         return [read_tool_call(call.id, call.name, call.written) for call in self._calls]
 
     def _call(self, piece: Any) -> _PartialCall:
-        """The call that a piece belongs to: the one with its index, or else the last one, unless a new id comes."""
+        """Return the call of a chunk: the one with its index, or else the last one, unless the id is new."""
         key = piece.get("index")
         if key is None:
             key = piece.get("id") or (self._calls[-1].key if self._calls else None)
@@ -158,7 +157,7 @@ class ChunkMerger:
 
 
 def _pieces(chunk: Any) -> list[Any]:
-    """The pieces of calls in a chunk. A model that cannot stream gives a whole message, whose calls are whole too."""
+    """Return the call chunks in a chunk. A model that cannot stream returns a complete message with complete calls."""
     pieces = getattr(chunk, "tool_call_chunks", None)
     if pieces is not None:
         return pieces
