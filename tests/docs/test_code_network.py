@@ -187,7 +187,7 @@ def test_a_model_behind_http_does_the_same(tmp_path: Path) -> None:
     assert "is not in the project" in told["2"]
     assert "'edits.0.idea' is missing" in told["3"]
     assert "is a test" in told["5"]
-    assert "no JSON object" in told["6"]
+    assert "not a JSON object" in told["6"]
     assert "do not pass yet" in told["7"]
     assert "carry out this plan: d\n- bills/split.py: divmod" in json.dumps(asked[-1]).replace("\\n", "\n")
     assert suite(copy_of(done.stdout)) == 0

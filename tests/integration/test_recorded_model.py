@@ -8,14 +8,14 @@ import sys
 import time
 from pathlib import Path
 
-from statewright.models.cassette import Cassette
-from statewright.models.recorded import VARIABLE
+from statewright.models.recorded.cassette import Cassette
+from statewright.models.recorded.recorded_model import VARIABLE
 
 PROGRAM = """
 import asyncio, itertools, sys
 from statewright.messages import Message
 from statewright.models import ModelRequest, ScriptedModel
-from statewright.models.recorded import RecordedModel
+from statewright.models.recorded.recorded_model import RecordedModel
 
 async def main(path, count):
     model = RecordedModel(path, lambda: ScriptedModel(lambda one: one.messages[0].text.upper() * 50))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from statewright.agents.mcp import McpServer, McpTool, McpTools
-from statewright.agents.mcp.host import the_host
+from statewright.agents.mcp.host import get_host
 from statewright.agents.tools import ToolContext
 
 FOLDER = Path(__file__).parent
@@ -46,7 +46,7 @@ def by_name(tools: McpTools) -> dict[str, McpTool]:
 
 def is_lost(server: McpServer) -> bool:
     """Whether the client has noticed that a server is not there any more."""
-    session = the_host()._connections[server.connection_key]._session  # pyright: ignore[reportPrivateUsage]
+    session = get_host()._connections[server.connection_key]._session  # pyright: ignore[reportPrivateUsage]
     return session is not None and session.is_over
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypedDict
 from tests.semantics.on_services import WS
 
 from statewright import END, START, Runtime, StateGraph, wait_for_event
-from statewright.agents.asking import ask
+from statewright.agents.loop.model_call import ask
 from statewright.async_futures import aresolve
 from statewright.messages import Message
 from statewright.models import ModelRequest, ModelResponse, ScriptedModel, Usage

@@ -491,7 +491,7 @@ def test_wrong_arguments_go_back_to_the_model_without_what_is_injected() -> None
         return str(number)
 
     said = answer(count, {"number": "x"})
-    assert "'count' was called with other arguments than it takes: number: " in said.text
+    assert "'count' was called with wrong arguments: number: " in said.text
     assert "state" not in said.text
 
 

@@ -28,10 +28,9 @@ from statewright.agents.mcp import McpServer
 from statewright.errors import InvalidConfig
 from statewright.messages import Message
 from statewright.models import ModelResponse
-from statewright.models.langchain_errors import model_error
-from statewright.models.langchain_secrets import mask_for
+from statewright.models.adapters.langchain.errors import mask_for, model_error
 from statewright.models.providers.failure import translate_error
-from statewright.models.providers.secrets import ProviderSecrets
+from statewright.models.providers.keys import ProviderSecrets
 from statewright.observe import CaptureLimits, configure_logging
 from statewright.observe.capture import CaptureBuffer, TaskAttempt
 from statewright.observe.tracing import Spans

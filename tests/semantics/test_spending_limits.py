@@ -26,7 +26,7 @@ from tests.semantics.on_spending import (
 )
 
 from statewright import END, START, Runtime, StateGraph
-from statewright.agents.asking import ask
+from statewright.agents.loop.model_call import ask
 from statewright.errors import InvalidConfig, SpendingLimitReached
 from statewright.runs import DailySpending, RunStatus
 from statewright.service import SpendingLimits, StartRun

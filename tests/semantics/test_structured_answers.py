@@ -132,5 +132,5 @@ def test_a_model_hears_of_an_update_that_cannot_be_saved(driver: Any, tmp_path: 
     with SqliteSaver(tmp_path / "threads.db") as saver:
         app = create_agent(ScriptedModel(answer), [note], checkpointer=saver)
         told = driver.invoke(app, {"messages": ["go"]}, thread_id="t")["messages"][-1].text
-    assert "Tool 'note' wrote to the state what cannot be saved" in told
+    assert "Tool 'note' wrote a value to the state that cannot be saved" in told
     assert called == ["note"]

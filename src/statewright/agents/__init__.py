@@ -1,12 +1,12 @@
-"""Agents: models with tools, networks of agents with a router, and graphs that many need, made beforehand."""
+"""Agents: models with tools, networks of agents with a router, and prebuilt graphs."""
 
-from statewright.agents.agent import Agent
-from statewright.agents.asking import ask
-from statewright.agents.context_window import MemoryNotes
-from statewright.agents.lifecycle import Lifecycle, Prompt
-from statewright.agents.limits import StopReason, UsageLimits
-from statewright.agents.network import Network
-from statewright.agents.network_run import NetworkRun
+from statewright.agents.agent import Agent, Lifecycle, Prompt
+from statewright.agents.loop.context_window import MemoryNotes
+from statewright.agents.loop.model_call import ask, is_worth_another_attempt, retry_policy, status_of
+from statewright.agents.network.network import Network
+from statewright.agents.network.router import Router
+from statewright.agents.network.routing_agent import RoutingAgent, default_router
+from statewright.agents.network.run import NetworkRun
 from statewright.agents.prebuilt import (
     AgentState,
     HandoffTool,
@@ -23,13 +23,10 @@ from statewright.agents.prebuilt import (
     create_swarm,
     tools_condition,
 )
-from statewright.agents.result import AgentResult
-from statewright.agents.retrying import is_worth_another_attempt, retry_policy, status_of
-from statewright.agents.router import Router
-from statewright.agents.routing_agent import RoutingAgent, default_router
-from statewright.agents.state import State
+from statewright.agents.state.result import AgentResult
+from statewright.agents.state.state import State
+from statewright.agents.state.usage_limits import StopReason, UsageLimits
 from statewright.agents.thread_history import ThreadHistory
-from statewright.agents.tool_call import ModelRetry, answer_call
 from statewright.agents.tools import (
     NO_CREDENTIALS,
     Credentials,
@@ -49,6 +46,7 @@ from statewright.agents.tools import (
     create_tool,
     tool,
 )
+from statewright.agents.tools.calling import ModelRetry, answer_call
 
 __all__ = [
     "NO_CREDENTIALS",

@@ -1,6 +1,6 @@
-"""Conversations kept by their owner: four functions that a network calls, each of which may be missing.
+"""User-supplied storage for conversations: four optional functions that a network calls.
 
-Each is called once in a run, however often that is resumed: what it answered is saved with the run.
+Each function is called at most once in a run, however often the run is resumed: its result is saved with the run.
 """
 
 from __future__ import annotations
@@ -11,95 +11,99 @@ from functools import partial
 from typing import Any, cast
 from uuid import uuid4
 
-from statewright.agents.given import await_with
-from statewright.agents.result import AgentResult
+from statewright.agents.kwargs_injection import acall_with_kwargs
+from statewright.agents.state.result import AgentResult
 from statewright.errors import InvalidConfig, InvalidUpdateError
 from statewright.graph import Runtime
 from statewright.messages import Message
 
-Known = Mapping[str, Any]
-"""What the functions may ask for: `state`, `network`, `input`."""
+Kwargs = Mapping[str, Any]
+"""The arguments that the functions may name: `state`, `network`, `input`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadHistory:
-    """The functions. Each is called with what it asks for by the names of its parameters, and may be a coroutine's."""
+    """Functions that store conversations. Each may be a coroutine function, and gets the arguments that it names."""
 
     create_thread: Callable[..., Any] | None = None
-    """`(thread_id, state, input) -> id`: makes the thread of a conversation, or makes sure that it is there."""
+    """`(thread_id, state, input) -> id`: creates the thread of a conversation unless it exists."""
     get: Callable[..., Any] | None = None
-    """`(thread_id, state, input) -> results`: what was said before; not asked where results or messages were given."""
+    """`(thread_id, state, input) -> results`: loads earlier results; not called if the run was given some."""
     append_user_message: Callable[..., Any] | None = None
-    """`(thread_id, user_message, state)`: keeps what the user said, before an agent is called."""
+    """`(thread_id, user_message, state)`: saves the user's message, before an agent is called."""
     append_results: Callable[..., Any] | None = None
-    """`(thread_id, new_results, state)`: keeps what agents said, once, when the run has ended."""
+    """`(thread_id, new_results, state)`: saves the results of the agents, once, at the end of the run."""
 
-    async def thread_of(self, given: str | None, known: Known, runtime: Runtime[Any]) -> str | None:
-        """The thread of a conversation.
+    async def resolve_thread(self, thread_id: str | None, kwargs: Kwargs, runtime: Runtime[Any]) -> str | None:
+        """Return the thread of a conversation.
 
-        One that was given stays, and is made where it may be missing. Without one, that which `create_thread` makes;
-        a random one where there is only `get`.
+        An id that was passed is returned, after `create_thread` was called with it. Otherwise it is the id that
+        `create_thread` returns, or a random one if there is only `get`.
         """
         if self.create_thread is not None:
-            asked = {**known, "thread_id": given}
-            made = await runtime.step("create_thread", partial(_created, self.create_thread, asked))
-            return given if given is not None else made
-        if given is None and self.get is not None:
+            arguments = {**kwargs, "thread_id": thread_id}
+            created = await runtime.step("create_thread", partial(_create_thread, self.create_thread, arguments))
+            return thread_id if thread_id is not None else created
+        if thread_id is None and self.get is not None:
             return runtime.step("thread_id", _random_id)
-        return given
+        return thread_id
 
-    async def before(self, thread_id: str, known: Known, runtime: Runtime[Any]) -> list[AgentResult]:
-        """What was said on the thread before."""
+    async def load_results(self, thread_id: str, kwargs: Kwargs, runtime: Runtime[Any]) -> list[AgentResult]:
+        """Return the earlier results of the thread."""
         if self.get is None:
             return []
-        asked = {**known, "thread_id": thread_id}
-        return _results(await runtime.step("get", partial(await_with, self.get, asked)))
+        arguments = {**kwargs, "thread_id": thread_id}
+        return _read_results(await runtime.step("get", partial(acall_with_kwargs, self.get, arguments)))
 
-    async def keep_message(self, thread_id: str | None, message: Message, known: Known, runtime: Runtime[Any]) -> None:
-        """Keep what the user said."""
-        if self.append_user_message is not None:
-            asked = {**known, "thread_id": thread_id, "user_message": message}
-            await runtime.step("append_user_message", partial(_done, self.append_user_message, asked))
-
-    async def keep_results(
-        self, thread_id: str | None, results: Sequence[AgentResult], known: Known, runtime: Runtime[Any]
+    async def save_message(
+        self, thread_id: str | None, message: Message, kwargs: Kwargs, runtime: Runtime[Any]
     ) -> None:
-        """Keep what agents said in this run, if they said anything."""
+        """Save the user's message."""
+        if self.append_user_message is not None:
+            arguments = {**kwargs, "thread_id": thread_id, "user_message": message}
+            await runtime.step(
+                "append_user_message", partial(_call_without_result, self.append_user_message, arguments)
+            )
+
+    async def save_results(
+        self, thread_id: str | None, results: Sequence[AgentResult], kwargs: Kwargs, runtime: Runtime[Any]
+    ) -> None:
+        """Save the results of this run, if there are any."""
         if self.append_results is not None and results:
-            asked = {**known, "thread_id": thread_id, "new_results": list(results)}
-            await runtime.step("append_results", partial(_done, self.append_results, asked))
+            arguments = {**kwargs, "thread_id": thread_id, "new_results": list(results)}
+            await runtime.step("append_results", partial(_call_without_result, self.append_results, arguments))
 
 
-async def _created(function: Callable[..., Any], asked: Known) -> str | None:
-    made = await await_with(function, asked)
-    if isinstance(made, Mapping):
-        told = cast("Mapping[str, Any]", made)
-        made = told.get("thread_id", told.get("threadId"))
-    return None if made is None else str(made)
+async def _create_thread(function: Callable[..., Any], kwargs: Kwargs) -> str | None:
+    thread = await acall_with_kwargs(function, kwargs)
+    if isinstance(thread, Mapping):
+        fields = cast("Mapping[str, Any]", thread)
+        thread = fields.get("thread_id", fields.get("threadId"))
+    return None if thread is None else str(thread)
 
 
-async def _done(function: Callable[..., Any], asked: Known) -> None:
-    """Call a function whose answer says nothing: it need not be one that can be saved."""
-    await await_with(function, asked)
+async def _call_without_result(function: Callable[..., Any], kwargs: Kwargs) -> None:
+    """Call a function and ignore its answer, which need not be serializable."""
+    await acall_with_kwargs(function, kwargs)
 
 
 def _random_id() -> str:
     return str(uuid4())
 
 
-def _results(found: Any) -> list[AgentResult]:
-    if found is None:
+def _read_results(values: Any) -> list[AgentResult]:
+    if values is None:
         return []
     try:
-        results: list[Any] = [_result(one) for one in found]
+        results: list[Any] = [_read_result(value) for value in values]
     except (KeyError, TypeError, ValueError, InvalidUpdateError):
         results = [None]
-    if not isinstance(found, list | tuple) or not all(isinstance(one, AgentResult) for one in results):
+    if not isinstance(values, list | tuple) or not all(isinstance(result, AgentResult) for result in results):
         raise InvalidConfig(
-            f"`get` of a history answered {found!r}. Give a list of AgentResults, or of what their to_json made."
+            f"`get` of a ThreadHistory returned {values!r}. Return a list of AgentResults, or of what to_json returned."
         )
     return results
 
 
-def _result(found: Any) -> Any:
-    return AgentResult.from_json(cast("Mapping[str, Any]", found)) if isinstance(found, Mapping) else found
+def _read_result(value: Any) -> Any:
+    return AgentResult.from_json(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else value

@@ -1,6 +1,6 @@
 """States with messages of LangChain, and conversion from and to them. Needs the extra `langchain`.
 
-Nothing of LangChain is loaded until a name is asked for that needs it.
+LangChain is not loaded until a name that needs it is used.
 """
 
 from __future__ import annotations
@@ -14,8 +14,13 @@ from statewright.langchain_messages import from_langchain, is_langchain_message,
 from statewright.messages import REMOVE_ALL_MESSAGES
 
 if TYPE_CHECKING:
-    from statewright.langchain.injected import InjectedState, InjectedStore, InjectedToolCallId, ToolRuntime
-    from statewright.langchain.state import MessagesState
+    from statewright.langchain.classes import (
+        InjectedState,
+        InjectedStore,
+        InjectedToolCallId,
+        MessagesState,
+        ToolRuntime,
+    )
 
 __all__ = [
     "REMOVE_ALL_MESSAGES",
@@ -32,14 +37,11 @@ __all__ = [
 ]
 
 
-_HOME_OF: Final = {
-    "MessagesState": "state",
-    **dict.fromkeys(("InjectedState", "InjectedStore", "InjectedToolCallId", "ToolRuntime"), "injected"),
-}
+_LAZY: Final = ("InjectedState", "InjectedStore", "InjectedToolCallId", "MessagesState", "ToolRuntime")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
+    if name not in _LAZY:
         raise AttributeError(f"module 'statewright.langchain' has no attribute {name!r}")
     with optional("States and tools with LangChain's classes need", extra="langchain"):
-        return getattr(import_module(f"statewright.langchain.{_HOME_OF[name]}"), name)
+        return getattr(import_module("statewright.langchain.classes"), name)

@@ -1,8 +1,8 @@
-"""The channel of conversations whose messages are LangChain's: merged as LangGraph's `add_messages` merges them.
+"""The channel of conversations whose messages are LangChain's, merged as LangGraph's `add_messages` does.
 
-Messages keep their class. Other forms become messages of LangChain: ours, dicts, `(role, text)` pairs, text; chunks
-become whole messages. Ids that are given derive from the task, as in `channels.messages`, so a replayed task gives the
-same, and a message of the caller is copied rather than changed.
+Messages keep their class. Other forms are converted to messages of LangChain: ours, dicts, `(role, text)` pairs and
+text; chunks become complete messages. Generated ids derive from the task, as in `channels.messages`, so a replayed task
+gives the same ones, and a message of the caller is copied rather than changed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LangChainMessages(Channel):
         all_new = True
         batch: list[Any] = []
         for position, item in enumerate(listed(update)):
-            message = coerced(item)
+            message = coerce_message(item)
             if message.id is None:
                 message = message.model_copy(update={"id": f"{task_id}-{position}"})
             else:
@@ -57,7 +57,7 @@ class LangChainMessages(Channel):
     def apply(self, current: Any, updates: Sequence[Any]) -> list[Any]:
         replaced = overwritten(updates)
         if replaced is not MISSING:
-            return [coerced(item) for item in replaced]
+            return [coerce_message(item) for item in replaced]
         merged: list[Any] = [] if current is MISSING or current is None else current.copy()
         for update in updates:
             batch = update if type(update) is MessageBatch else self.prepare(update, os.urandom(8).hex())
@@ -102,7 +102,7 @@ def _with_channel(function: Any, channel: LangChainMessages) -> Callable[[Any, A
 _with_channel(add_messages, LangChainMessages())
 
 
-def coerced(item: Any) -> Any:
+def coerce_message(item: Any) -> Any:
     """Return the message of LangChain that a value means. Raises InvalidUpdateError for anything else."""
     from langchain_core.messages import BaseMessageChunk, convert_to_messages, message_chunk_to_message
 
@@ -121,7 +121,7 @@ def coerced(item: Any) -> Any:
 
 def _merge(messages: list[Any], items: Sequence[Any]) -> list[Any]:
     """Return the messages with some that may replace or remove others."""
-    last_clear = max((place for place, item in enumerate(items) if _clears(item)), default=None)
+    last_clear = max((place for place, item in enumerate(items) if _is_clear(item)), default=None)
     if last_clear is not None:
         messages, items = [], items[last_clear + 1 :]
     merged = messages.copy()
@@ -143,7 +143,7 @@ def _merge(messages: list[Any], items: Sequence[Any]) -> list[Any]:
     return [message for message in merged if message.id not in removed] if removed else merged
 
 
-def _clears(item: Any) -> bool:
+def _is_clear(item: Any) -> bool:
     return item.type == "remove" and item.id == REMOVE_ALL_MESSAGES
 
 

@@ -1,16 +1,15 @@
-"""Chat models: the port, and the model that answers from a script."""
+"""Chat models: the port, adapters, and models that wrap, record or replace others."""
 
-from statewright.models.cassette import Cassette
-from statewright.models.chunk import MessageChunk, chunk_of
-from statewright.models.closing import closing
+from statewright.models.adapters.langchain.model import LangChainModel
 from statewright.models.coerce import as_chat_model
-from statewright.models.conversation import (
+from statewright.models.conversation.prepare import (
     check_request,
     prepare_request,
     repair_tool_rounds,
     with_own_call_ids,
 )
 from statewright.models.event import (
+    MessageChunk,
     ModelEvent,
     ReasoningDelta,
     ResponseFinished,
@@ -18,16 +17,16 @@ from statewright.models.event import (
     TextDelta,
     ToolCallDelta,
     UsageUpdate,
+    chunk_of,
 )
-from statewright.models.fallback import FallbackModel
 from statewright.models.guard import allow_model_calls, check_calls_allowed, forbid_model_calls
-from statewright.models.langchain import LangChainModel
-from statewright.models.limit import in_time, named, stream_in_time
 from statewright.models.model import FinishReason, ModelRequest, ModelResponse, OutputForm, ToolSpec, Usage
-from statewright.models.port import ChatModel, StreamingModel, stream_model
-from statewright.models.recorded import RecordedModel
-from statewright.models.retrying import RetryingModel
+from statewright.models.port import ChatModel, StreamingModel, closing, stream_model
+from statewright.models.recorded.cassette import Cassette
+from statewright.models.recorded.recorded_model import RecordedModel
 from statewright.models.scripted import ScriptedModel
+from statewright.models.timeouts import in_time, named, stream_in_time
+from statewright.models.wrappers import FallbackModel, RetryingModel
 
 __all__ = [
     "Cassette",

@@ -1,8 +1,8 @@
 """A switch that forbids calls of real models, so that no test pays for one by mistake.
 
-Adapters that reach a provider call `check_calls_allowed` before they do. Models that reach none, a ScriptedModel or a
-RecordedModel that replays, never ask. The switch is one for the process, since graphs run on threads of their own.
-Servers on this machine may still be asked, unless that is forbidden too.
+Adapters that reach a provider call `check_calls_allowed` first. Models that reach none, such as a ScriptedModel or a
+replaying RecordedModel, never do. The switch holds for the whole process, since graphs run on threads of their own.
+Servers on this machine are still allowed unless that is forbidden too.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 from statewright.errors import InvalidConfig, ModelError
 
 VARIABLE: Final = "STATEWRIGHT_ALLOW_MODEL_CALLS"
-"""In the environment: 0 forbids calls of models, 1 allows them. What a program says counts more."""
+"""Environment variable: 0 forbids model calls, 1 allows them. Calls of this module take precedence."""
 _MEANINGS: Final = {"": True, "1": True, "true": True, "0": False, "false": False}
 
 
 class _Rule(NamedTuple):
-    """What is allowed, and who said so."""
+    """What is allowed, and by which rule."""
 
     calls: bool
     local: bool
@@ -29,7 +29,7 @@ class _Rule(NamedTuple):
 
 
 class CallRule:
-    """A rule about calls of models. It holds from when it was made; as a context manager, until the block ends."""
+    """A rule about model calls, active from its creation; as a context manager, until the block ends."""
 
     def __init__(self, *, calls: bool, local: bool, said_by: str) -> None:
         self._rule = _Rule(calls, local, said_by)
@@ -45,37 +45,37 @@ class CallRule:
         self.end()
 
     def end(self) -> None:
-        """Let the rule before this one hold again; nothing happens the second time."""
+        """Restore the previous rule; a second call does nothing."""
         with _lock:
-            # By identity: equal rules may have been made by others, and theirs still hold.
+            # By identity: an equal rule of another caller stays active.
             _rules[:] = [rule for rule in _rules if rule is not self._rule]
 
 
 _lock = threading.Lock()
 _rules: list[_Rule] = []
-"""The last one holds."""
+"""The last one is active."""
 
 
 def forbid_model_calls(*, local: bool = True) -> CallRule:
-    """Real models are asked no more in this process: who tries gets a ModelError.
+    """Forbid calls of real models in this process: they raise ModelError.
 
-    Write `with forbid_model_calls():` for a part of a program, or call it for all of it. `local` says whether models
-    that are served on this machine may be asked nevertheless.
+    Write `with forbid_model_calls():` for a part of a program, or call it for all of it. With `local`, models that are
+    served on this machine are still allowed.
     """
     return CallRule(calls=False, local=local, said_by="forbid_model_calls()")
 
 
 def allow_model_calls() -> CallRule:
-    """Real models may be asked, whatever was said before; as a context manager, for a part of a program."""
+    """Allow calls of real models, overriding earlier rules; as a context manager, for a part of a program."""
     return CallRule(calls=True, local=True, said_by="allow_model_calls()")
 
 
 def check_calls_allowed(model: str, *, base_url: str | None = None) -> None:
-    """Raises ModelError where calls of real models are forbidden; adapters call it before each call.
+    """Raise ModelError if calls of real models are forbidden; adapters call it before each call.
 
-    `base_url` is where the model is served, if that is known.
+    `base_url` is the address of the model, if known.
     """
-    rule = _present_rule()
+    rule = _current_rule()
     if rule.calls or (rule.local and base_url is not None and is_local(base_url)):
         return
     raise ModelError(
@@ -85,7 +85,7 @@ def check_calls_allowed(model: str, *, base_url: str | None = None) -> None:
 
 
 def is_local(base_url: str) -> bool:
-    """Whether an address is one of this machine."""
+    """Return True for an address of this machine."""
     try:
         host = urlsplit(base_url if "//" in base_url else f"//{base_url}").hostname or ""
     except ValueError:
@@ -98,7 +98,7 @@ def _is_loopback(host: str) -> bool:
     return len(parts) == 4 and parts[0] == "127" and all(part.isdecimal() for part in parts)
 
 
-def _present_rule() -> _Rule:
+def _current_rule() -> _Rule:
     with _lock:
         if _rules:
             return _rules[-1]

@@ -1,4 +1,4 @@
-"""What is asked of a chat model, and what it answers, in a form that fits every provider."""
+"""Requests to chat models, and their responses, in a form that fits every provider."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any, Literal
 from statewright.messages import Message
 
 FinishReason = Literal["stop", "tools", "length", "refused"]
-"""Why a model ended: it was through; it wants tools called; it ran out of tokens; a filter or the model refused."""
+"""Why a model ended: it was done; it requests tool calls; it reached a token limit; a filter or the model refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool that a model may ask to be called."""
+    """A tool that a model may call."""
 
     name: str
     description: str
     parameters: Mapping[str, Any]
     """A JSON Schema of an object: the arguments."""
     strict: bool | None = None
-    """Whether the provider holds the model to the schema; None leaves it to the adapter."""
+    """True if the provider should enforce the schema; None leaves it to the adapter."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputForm:
-    """The form in which an answer is wanted: JSON that a schema describes."""
+    """The JSON Schema of a structured answer."""
 
     schema: Mapping[str, Any]
     name: str = "answer"
@@ -42,42 +42,42 @@ class ModelRequest:
     tools: Sequence[ToolSpec] = ()
     output: OutputForm | None = None
     model: str | None = None
-    """Which one, where the adapter serves several."""
+    """The model, if the adapter serves several."""
     temperature: float | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Who asks: the state, its item. For scripts, logs and traces; it is not sent."""
+    """Information on the caller for scripts, logs and traces; not sent to the provider."""
     tool_choice: str = "auto"
-    """`auto`, `any` (it has to call one), `none`, or the name of the tool that it has to call."""
+    """`auto`, `any` (the model must call a tool), `none`, or the name of the tool that it must call."""
     max_tokens: int | None = None
-    """The longest answer."""
+    """Maximum tokens of the answer."""
     top_p: float | None = None
     stop: Sequence[str] = ()
-    """Texts at which the model stops."""
+    """Stop sequences."""
     seed: int | None = None
     timeout: float | None = None
-    """Seconds after which the call is given up with ModelUnavailable."""
+    """Seconds after which the call raises ModelUnavailable."""
     parallel_tool_calls: bool | None = None
-    """Whether one answer may ask for several tools; None leaves it to the provider."""
+    """True if one answer may call several tools; None leaves it to the provider."""
     continue_last: bool = False
-    """The model continues the last message, which is the assistant's. Claude 4.6 and later refuse that."""
+    """True to continue the last message, which is the assistant's. Claude 4.6 and later refuse that."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Settings that one provider alone knows, under the names that its adapter documents."""
+    """Provider-specific settings, under the names that the adapter documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a call has used up."""
+    """The tokens and the cost of model calls."""
 
     input_tokens: int = 0
-    """Those read from a cache included."""
+    """Including cached tokens."""
     output_tokens: int = 0
-    """Those of reasoning included."""
+    """Including reasoning tokens."""
     cost: float = 0.0
-    """In US dollars, where it is known."""
+    """In US dollars; 0 if unknown."""
     cached_tokens: int = 0
-    """Of the input tokens, those that the provider had in its cache."""
+    """Input tokens that were read from the provider's cache."""
     reasoning_tokens: int = 0
-    """Of the output tokens, those of reasoning."""
+    """Output tokens of reasoning."""
 
     @property
     def tokens(self) -> int:
@@ -99,16 +99,16 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ModelResponse:
-    """What a model answered: text, calls of tools, or both.
+    """The answer of a model: text, tool calls, or both.
 
-    What it thought before stands in the message's metadata under `reasoning`. What an adapter needs to send the
-    message back to its provider as it was stands there under `provider`.
+    Reasoning is in the message's metadata under `reasoning`. Data that an adapter needs to send the message back to its
+    provider unchanged is there under `provider`.
     """
 
     message: Message
     usage: Usage = Usage()
     model: str | None = None
-    """Which model it was, where that is known."""
+    """The name of the model, if known."""
     finish_reason: FinishReason | None = None
 
     @property

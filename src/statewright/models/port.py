@@ -1,9 +1,10 @@
-"""The port that every chat model obeys."""
+"""The port of chat models, and streams of model events."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from typing import Protocol, cast, runtime_checkable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from statewright.models.event import (
     ModelEvent,
@@ -18,42 +19,41 @@ from statewright.models.model import ModelRequest, ModelResponse
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """Answers a conversation.
+    """A model that answers a conversation.
 
-    `complete` is enough: a model without `stream` is streamed as one piece. Both are cancelled like any coroutine, and
-    give up their connection then.
+    `complete` suffices: the answer of a model without `stream` is streamed as one chunk. Both can be cancelled like any
+    coroutine, and must close their connection then.
     """
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        """The next message of the assistant.
+        """Return the next message of the assistant.
 
-        Raises ModelUnavailable where it cannot be reached or refuses for now, ModelError for what no second attempt
-        would change.
+        Raises ModelUnavailable if it cannot be reached or refuses temporarily, ModelError if a retry would not help.
         """
         ...
 
 
 class StreamingModel(ChatModel, Protocol):
-    """A chat model that tells of its answer while it makes it."""
+    """A chat model that streams its answers."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """The answer in pieces, and at last whole. Raises what `complete` raises, also in the middle."""
+        """Yield the answer as deltas, and at the end complete. Raises the errors of `complete`, also midway."""
         ...
 
 
 def stream_model(model: ChatModel, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-    """What a model streams; of one that cannot, the whole answer as if it had come at once."""
+    """Return the stream of a model; for one that cannot stream, the complete answer as events."""
     stream = getattr(model, "stream", None)
-    return cast(StreamingModel, model).stream(request) if stream is not None else _at_once(model, request)
+    return cast(StreamingModel, model).stream(request) if stream is not None else _stream_complete(model, request)
 
 
-async def _at_once(model: ChatModel, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-    for event in events_of(await model.complete(request)):
+async def _stream_complete(model: ChatModel, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    for event in response_events(await model.complete(request)):
         yield event
 
 
-def events_of(response: ModelResponse) -> Iterator[ModelEvent]:
-    """The events by which a response would have come, each part in one piece."""
+def response_events(response: ModelResponse) -> Iterator[ModelEvent]:
+    """Yield the events of a complete response, one for each part."""
     if response.reasoning:
         yield ReasoningDelta(response.reasoning)
     if response.text:
@@ -62,3 +62,20 @@ def events_of(response: ModelResponse) -> Iterator[ModelEvent]:
         yield ToolCallDelta(index, call.id, call.name, call.written)
     yield UsageUpdate(response.usage)
     yield ResponseFinished(response)
+
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def closing(events: AsyncIterator[T]) -> AsyncGenerator[AsyncIterator[T]]:
+    """Close a stream when the block is left, so that its connection is closed at once.
+
+    Otherwise the stream of a cancelled reader would stay open until it is garbage-collected.
+    """
+    try:
+        yield events
+    finally:
+        close: Any = getattr(events, "aclose", None)
+        if close is not None:
+            await close()

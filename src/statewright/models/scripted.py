@@ -1,4 +1,4 @@
-"""A model that answers from a script: for tests and for demonstrations without a key."""
+"""A model that answers from a script, for tests and for demonstrations without a key."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from dataclasses import replace
 
 from statewright.errors import ModelError
 from statewright.messages import Message, ToolCall
-from statewright.models.conversation import check_request
+from statewright.models.conversation.prepare import check_request
 from statewright.models.event import ModelEvent, TextDelta, ToolCallDelta
 from statewright.models.model import ModelRequest, ModelResponse, Usage
-from statewright.models.port import events_of
+from statewright.models.port import response_events
 
 Answer = str | Message | ToolCall | Sequence[ToolCall] | ModelResponse | Exception
-"""Text, a message, the tools to be called, a whole response; or what is raised."""
+"""Text, a message, tool calls, a complete response, or an exception to raise."""
 Script = Sequence[Answer] | Callable[[ModelRequest], Answer]
 
 
 class ScriptedModel:
-    """Gives the answers of a list, one a call, or what a function makes of each request.
+    """Returns the answers of a list, one for each call, or those of a function of the request.
 
-    `repeat_last` lets the last answer serve all further calls; otherwise they raise ModelError. An exception in the
-    script is raised. A request that a provider would refuse is refused, see `check_request`. `requests` holds all
-    requests. It may be called from several threads. Streamed answers come word by word.
+    With `repeat_last` the last answer is repeated; otherwise further calls raise ModelError. An exception in the script
+    is raised. A request that a provider would refuse is refused, see `check_request`. `requests` lists all requests. It
+    is thread-safe. Streamed answers arrive word by word.
     """
 
     def __init__(self, script: Script, *, repeat_last: bool = False) -> None:
@@ -37,7 +37,7 @@ class ScriptedModel:
         return self._answer(request)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        for event in events_of(self._answer(request)):
+        for event in response_events(self._answer(request)):
             for piece in _pieces(event):
                 yield piece
 
@@ -46,10 +46,10 @@ class ScriptedModel:
         with self._lock:
             number = len(self.requests)
             self.requests.append(request)
-        answer = self._script(request) if callable(self._script) else self._numbered(self._script, number)
+        answer = self._script(request) if callable(self._script) else self._scripted_answer(self._script, number)
         return _response(answer, request)
 
-    def _numbered(self, answers: Sequence[Answer], number: int) -> Answer:
+    def _scripted_answer(self, answers: Sequence[Answer], number: int) -> Answer:
         if number < len(answers):
             return answers[number]
         if self._repeat_last and answers:
@@ -61,7 +61,7 @@ class ScriptedModel:
 
 
 def _pieces(event: ModelEvent) -> Iterator[ModelEvent]:
-    """An event as smaller ones: text word by word, arguments after the name."""
+    """Split an event into smaller ones: text word by word, arguments after the name."""
     match event:
         case TextDelta(text):
             yield from (TextDelta(word) for word in re.findall(r"\s*\S+\s*$|\s*\S+|\s+", text))
@@ -91,6 +91,6 @@ def _message(answer: str | Message | ToolCall | Sequence[ToolCall]) -> Message:
 
 
 def _estimate(request: ModelRequest, message: Message) -> Usage:
-    """Four characters a token, as a rule of thumb: budgets can be tried without a provider."""
+    """Estimate usage as four characters per token, so that budgets can be tried without a provider."""
     asked = len(request.system) + sum(len(one.text) for one in request.messages)
     return Usage(input_tokens=-(-asked // 4), output_tokens=-(-len(message.text) // 4))

@@ -52,7 +52,7 @@ _LATER: Mapping[range, str] = {
     range(52, 53): "statewright.graph.mapping",
     range(53, 56): "statewright.workflow.states.engine.visit",
     range(56, 57): "statewright.workflow.states.engine.token",
-    range(57, 58): "statewright.agents.result",
+    range(57, 58): "statewright.agents.state.result",
     range(58, 59): "statewright.graph.command",
     range(59, 60): "statewright.serde.langchain_codec",
 }

@@ -18,7 +18,7 @@ from tests.provider_server import Failure, ProviderServer
 from statewright.errors import ModelError
 from statewright.messages import Message
 from statewright.models import ModelRequest
-from statewright.models.langchain import LangChainModel
+from statewright.models.adapters.langchain.model import LangChainModel
 from statewright.redaction import MARK, text_of
 
 KEY = "very/secret+key=of.the-house"

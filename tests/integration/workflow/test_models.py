@@ -112,7 +112,7 @@ def test_tools_are_called_for_a_model_over_http(provider: ProviderServer, flow: 
     results = [message for message in provider.requests[1].body["messages"] if message["role"] == "tool"]
     assert [message["tool_call_id"] for message in results] == ["x1", "x2"]
     assert "3" in results[0]["content"]
-    assert "are no JSON object" in results[1]["content"]
+    assert "are not a JSON object" in results[1]["content"]
 
 
 def test_what_is_said_is_streamed(provider: ProviderServer, flow: Compile) -> None:

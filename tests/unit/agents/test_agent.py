@@ -49,7 +49,7 @@ def test_an_agent_has_a_name(name: Any) -> None:
 
 
 def test_two_tools_of_one_name_are_refused() -> None:
-    with pytest.raises(InvalidConfig, match="two of its tools are called 'work'"):
+    with pytest.raises(InvalidConfig, match="two of its tools are named 'work'"):
         Agent("a", tools=[work, tool(name="work")(lambda: None)])
 
 
@@ -74,7 +74,7 @@ def test_another_choice_is_refused(choice: str) -> None:
 
 @pytest.mark.parametrize("name", ["temprature", "messages", "system", "tools", "model", "tool_choice"])
 def test_settings_are_those_of_a_request(name: str) -> None:
-    with pytest.raises(InvalidConfig, match=f"settings have '{name}'.*Settings: .*temperature"):
+    with pytest.raises(InvalidConfig, match=f"settings has an unknown key '{name}'.*Settings: .*temperature"):
         Agent("a", settings={name: 1})
 
 

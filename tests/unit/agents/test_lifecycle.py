@@ -11,7 +11,7 @@ from statewright.agents import Agent, AgentResult, Lifecycle, Network, Prompt, R
 from statewright.errors import InvalidConfig
 from statewright.messages import Message, ToolCall
 from statewright.models import ScriptedModel
-from statewright.models.conversation import YOUR_TURN
+from statewright.models.conversation.prepare import YOUR_TURN
 
 
 def work(number: int) -> int:
@@ -133,7 +133,7 @@ def test_hooks_may_write_to_the_data(hook: str) -> None:
 @pytest.mark.parametrize("answer", ["text", 3, ["list"], Message("m"), {"prompt": []}, False])
 def test_an_odd_answer_of_a_hook_is_an_error_that_names_it(hook: str, answer: Any) -> None:
     lifecycle = Lifecycle(**{hook: lambda: answer})
-    with pytest.raises(InvalidConfig, match=r"agent 'Ann' answered .*Return an? [\w ]+, or None"):
+    with pytest.raises(InvalidConfig, match=r"agent 'Ann' returned .*Return an? [\w ]+, or None"):
         Agent("Ann", model=ScriptedModel(["x"]), lifecycle=lifecycle).run("go")
 
 

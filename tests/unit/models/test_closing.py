@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from statewright.models.closing import closing
+from statewright.models.port import closing
 
 ended: list[str] = []
 

@@ -5,8 +5,8 @@ from langchain_core.language_models.fake_chat_models import ParrotFakeChatModel
 
 from statewright.errors import InvalidConfig, StatewrightError
 from statewright.models import ChatModel, ScriptedModel
+from statewright.models.adapters.langchain.model import LangChainModel
 from statewright.models.coerce import as_chat_model, is_langchain_model
-from statewright.models.langchain import LangChainModel
 
 
 def test_a_chat_model_stays_what_it_is() -> None:

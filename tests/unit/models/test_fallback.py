@@ -9,7 +9,7 @@ import pytest
 from statewright.errors import InvalidConfig, ModelAnswerInvalid, ModelError, ModelUnavailable
 from statewright.messages import Message
 from statewright.models import ModelEvent, ModelRequest, ResponseFinished, ScriptedModel, TextDelta
-from statewright.models.fallback import FallbackModel
+from statewright.models.wrappers import FallbackModel
 
 REQUEST = ModelRequest((Message("hi"),))
 BUSY = ModelUnavailable("busy", status=429, retry_after=5.0)

@@ -23,7 +23,7 @@ from statewright.models import (
     UsageUpdate,
     stream_model,
 )
-from statewright.models.port import events_of
+from statewright.models.port import response_events
 
 
 def test_whatever_completes_is_a_chat_model() -> None:
@@ -61,12 +61,12 @@ def test_a_model_that_cannot_stream_is_streamed_as_one_piece() -> None:
 
 def test_an_answer_without_text_has_no_piece_of_text() -> None:
     empty = ModelResponse(Message("", role="assistant"))
-    assert list(events_of(empty)) == [UsageUpdate(Usage()), ResponseFinished(empty)]
+    assert list(response_events(empty)) == [UsageUpdate(Usage()), ResponseFinished(empty)]
 
 
 def test_arguments_that_were_no_json_are_streamed_as_they_were_written() -> None:
     odd = ModelResponse(Message("", role="assistant", tool_calls=(ToolCall("1", "dig", invalid="{'a'"),)))
-    assert next(events_of(odd)) == ToolCallDelta(0, "1", "dig", "{'a'")
+    assert next(response_events(odd)) == ToolCallDelta(0, "1", "dig", "{'a'")
 
 
 def test_what_a_model_raises_comes_out_of_its_stream() -> None:

@@ -10,7 +10,7 @@ from statewright import RetryPolicy
 from statewright.errors import ModelError, ModelUnavailable
 from statewright.messages import Message
 from statewright.models import ModelEvent, ModelRequest, ScriptedModel, TextDelta
-from statewright.models.retrying import RetryingModel
+from statewright.models.wrappers import RetryingModel
 from statewright.testing import FakeClock
 
 REQUEST = ModelRequest((Message("hi"),))

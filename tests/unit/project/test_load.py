@@ -169,7 +169,7 @@ root = 1
     ]
     assert "none.md' cannot be read" in found[5]
     assert "Tool 'g' is 'module', which is not a reference to a function." in found[14]
-    assert "'i j' cannot name a tool" in found[15]
+    assert "'i j' is not a valid tool name" in found[15]
     assert "'https://x' is not a host" in found[16]
     assert "hunter2" not in "".join(found)
 

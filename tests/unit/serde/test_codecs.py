@@ -89,7 +89,7 @@ TAGS = {
     54: "statewright.workflow.states.engine.visit.ItemRef",
     55: "statewright.workflow.states.engine.visit.Effects",
     56: "statewright.workflow.states.engine.token.Token",
-    57: "statewright.agents.result.AgentResult",
+    57: "statewright.agents.state.result.AgentResult",
     58: "statewright.graph.command.ToParent",
     59: "langchain_core.messages.base.BaseMessage",
 }

@@ -1,7 +1,7 @@
 """Tools of servers that speak the Model Context Protocol.
 
-A connection lives on a thread of its own and is shared by whoever describes the server alike, so tools may be called
-from every event loop. The SDK is loaded when a server is first asked.
+A connection lives on a thread of its own and is shared by all owners with the same server description, so tools may be
+called from every event loop. The SDK is loaded on first use of a server.
 """
 
 from statewright.agents.mcp.read import read_server, read_servers

@@ -1,7 +1,7 @@
-"""A server that may be asked again and again, whatever becomes of single connections to it.
+"""Calls to one server, over as many consecutive sessions as needed.
 
-A connection that has ended is opened anew for the next call. The call during which it ended is never repeated: it may
-have had an effect. Everything happens on the event loop of the host.
+A session that has ended is replaced at the next call. The call during which it ended is never repeated, since it may
+have had an effect. Everything runs on the event loop of the host.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from statewright.agents.mcp.bounds import bounded
-from statewright.agents.mcp.reason import told
 from statewright.agents.mcp.server import McpServer
 from statewright.agents.mcp.session import Session
+from statewright.agents.mcp.texts import error_text, truncate
 from statewright.errors import ToolError
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Connection:
-    """The way to one server, for all its owners."""
+    """The connection to one server, shared by its owners."""
 
     def __init__(self, server: McpServer) -> None:
         self.owners: set[object] = set()
@@ -32,26 +31,26 @@ class Connection:
         self._ending: set[asyncio.Task[None]] = set()
 
     async def tools(self) -> tuple[ListedTool, ...]:
-        """What the server offers. Raises ToolError where it cannot be asked."""
+        """Return the tools of the server. Raises ToolError if it cannot be reached."""
         return await self._open().tools()
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any], *, timeout: float, progress: ProgressFnT
     ) -> CallToolResult:
-        """What the server answers, also if it calls that an error. Raises ToolError for whatever else goes wrong."""
+        """Return the server's result, which may be an error. Raises ToolError for every other failure."""
         session = self._open()
-        await session.tools()  # also for what the SDK reads from the list: forms of answers, headers
+        await session.tools()  # the SDK also reads output schemas and headers from the list
         client = await session.client()
         try:
             async with asyncio.timeout(timeout):
                 return await client.call_tool(tool, dict(arguments), progress_callback=progress)
         except TimeoutError:
-            raise self._too_slow(tool, timeout) from None
+            raise self._timeout_error(tool, timeout) from None
         except Exception as error:
-            raise await self._failed(session, tool, error) from None
+            raise await self._call_error(session, tool, error) from None
 
     async def close(self) -> None:
-        """End the connection, and wait until programs that belong to it are gone."""
+        """End the connection, and wait until its server programs have exited."""
         session, self._session = self._session, None
         if session is not None:
             self._end(session)
@@ -59,7 +58,7 @@ class Connection:
             await asyncio.wait(self._ending)
 
     def _open(self) -> Session:
-        """The session that lives, or a new one: everybody who comes while it is opened waits for the same one."""
+        """Return the active session, or a new one, which concurrent callers share while it is opening."""
         if self._session is not None and self._session.is_over:
             self._end(self._session)
             self._session = None
@@ -72,26 +71,26 @@ class Connection:
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
 
-    def _too_slow(self, tool: str, timeout: float) -> ToolError:
+    def _timeout_error(self, tool: str, timeout: float) -> ToolError:
         return ToolError(
             f"{self._server.shown} did not answer the call of {tool!r} within {timeout:g} s. The call was cancelled, "
             f"but may have had an effect. Raise the server's timeout if the tool needs longer."
         )
 
-    async def _failed(self, session: Session, tool: str, error: Exception) -> ToolError:
+    async def _call_error(self, session: Session, tool: str, error: Exception) -> ToolError:
         if not (session.is_over or _is_lost(error)):
-            reason = bounded(self._server.without_secrets(told(error)).rstrip("."))
+            reason = truncate(self._server.without_secrets(error_text(error)).rstrip("."))
             return ToolError(f"{self._server.shown} could not do the call of {tool!r}: {reason}.")
         self._end(session)
         what = f"{self._server.shown} was lost during the call of {tool!r}"
         hint = "The call may have had an effect, so it was not repeated. The next call connects anew."
-        return await session.failure(what, error, hint=hint)
+        return await session.build_error(what, error, hint=hint)
 
 
 def _is_lost(error: Exception) -> bool:
-    """Whether the connection has ended, or a server over HTTP does not know it any more."""
+    """Return True if the connection has ended, or an HTTP server has dropped its session."""
     from mcp.shared.exceptions import MCPError
     from mcp_types import CONNECTION_CLOSED
 
-    # The SDK tells of a session that is not known any more in words only.
+    # The SDK reports an unknown session only by its message.
     return isinstance(error, MCPError) and (error.code == CONNECTION_CLOSED or error.message == "Session terminated")

@@ -1,8 +1,8 @@
-"""The event loop on which all connections of this process live, and who shares them.
+"""The event loop that runs all connections of this process, and the owners that share them.
 
-Graphs run on many event loops and threads, some for one superstep only. A connection outlives them: it lives on the one
-loop here, on a thread of its own, and calls are handed over to it. At the end of the interpreter all connections are
-closed, so that no program that was started is left behind.
+Graphs run on many event loops and threads, some for one superstep only, and a connection has to outlive them. It runs
+on the one loop here, on a thread of its own, and calls are submitted to it. At interpreter exit all connections are
+closed, so that no server program is left running.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import contextvars
 import importlib
 import os
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
     from mcp_types import Tool as ListedTool
 
 T = TypeVar("T")
-_FAREWELL: Final = 20.0  # seconds for all connections to end
+_CLOSE_TIMEOUT: Final = 20.0  # seconds for all connections to end
 
 
 class Host:
-    """Connections by what they lead to, with the owners of each."""
+    """The connections of this process, by server, and the event loop that runs them."""
 
     def __init__(self) -> None:
         self._connections: dict[tuple[object, ...], Connection] = {}
@@ -41,10 +42,10 @@ class Host:
         self._thread.start()
 
     def submit(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> Future[T]:
-        """What a coroutine function of this host will answer. Cancelling the future cancels the call."""
+        """Run a coroutine function on the loop of the host. Cancelling the future cancels the call."""
         if self.is_closed:
-            raise ToolError("The interpreter is about to end, and the MCP servers are closed.")
-        # A connection lives on after the call that opened it: nothing of the caller's context may be kept.
+            raise ToolError("The interpreter is exiting, and the MCP servers are closed.")
+        # A connection outlives the call that opened it, so it must not keep the caller's context.
         return contextvars.Context().run(asyncio.run_coroutine_threadsafe, function(*args, **kwargs), self._loop)
 
     async def tools(self, owner: object, server: McpServer) -> tuple[ListedTool, ...]:
@@ -55,7 +56,7 @@ class Host:
         return await connection.call(tool, arguments, timeout=server.timeout, progress=progress)
 
     async def release(self, owner: object) -> None:
-        """Close what this owner was the last to use."""
+        """Close the connections that no other owner uses."""
         unused: list[Connection] = []
         for key, connection in list(self._connections.items()):
             connection.owners.discard(owner)
@@ -64,15 +65,15 @@ class Host:
         await asyncio.gather(*(connection.close() for connection in unused))
 
     def close(self) -> None:
-        """Close everything, and end the loop."""
+        """Close all connections, and stop the loop."""
         everything = self.submit(self._close_all)
         self.is_closed = True
         try:
-            everything.result(_FAREWELL)
+            everything.result(_CLOSE_TIMEOUT)
         except TimeoutError:
             return  # the thread ends with the process
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_FAREWELL)
+        self._thread.join(_CLOSE_TIMEOUT)
 
     def _connection(self, owner: object, server: McpServer) -> Connection:
         _require_sdk()
@@ -96,7 +97,7 @@ class Host:
 
 
 def _require_sdk() -> None:
-    """Imports the SDK here and not while a connection is opened: it would count against the time for that."""
+    """Import the SDK before a connection is opened: the import would count against its timeout."""
     try:
         importlib.import_module("statewright.agents.mcp.open")
     except ImportError as error:
@@ -107,8 +108,8 @@ _host: Host | None = None
 _lock = threading.Lock()
 
 
-def the_host() -> Host:
-    """The host of this process."""
+def get_host() -> Host:
+    """Return the host of this process, started on first use."""
     global _host
     with _lock:
         if _host is None:
@@ -117,14 +118,14 @@ def the_host() -> Host:
         return _host
 
 
-def abandon(owner: object) -> None:
-    """Release what an owner had, without waiting. It takes no lock: the collector of garbage calls it anywhere."""
+def release_later(owner: object) -> None:
+    """Release the connections of an owner without waiting. Lock-free: the garbage collector calls it anywhere."""
     if _host is not None and not _host.is_closed:
         _host.submit(_host.release, owner)
 
 
-def _forget() -> None:
-    """Threads do not survive a fork: the child starts its own."""
+def _reset_after_fork() -> None:
+    """Reset the host in a forked child, which does not inherit its thread."""
     global _host, _lock
     if _host is not None:
         atexit.unregister(_host.close)
@@ -132,4 +133,30 @@ def _forget() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset_after_fork)
+
+
+# -- owners
+
+
+class Owner:
+    """Holds connections until it is closed or garbage-collected. Tools refer to their owner."""
+
+    def __init__(self) -> None:
+        self._key = object()  # a key, since a reference to the owner itself would keep it alive
+        self._is_closed = False
+        # At the end of the interpreter the host closes everything itself.
+        weakref.finalize(self, release_later, self._key).atexit = False
+
+    def submit(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> Future[T]:
+        """Call a method of the host for this owner. Raises ToolError after `close`."""
+        if self._is_closed:
+            raise ToolError("These MCP tools are closed. Use them within the context of their McpTools.")
+        host = get_host()
+        return host.submit(function, host, self._key, *args)
+
+    def close(self) -> Future[None]:
+        """Release all connections; unshared server programs have exited when the future is done."""
+        self._is_closed = True
+        host = get_host()
+        return host.submit(Host.release, host, self._key)

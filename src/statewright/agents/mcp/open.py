@@ -1,6 +1,6 @@
-"""Connections as the SDK opens them, and the moment at which one has ended.
+"""Open connections with the SDK, and detect their end.
 
-The only module that knows the SDK's transports. It is imported when a server is first wanted.
+This is the only module that uses the SDK's transports. It is imported on first use of a server.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from statewright.agents.mcp.server import McpServer
+from statewright.agents.mcp.texts import StderrTail
 from statewright.agents.mcp.transport import Stdio, StreamableHttp
-from statewright.agents.mcp.words import StderrTail
 
 Streams = tuple[Any, Any]
-"""What the SDK's transports give: messages that come, and messages that go."""
-Ended = Callable[[Exception | None], None]
-"""Told that nothing more can come from the server, and why if that is known."""
+"""The streams of the SDK's transports: incoming and outgoing messages."""
+OnEnd = Callable[[Exception | None], None]
+"""Called when the stream from the server has ended, with the reason if known."""
 _LARGEST: Final = 64 * 2**20  # bytes of one answer over streamable HTTP; the SDK's own limit is too small for images
 _SILENCE: Final = 86_400.0  # seconds that a stream over HTTP may be silent; our own timeouts are shorter
 
 
-def open_client(server: McpServer, words: StderrTail, ended: Ended, heard: MessageHandlerFnT) -> Client:
-    """A client, connected once it is entered. `heard` is told what the server says unasked."""
-    return Client(_Watched(_streams(server, words, ended), ended), message_handler=heard, cache=None)
+def open_client(server: McpServer, words: StderrTail, ended: OnEnd, heard: MessageHandlerFnT) -> Client:
+    """Return a client, connected once it is entered. `heard` receives unsolicited messages of the server."""
+    return Client(_WatchedTransport(_streams(server, words, ended), ended), message_handler=heard, cache=None)
 
 
 @asynccontextmanager
-async def _streams(server: McpServer, words: StderrTail, ended: Ended) -> AsyncGenerator[Streams]:
+async def _streams(server: McpServer, words: StderrTail, ended: OnEnd) -> AsyncGenerator[Streams]:
     transport = server.transport
     if isinstance(transport, Stdio):
-        async with _program(transport, words) as streams:
+        async with _start_program(transport, words) as streams:
             yield streams
     elif isinstance(transport, StreamableHttp):
         timeout = httpx2.Timeout(server.connect_timeout, read=_SILENCE)
@@ -50,19 +50,19 @@ async def _streams(server: McpServer, words: StderrTail, ended: Ended) -> AsyncG
             yield streams
     else:
         headers, timeout = dict(transport.headers), server.connect_timeout
-        clients = partial(_client_that_tells, ended)
+        clients = partial(_create_http_client, ended)
         opened = sse_client(transport.url, headers, timeout, sse_read_timeout=_SILENCE, httpx_client_factory=clients)
         async with opened as streams:
             yield streams
 
 
-def _client_that_tells(
-    ended: Ended,
+def _create_http_client(
+    ended: OnEnd,
     headers: dict[str, str] | None = None,
     timeout: httpx2.Timeout | None = None,
     auth: httpx2.Auth | None = None,
 ) -> httpx2.AsyncClient:
-    """For the older form: after a message was refused the SDK sends no other, and would let everybody wait."""
+    """Create the HTTP client of the SSE transport, which reports refused messages: the SDK would wait forever."""
 
     async def check(response: httpx2.Response) -> None:
         if response.request.method == "POST" and response.is_error:
@@ -72,13 +72,13 @@ def _client_that_tells(
 
 
 @asynccontextmanager
-async def _program(transport: Stdio, words: StderrTail) -> AsyncGenerator[Streams]:
+async def _start_program(transport: Stdio, words: StderrTail) -> AsyncGenerator[Streams]:
     parameters = StdioServerParameters(
         command=transport.command,
         args=list(transport.args),
         env=transport.environment(),
         cwd=transport.cwd,
-        encoding_error_handler="replace",  # what is no text is no message either, and no reason to hang up
+        encoding_error_handler="replace",  # invalid text is not a message, and no reason to disconnect
     )
     async with AsyncExitStack() as stack:
         with words.pipe() as errors:
@@ -86,16 +86,16 @@ async def _program(transport: Stdio, words: StderrTail) -> AsyncGenerator[Stream
         yield streams
 
 
-class _Watched:
-    """A transport that tells when the stream of messages from the server has ended."""
+class _WatchedTransport:
+    """A transport that reports the end of the stream from the server."""
 
-    def __init__(self, streams: AbstractAsyncContextManager[Streams], ended: Ended) -> None:
+    def __init__(self, streams: AbstractAsyncContextManager[Streams], ended: OnEnd) -> None:
         self._streams = streams
         self._ended = ended
 
     async def __aenter__(self) -> Streams:
         coming, going = await self._streams.__aenter__()
-        return _Coming(coming, self._ended), going
+        return _IncomingStream(coming, self._ended), going
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -103,10 +103,10 @@ class _Watched:
         return await self._streams.__aexit__(kind, error, trace)
 
 
-class _Coming:
-    """A stream of messages, as the SDK reads it."""
+class _IncomingStream:
+    """An incoming stream, as the SDK reads it, that reports its end."""
 
-    def __init__(self, stream: Any, ended: Ended) -> None:
+    def __init__(self, stream: Any, ended: OnEnd) -> None:
         self._stream = stream
         self._ended = ended
 

@@ -1,7 +1,7 @@
-"""MCP servers from the forms in which people write them.
+"""Read MCP servers from configuration.
 
-An entry is a mapping. The transport stands in it (`command`, `args`, `env`, or `url`, `headers`), or below `transport`
-or `config`. Nothing that is written is dropped in silence, and everything that is wrong is told at once.
+An entry is a mapping. The transport (`command`, `args`, `env`, or `url`, `headers`) is written in it, or below
+`transport` or `config`. Unknown keys are errors, and all problems are reported together.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
-from statewright.agents.mcp.server import SETTINGS, McpServer, all_problems, problems_of
+from statewright.agents.mcp.server import SETTINGS, McpServer, find_problems, format_problems
 from statewright.agents.mcp.transport import Sse, Stdio, StreamableHttp, Transport, UrlTransport
 from statewright.errors import InvalidConfig, suggestion
 
@@ -29,9 +29,9 @@ _KNOWN: Final = ("name", "description", "type", *_OF_COMMANDS, *_OF_URLS, *SETTI
 def read_server(
     data: Mapping[str, Any], *, name: str | None = None, untyped_url: UrlTransport = "streamable-http"
 ) -> McpServer:
-    """The server that a mapping describes; `untyped_url` says what a URL without a type means.
+    """Read the server in a mapping; `untyped_url` is the transport of a URL without a type.
 
-    Raises InvalidConfig with everything that is wrong.
+    Raises InvalidConfig with all problems.
     """
     return read_servers([data if name is None else {"name": name, **data}], untyped_url=untyped_url)[0]
 
@@ -39,9 +39,9 @@ def read_server(
 def read_servers(
     data: Mapping[str, Any] | Iterable[Mapping[str, Any] | McpServer], *, untyped_url: UrlTransport = "streamable-http"
 ) -> tuple[McpServer, ...]:
-    """The servers of a list of entries, or of a mapping from names to entries, which may stand below `mcpServers`.
+    """Read a list of entries, or a mapping from names to entries, which may be below `mcpServers`.
 
-    Raises InvalidConfig with everything that is wrong in any of them.
+    Raises InvalidConfig with all problems of all entries.
     """
     servers: list[McpServer] = []
     problems: list[str] = []
@@ -49,7 +49,7 @@ def read_servers(
         if isinstance(entry, McpServer):
             servers.append(entry)
             continue
-        reader = _Reader(entry, untyped_url)
+        reader = _EntryReader(entry, untyped_url)
         server = reader.server()
         problems += reader.problems
         servers += [server] if server is not None else []
@@ -57,12 +57,12 @@ def read_servers(
     for name in sorted({name for name in names if names.count(name) > 1}):
         problems.append(f"MCP server {name!r}: the name is given to {names.count(name)} servers. Give each its own.")
     if problems:
-        raise InvalidConfig(all_problems(problems))
+        raise InvalidConfig(format_problems(problems))
     return tuple(servers)
 
 
 def _entries(data: Any) -> Iterator[Any]:
-    """The entries with their names in them."""
+    """Yield the entries with their names."""
     if not isinstance(data, Mapping):
         yield from data
         return
@@ -71,8 +71,8 @@ def _entries(data: Any) -> Iterator[Any]:
         yield {"name": name, **entry} if isinstance(entry, Mapping) else {"name": name, "config": entry}
 
 
-class _Reader:
-    """Reads one entry, and remembers what is wrong in it."""
+class _EntryReader:
+    """Reads one entry, and collects its problems."""
 
     def __init__(self, data: Any, untyped_url: UrlTransport) -> None:
         self.problems: list[str] = []
@@ -87,14 +87,14 @@ class _Reader:
         self._collect(entry)
 
     def server(self) -> McpServer | None:
-        if self.problems:  # what follows would be told of twice
+        if self.problems:  # further problems would be duplicates
             return None
         transport = self._transport()
         settings = {name: self._given[name] for name in SETTINGS if name in self._given}
         if transport is None or self.problems:
             return None
         name = self._given.get("name", "")
-        self.problems += problems_of(name, transport, settings)
+        self.problems += find_problems(name, transport, settings)
         return None if self.problems else McpServer(name, transport, **settings)
 
     def _problem(self, text: str) -> None:
@@ -102,7 +102,7 @@ class _Reader:
 
     def _collect(self, entry: Mapping[str, Any]) -> None:
         for key, value in entry.items():
-            if value is None:  # as good as not written
+            if value is None:  # the same as a missing key
                 continue
             if key in _BELOW and not (key == "transport" and isinstance(value, str)):
                 self._collect_below(key, value)
@@ -184,7 +184,7 @@ class _Reader:
         return {**headers, "Authorization": f"Bearer {token}"}
 
     def _text(self, name: str, value: Any) -> str:
-        """A value as text. It is never told: it may be secret."""
+        """Return a value as text. Problems do not quote it, since it may be secret."""
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, str | int | float):

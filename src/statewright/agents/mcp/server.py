@@ -1,4 +1,4 @@
-"""A server of the Model Context Protocol, as somebody who wants its tools describes it."""
+"""The description of an MCP server: how to reach it, and which of its tools are wanted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MIN_SECRET: Final = 4
 
 @dataclass(frozen=True)
 class McpServer:
-    """How to reach one server, and which of its tools are wanted. Raises InvalidConfig with all that is wrong.
+    """How to reach one server, and which of its tools to use. Raises InvalidConfig with all problems.
 
     Nothing is started or reached until its tools are asked for.
     """
@@ -27,18 +27,18 @@ class McpServer:
     """Its tools are named `<name>-<tool>`."""
     transport: Transport
     allowed_tools: tuple[str, ...] | None = None
-    """Which of its tools are given, by the names that the server knows; all of them if this is None."""
+    """The tools to use, by the server's names; None for all."""
     timeout: float = 60.0
-    """Seconds after which a call is given up."""
+    """Seconds after which a call fails."""
     connect_timeout: float = 30.0
-    """Seconds for starting or reaching the server, and as many for the list of its tools."""
+    """Seconds to start or reach the server, and the same again to list its tools."""
     enabled: bool = True
-    """One that is not enabled has no tools and is never started."""
+    """False for a server without tools that is never started."""
 
     def __post_init__(self) -> None:
         settings = {name: getattr(self, name) for name in SETTINGS}
-        if problems := tuple(problems_of(self.name, self.transport, settings)):
-            raise InvalidConfig(all_problems(problems))
+        if problems := tuple(find_problems(self.name, self.transport, settings)):
+            raise InvalidConfig(format_problems(problems))
         if self.allowed_tools is not None:
             object.__setattr__(self, "allowed_tools", tuple(self.allowed_tools))
 
@@ -56,8 +56,8 @@ class McpServer:
     ) -> McpServer:
         """Return a server that is a program, started when its tools are first used.
 
-        Its environment is `env` and what programs need to start, such as PATH, HOME, LANG and the proxies; with
-        `inherit_env` all that this process has.
+        Its environment is `env` and the variables that programs need, such as PATH, HOME, LANG and the proxies; with
+        `inherit_env` the whole environment of this process.
         """
         if isinstance(args, str):
             raise InvalidConfig(f"MCP server {name!r}: args is a text. Give a list of texts, one for each argument.")
@@ -66,31 +66,31 @@ class McpServer:
 
     @classmethod
     def http(cls, name: str, url: str, *, headers: Mapping[str, str] | None = None, **settings: Any) -> McpServer:
-        """A server that is reached by streamable HTTP."""
+        """Return a server that is reached by streamable HTTP."""
         return cls(name, StreamableHttp(url, dict(headers or {})), **settings)
 
     @classmethod
     def sse(cls, name: str, url: str, *, headers: Mapping[str, str] | None = None, **settings: Any) -> McpServer:
-        """A server that is reached by HTTP with one stream of events: the older form."""
+        """Return a server that is reached by HTTP with server-sent events: the older transport."""
         return cls(name, Sse(url, dict(headers or {})), **settings)
 
     @property
     def shown(self) -> str:
-        """The server as errors name it."""
+        """The name of the server in errors."""
         return f"MCP server {self.name!r} ({self.transport.shown})"
 
     @property
     def connection_key(self) -> tuple[object, ...]:
-        """What two descriptions have in common that share a connection."""
+        """Equal for descriptions that share a connection."""
         return self.name, self.transport, self.connect_timeout
 
     def without_secrets(self, text: str) -> str:
-        """Return a message of the server or of a library with the values masked that may be secret."""
+        """Return a message of the server or of a library with possible secrets masked."""
         return KnownSecrets(self.transport.secrets, min_length=_MIN_SECRET).mask(text)
 
 
-def problems_of(name: Any, transport: Any, settings: Mapping[str, Any]) -> Iterator[str]:
-    """All that is wrong with a server that is described so."""
+def find_problems(name: Any, transport: Any, settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield all problems of a server description."""
     where = f"MCP server {name!r}: "
     if not isinstance(name, str) or not name.strip():
         yield f"An MCP server has the name {name!r}. Give it one: its tools are named after it."
@@ -99,12 +99,12 @@ def problems_of(name: Any, transport: Any, settings: Mapping[str, Any]) -> Itera
     else:
         yield f"{where}transport is {transport!r}. Use McpServer.stdio, McpServer.http or McpServer.sse."
     for key, value in settings.items():
-        if not _IS_FIT[key](value):
-            yield f"{where}{key} is {value!r}. Give {_FITTING[key]}."
+        if not _VALIDATORS[key](value):
+            yield f"{where}{key} is {value!r}. Give {_EXPECTED[key]}."
 
 
-def all_problems(problems: Sequence[str]) -> str:
-    """One problem as it is, several as a list."""
+def format_problems(problems: Sequence[str]) -> str:
+    """Format one problem unchanged, several as a numbered list."""
     if len(problems) == 1:
         return problems[0]
     numbered = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, 1))
@@ -124,17 +124,17 @@ def _is_list_of_names(value: Any) -> bool:
 
 
 _SECONDS: Final = "a number of seconds above 0"
-_FITTING: Final = {
+_EXPECTED: Final = {
     "allowed_tools": "a list of names of tools",
     "timeout": _SECONDS,
     "connect_timeout": _SECONDS,
     "enabled": "true or false",
 }
-_IS_FIT: Final[Mapping[str, Callable[[Any], bool]]] = {
+_VALIDATORS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "allowed_tools": _is_list_of_names,
     "timeout": _is_duration,
     "connect_timeout": _is_duration,
     "enabled": lambda value: isinstance(value, bool),
 }
-SETTINGS: Final = tuple(_FITTING)
-"""What may be said of a server beside its name and its transport."""
+SETTINGS: Final = tuple(_EXPECTED)
+"""The settings of a server besides its name and transport."""

@@ -1,7 +1,7 @@
-"""One connection to a server, from its start to its end. It is never mended: after its end there is a new one.
+"""One session with a server, from start to end. A session that has ended is never reused.
 
-Everything happens on the event loop of the host. One task opens the connection, keeps it and closes it, because what
-the SDK opens must be closed by the task that opened it; calls are made by other tasks meanwhile.
+Everything runs on the event loop of the host. One task opens, holds and closes the session, because the SDK's contexts
+must be closed by the task that opened them; calls are made by other tasks meanwhile.
 """
 
 from __future__ import annotations
@@ -10,51 +10,51 @@ import asyncio
 import contextvars
 from typing import TYPE_CHECKING, Any, Final
 
-from statewright.agents.mcp.bounds import bounded
-from statewright.agents.mcp.reason import told
 from statewright.agents.mcp.server import McpServer
-from statewright.agents.mcp.words import StderrTail
+from statewright.agents.mcp.texts import StderrTail, error_text, truncate
 from statewright.errors import ToolError
 
 if TYPE_CHECKING:
     from mcp.client import Client
     from mcp_types import Tool as ListedTool
 
-_PATIENCE: Final = 0.5  # seconds for the last words of a program that has died
-_PAUSE: Final = 1.0  # seconds before changes are asked for again
-_FAREWELL: Final = 8.0  # seconds, more than a program is given to go by itself and then to be ended
+_STDERR_WAIT: Final = 0.5  # seconds to wait for the last output of a program that has died
+_PAUSE: Final = 1.0  # seconds before subscribing to changes again
+_CLOSE_TIMEOUT: Final = 8.0  # seconds, more than the SDK gives a program to exit and then to be killed
 _MOST_PAGES: Final = 1000
 
 
 class Session:
-    """A connection that is being opened, is open, or is over."""
+    """A session that is opening, open, or over."""
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
-        self._words = StderrTail()
+        self._stderr = StderrTail()
         self._stop = asyncio.Event()
-        self._broken: BaseException | None = None
+        self._cause: BaseException | None = None
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._listing = asyncio.Lock()
         self._listed: tuple[ListedTool, ...] | None = None
         self._changes = 0
-        # The task lives on after the call that was first: nothing of its context may be kept.
-        self._task = asyncio.create_task(self._live(), name=f"mcp {server.name}", context=contextvars.Context())
+        # The task outlives the call that created it, so it must not keep that call's context.
+        self._task = asyncio.create_task(self._run(), name=f"mcp {server.name}", context=contextvars.Context())
         loop = self._task.get_loop()
-        self._deadline = loop.call_later(server.connect_timeout, self._give_up, context=contextvars.Context())
+        self._deadline = loop.call_later(
+            server.connect_timeout, self._on_connect_timeout, context=contextvars.Context()
+        )
         self._refusal: asyncio.Task[None] | None = None
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing can be asked of the server any more."""
+        """True if the session can no longer be used."""
         return self._stop.is_set() or self._task.done()
 
     async def client(self) -> Client:
-        """The open connection. Raises ToolError where it could not be opened, to everybody who waits for it."""
+        """Return the open client. Raises ToolError in all waiting callers if it could not be opened."""
         return await asyncio.shield(self._client)
 
     async def tools(self) -> tuple[ListedTool, ...]:
-        """The tools of the server, listed anew after it said that they have changed."""
+        """Return the tools of the server, which are listed again after they change."""
         client = await self.client()
         async with self._listing:
             if self._listed is not None:
@@ -65,42 +65,44 @@ class Session:
                 self._listed = listed
             return listed
 
-    async def failure(self, what: str, error: BaseException | None = None, *, hint: str = "") -> ToolError:
-        """An error that says what failed, why as far as that is known, and what a program last had to say."""
-        cause = self._broken or error
-        reason = bounded(self._server.without_secrets(told(cause))) if cause is not None else "the server hung up"
-        words = await self._words.heard(patience=_PATIENCE if self.is_over else 0)
+    async def build_error(self, what: str, error: BaseException | None = None, *, hint: str = "") -> ToolError:
+        """Return an error with what failed, the known reason, and the last output of the server program."""
+        cause = self._cause or error
+        reason = (
+            truncate(self._server.without_secrets(error_text(cause))) if cause is not None else "the server hung up"
+        )
+        words = await self._stderr.read(patience=_STDERR_WAIT if self.is_over else 0)
         said = f"\nThe end of what it wrote to its standard error:\n{words}" if words else ""
         return ToolError(self._server.without_secrets(f"{what}: {reason.rstrip('.')}. {hint}".rstrip() + said))
 
     async def close(self) -> None:
-        """End the connection, and wait until all that belongs to it is gone."""
+        """End the session, and wait until its resources are closed."""
         self._end()
         if not self._client.done():
             self._task.cancel()
-            self._refuse(ToolError(f"{self._server.shown} was closed before it was connected."))
-        _, lingering = await asyncio.wait([self._task], timeout=_FAREWELL)
+            self._fail_waiting(ToolError(f"{self._server.shown} was closed before it was connected."))
+        _, lingering = await asyncio.wait([self._task], timeout=_CLOSE_TIMEOUT)
         if lingering:
             self._task.cancel()
-            await asyncio.wait([self._task], timeout=_FAREWELL)
+            await asyncio.wait([self._task], timeout=_CLOSE_TIMEOUT)
 
-    # -- the task that keeps the connection
+    # -- the task that holds the session
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         try:
-            await self._keep()
+            await self._hold()
         except Exception as error:
-            self._broken = self._broken or error
+            self._cause = self._cause or error
         finally:
             self._end()
-            await self._refuse_with_reason()
+            await self._fail_with_reason()
 
-    async def _keep(self) -> None:
+    async def _hold(self) -> None:
         import anyio
 
         from statewright.agents.mcp.open import open_client
 
-        async with open_client(self._server, self._words, self._hung_up, self._heard) as client:
+        async with open_client(self._server, self._stderr, self._on_end, self._on_message) as client:
             self._deadline.cancel()
             if self._client.done():  # too late
                 return
@@ -110,25 +112,25 @@ class Session:
                 await self._stop.wait()
                 group.cancel_scope.cancel()
 
-    def _hung_up(self, why: Exception | None) -> None:
-        self._broken = self._broken or why
+    def _on_end(self, why: Exception | None) -> None:
+        self._cause = self._cause or why
         self._stop.set()
-        if why is not None and not self._client.done():  # the SDK would wait for an answer that cannot come
+        if why is not None and not self._client.done():  # otherwise the SDK would wait forever
             self._task.cancel()
 
-    async def _heard(self, message: Any) -> None:
+    async def _on_message(self, message: Any) -> None:
         if getattr(message, "method", None) == "notifications/tools/list_changed":
             self._forget_tools()
 
     async def _follow_changes(self, client: Client) -> None:
-        """Ask to be told of changes, where the protocol's version wants to be asked. `_heard` is told of them."""
+        """Subscribe to changes if the protocol version requires it; `_on_message` receives them otherwise."""
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
         from mcp.shared.exceptions import MCPError
 
         while True:
             try:
                 async with client.listen(tools_list_changed=True) as changes:
-                    self._forget_tools()  # of what changed before nobody told
+                    self._forget_tools()  # earlier changes were not reported
                     async for _ in changes:
                         self._forget_tools()
             except SubscriptionLost:
@@ -145,28 +147,28 @@ class Session:
         self._deadline.cancel()
         self._stop.set()
 
-    # -- when it could not be opened
+    # -- failures to open
 
-    def _give_up(self) -> None:
-        """Tell those who wait at once: a program that does not answer may not go at once either."""
-        self._broken = TimeoutError(f"it did not answer within {self._server.connect_timeout:g} s")
+    def _on_connect_timeout(self) -> None:
+        """Fail the waiting callers at once: a program that does not answer may not exit at once either."""
+        self._cause = TimeoutError(f"it did not answer within {self._server.connect_timeout:g} s")
         self._stop.set()
         self._task.cancel()
-        self._refusal = asyncio.create_task(self._refuse_with_reason())
+        self._refusal = asyncio.create_task(self._fail_with_reason())
 
-    async def _refuse_with_reason(self) -> None:
+    async def _fail_with_reason(self) -> None:
         if self._client.done():
             return
         what, hint = f"{self._server.shown} could not be reached", "Check its address, and that it is running"
         if self._server.transport.kind == "stdio":
             what, hint = f"{self._server.shown} could not be started", "Check its command and arguments"
-        self._refuse(await self.failure(what, hint=f"{hint}, or raise connect_timeout if it is slow."))
+        self._fail_waiting(await self.build_error(what, hint=f"{hint}, or raise connect_timeout if it is slow."))
 
-    def _refuse(self, error: ToolError) -> None:
+    def _fail_waiting(self, error: ToolError) -> None:
         if self._client.done():
             return
         self._client.set_exception(error)
-        self._client.exception()  # those who wait have it; that nobody does is no fault
+        self._client.exception()  # mark as retrieved: it is fine if no caller waits
 
     # -- the list of its tools
 
@@ -175,7 +177,7 @@ class Session:
             async with asyncio.timeout(self._server.connect_timeout):
                 return await _all_pages(client)
         except Exception as error:
-            raise await self.failure(f"{self._server.shown} did not list its tools", error) from None
+            raise await self.build_error(f"{self._server.shown} did not list its tools", error) from None
 
 
 async def _all_pages(client: Client) -> tuple[ListedTool, ...]:
@@ -183,7 +185,7 @@ async def _all_pages(client: Client) -> tuple[ListedTool, ...]:
     cursor: str | None = None
     for _ in range(_MOST_PAGES):
         page = await client.list_tools(cursor=cursor)
-        for tool in page.tools:  # a list that changes meanwhile may have a tool on two pages
+        for tool in page.tools:  # a list that changes meanwhile may repeat a tool
             tools.setdefault(tool.name, tool)
         cursor = page.next_cursor
         if cursor is None:

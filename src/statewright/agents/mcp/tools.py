@@ -1,17 +1,22 @@
-"""The tools of several servers, for one owner."""
+"""The tools of several MCP servers, for one owner.
+
+Models see them as `<server>-<tool>`, adapted to the names that every provider accepts. Names that would be equal get
+a suffix derived from the names of server and tool alone, so a tool keeps its name between runs.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from statewright.agents.mcp.host import Host
-from statewright.agents.mcp.names import fit_names
-from statewright.agents.mcp.owner import Owner
+from statewright.agents.mcp.host import Host, Owner
 from statewright.agents.mcp.read import read_servers
 from statewright.agents.mcp.server import McpServer
 from statewright.agents.mcp.tool import McpTool
@@ -19,6 +24,36 @@ from statewright.errors import InvalidConfig, ToolError, suggestion
 
 if TYPE_CHECKING:
     from mcp_types import Tool as ListedTool
+
+LONGEST: Final = 64  # characters, with every provider
+_SUFFIX: Final = 8  # characters of the suffix, without its dash
+
+ToolKey = tuple[str, str]
+"""The names of a server and of a tool."""
+
+
+def fit_names(keys: Iterable[ToolKey]) -> dict[ToolKey, str]:
+    """Return a unique name for each tool."""
+    wanted = {key: _sanitize("-".join(key)) for key in keys}
+    counts = Counter(wanted.values())
+    return {key: name if _is_usable(name, counts) else _with_suffix(name, key) for key, name in wanted.items()}
+
+
+def _is_usable(name: str, counts: Counter[str]) -> bool:
+    return len(name) <= LONGEST and counts[name] == 1
+
+
+def _sanitize(name: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", name)
+    return name if re.match(r"[A-Za-z_]", name) else f"_{name}"
+
+
+def _with_suffix(name: str, key: ToolKey) -> str:
+    mark = hashlib.sha256("\0".join(key).encode("utf-8", "surrogatepass")).hexdigest()[:_SUFFIX]
+    return f"{name[: LONGEST - _SUFFIX - 1]}-{mark}"
+
+
+# -- tools
 
 OnUnavailable = Literal["error", "warn"]
 Servers = Mapping[str, Any] | Iterable[McpServer | Mapping[str, Any]]
@@ -30,11 +65,11 @@ class McpUnavailableWarning(UserWarning):
 
 
 class McpTools:
-    """Tools of servers, which are connected once, at first use, and until `close`.
+    """Tools of servers, which are connected on first use, until `close`.
 
-    Owners that describe a server alike share its connection, and the last one to close ends it. An owner that nobody
-    holds any more, nor any of its tools, counts as closed. `on_unavailable="warn"` leaves out the tools of servers that
-    cannot be used, with an McpUnavailableWarning for each. Raises InvalidConfig for servers that are described wrongly.
+    Owners with the same server description share its connection, and the last one to close ends it. An owner that is
+    garbage-collected, with its tools, counts as closed. `on_unavailable="warn"` omits the tools of servers that cannot
+    be used, with an McpUnavailableWarning for each. Raises InvalidConfig for invalid server descriptions.
     """
 
     def __init__(self, servers: Servers, *, on_unavailable: OnUnavailable = "error") -> None:
@@ -45,22 +80,22 @@ class McpTools:
         self._owner = Owner()
 
     async def tools(self) -> tuple[McpTool, ...]:
-        """All tools that are allowed, in the order of the servers, as the servers have them now.
+        """Return all allowed tools that the servers have now, in the order of the servers.
 
-        Raises ToolError that names every server that cannot be used, unless they are to be left out.
+        Raises ToolError with every server that cannot be used, unless these are omitted.
         """
-        listing = self._ask()
+        listing = self._list_all()
         await asyncio.gather(*map(asyncio.wrap_future, listing.values()), return_exceptions=True)
-        return self._made(listing)
+        return self._build_tools(listing)
 
     def load(self) -> tuple[McpTool, ...]:
-        """The same as `tools`, waited for: for code that has no event loop."""
-        listing = self._ask()
+        """Like `tools`, for code without an event loop."""
+        listing = self._list_all()
         wait(listing.values())
-        return self._made(listing)
+        return self._build_tools(listing)
 
     async def tool(self, name: str, *, server: str | None = None) -> McpTool:
-        """One tool, by its full name or, of a server or where only one has it, by the name that the server knows.
+        """Return a tool by its full name, or by the server's name for it if that is unique.
 
         Raises ToolError if there is none, or several.
         """
@@ -76,7 +111,7 @@ class McpTools:
         raise ToolError(f"There is no tool {name!r} of {of}. {suggestion(name, known, noun='Tools')}")
 
     def close(self) -> None:
-        """Close what nobody else uses, and wait until programs that were started for it have ended."""
+        """Close unshared connections, and wait until their server programs have exited."""
         self._owner.close().result()
 
     def __enter__(self) -> Self:
@@ -98,7 +133,7 @@ class McpTools:
     def __repr__(self) -> str:
         return f"McpTools({[server.name for server in self.servers]})"
 
-    def _ask(self) -> dict[McpServer, Future[tuple[ListedTool, ...]]]:
+    def _list_all(self) -> dict[McpServer, Future[tuple[ListedTool, ...]]]:
         return {server: self._owner.submit(Host.tools, server) for server in self.servers if server.enabled}
 
     def _check_enabled(self, name: str | None) -> None:
@@ -109,8 +144,8 @@ class McpTools:
         if name is not None and name not in names:
             raise ToolError(f"There is no MCP server {name!r}. {suggestion(name, names, noun='Servers')}")
 
-    def _made(self, listing: Listing) -> tuple[McpTool, ...]:
-        allowed, problems = self._allowed(listing)
+    def _build_tools(self, listing: Listing) -> tuple[McpTool, ...]:
+        allowed, problems = self._allowed_tools(listing)
         if problems and self._on_unavailable == "error":
             raise ToolError("\n".join(problems))
         for problem in problems:
@@ -118,20 +153,20 @@ class McpTools:
         names = fit_names((server.name, tool.name) for server, tool in allowed)
         return tuple(McpTool(names[server.name, tool.name], tool, server, self._owner) for server, tool in allowed)
 
-    def _allowed(self, listing: Listing) -> tuple[list[tuple[McpServer, ListedTool]], list[str]]:
-        """The tools of every server that answered, and what is wrong with the others."""
+    def _allowed_tools(self, listing: Listing) -> tuple[list[tuple[McpServer, ListedTool]], list[str]]:
+        """Return the tools of the servers that answered, and the problems of the others."""
         allowed: list[tuple[McpServer, ListedTool]] = []
         problems: list[str] = []
         for server, answer in listing.items():
             try:
-                allowed += [(server, tool) for tool in _allowed_of(server, answer.result())]
+                allowed += [(server, tool) for tool in _filter_allowed(server, answer.result())]
             except ToolError as error:
                 problems.append(str(error))
         return allowed, problems
 
 
-def _allowed_of(server: McpServer, listed: tuple[ListedTool, ...]) -> list[ListedTool]:
-    """Raises ToolError for a name that is allowed, but not there."""
+def _filter_allowed(server: McpServer, listed: tuple[ListedTool, ...]) -> list[ListedTool]:
+    """Return the allowed tools. Raises ToolError for an allowed name that does not exist."""
     if server.allowed_tools is None:
         return list(listed)
     names = [tool.name for tool in listed]

@@ -1,7 +1,7 @@
-"""How a server of the Model Context Protocol is started or reached.
+"""How an MCP server is started or reached.
 
-What may be secret stands in values of the environment, in headers, in arguments and in the query of a URL: none of it
-is in a representation or in `shown`, by which errors name a server.
+Secrets may be part of environment values, headers, arguments and URL queries; reprs and `shown`, which errors use to
+name a server, contain none of these.
 """
 
 from __future__ import annotations

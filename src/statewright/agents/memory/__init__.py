@@ -1,13 +1,10 @@
-"""Memory strategies: what of a long conversation a model is shown."""
+"""Memory strategies: select the part of a long conversation that is sent to the model."""
 
-from statewright.agents.memory.buffer import Buffer
-from statewright.agents.memory.keep_all import KeepAll
+from statewright.agents.memory.limits import MemoryStats, estimate_tokens, memory_stats
 from statewright.agents.memory.retrieval import Retrieval
-from statewright.agents.memory.sliding_window import SlidingWindow
-from statewright.agents.memory.stats import MemoryStats, memory_stats
 from statewright.agents.memory.strategy import MemoryContext, MemoryStrategy
 from statewright.agents.memory.summarizing import Summarizing
-from statewright.agents.memory.tokens import estimate_tokens
+from statewright.agents.memory.windows import Buffer, KeepAll, SlidingWindow
 
 __all__ = [
     "Buffer",

@@ -1,7 +1,8 @@
-"""A conversation taken apart into what may be sent or left out: units, and turns of these.
+"""A conversation divided into units that are sent or left out as a whole, and turns of units.
 
-A unit is one message, or a call of tools with everything up to the last of its results. A turn begins with a message of
-the user. Results without their call and calls without all of their results are in no unit: no provider takes them.
+A unit is one message, or an assistant message with tool calls together with everything up to the last of its results.
+A turn begins with a message of the user. Results without their call, and calls without all of their results, belong to
+no unit: every provider refuses them.
 """
 
 from __future__ import annotations
@@ -28,23 +29,23 @@ class Conversation:
         return next((n for n in reversed(range(len(self.units))) if _has_user(self.units[n])), None)
 
     def turns(self) -> list[range]:
-        """The units of each turn. What stands before the first message of the user is a turn too."""
+        """Return the units of each turn. Units before the first message of the user are a turn too."""
         starts = [n for n, unit in enumerate(self.units) if n == 0 or unit[0].role == "user"]
         return [range(start, end) for start, end in pairwise([*starts, len(self.units)])]
 
     def messages(self, units: Iterable[int]) -> list[Message]:
-        """The messages of some units, with the anchor, in their order."""
+        """Return the messages of some units and of the anchor, in order."""
         anchor = self.anchor
         chosen = set(units) if anchor is None else {anchor, *units}
         return [message for n in sorted(chosen) for message in self.units[n]]
 
     def since(self, start: int) -> list[Message]:
-        """The messages from one unit on, with the anchor if it stands before."""
+        """Return the messages from a unit on, preceded by the anchor if it is earlier."""
         return self.messages(range(start, len(self.units)))
 
 
 def read_conversation(messages: Sequence[Message]) -> Conversation:
-    """The messages as head and units; what cannot be sent is left out."""
+    """Split messages into head and units; unmatched calls and results are left out."""
     head = tuple(takewhile(lambda message: message.role == "system", messages))
     body = messages[len(head) :]
     results = _results_by_call(body)
@@ -56,7 +57,7 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
 
 
 def _results_by_call(body: Sequence[Message]) -> dict[int, list[int]]:
-    """For each message with calls, where its results stand. Ids may come again: a result is of the nearest call."""
+    """Return the positions of the results of each message with calls. Ids may repeat: the nearest call counts."""
     latest: dict[str, int] = {}
     results: dict[int, list[int]] = {}
     for n, message in enumerate(body):
@@ -74,7 +75,7 @@ def _is_answered(body: Sequence[Message], call: int, results: Sequence[int]) -> 
 
 
 def _units(body: Sequence[Message], sent: Sequence[int], spans: dict[int, int]) -> list[Unit]:
-    """The messages that are sent, those together that lie between a call and its last result."""
+    """Group the messages to send into units: everything between a call and its last result is one."""
     units: list[list[Message]] = []
     end = -1
     for n in sent:

@@ -1,27 +1,153 @@
-"""What of the conversation is nearest to the question at hand, and its last messages."""
+"""Send the earlier turns nearest in meaning to the current question, and the last messages.
+
+Similarity is computed from vectors in memory (`ByVectors`), or by the search of a store (`ByStore`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final
 
-from statewright.agents.memory.by_store import ByStore
-from statewright.agents.memory.by_vectors import ByVectors, Embed
 from statewright.agents.memory.conversation import Conversation, read_conversation
 from statewright.agents.memory.limits import Limits, check_at_least, recent_start
+from statewright.agents.memory.lru_cache import LRUCache
 from statewright.agents.memory.strategy import NO_CONTEXT, MemoryContext
-from statewright.errors import InvalidConfig
+from statewright.errors import InvalidConfig, ModelError
+from statewright.fingerprint import fingerprint
 from statewright.messages import Message
 from statewright.store import Namespace, Store
 
+Vector = Sequence[float]
+Vectors = Sequence[Vector]
+Embed = Callable[[Sequence[str]], Vectors | Awaitable[Vectors]]
+"""Embeds texts as vectors of equal length: a coroutine function, or a plain function, which is called on a thread."""
+_KEPT: Final = 10_000
+"""Maximum number of cached vectors."""
+
+
+class VectorSearch:
+    """Searches by cosine similarity of vectors in memory. Each text is embedded once."""
+
+    def __init__(self, embed: Embed) -> None:
+        self._embed = embed
+        self._vectors: LRUCache[Vector] = LRUCache(_KEPT)
+
+    async def nearest(self, query: str, texts: Sequence[str], count: int) -> list[int]:
+        """Return the indices of the texts nearest to the query, nearest first; later texts win ties."""
+        wanted, *vectors = await self._vectors_of([query, *texts])
+        scores = [(_dot_product(wanted, vector), n) for n, vector in enumerate(vectors)]
+        return [n for _, n in sorted(scores, reverse=True)[:count]]
+
+    async def _vectors_of(self, texts: Sequence[str]) -> list[Vector]:
+        found = {text: self._vectors.get(text) for text in texts}
+        new = [text for text, vector in found.items() if vector is None]
+        vectors = {text: vector for text, vector in found.items() if vector is not None}
+        for text, vector in zip(new, await self._embed_texts(new), strict=True):
+            vectors[text] = vector
+            self._vectors.put(text, vector)
+        _check_dimensions(vectors.values())
+        return [vectors[text] for text in texts]
+
+    async def _embed_texts(self, texts: Sequence[str]) -> list[Vector]:
+        if not texts:
+            return []
+        if inspect.iscoroutinefunction(self._embed):
+            answer = self._embed(texts)
+        else:
+            answer = await asyncio.to_thread(self._embed, texts)
+        vectors = await answer if inspect.isawaitable(answer) else answer
+        if len(vectors) != len(texts):
+            raise ModelError(
+                f"The embedding returned {len(vectors)} vectors for {len(texts)} texts. Return one for each."
+            )
+        return [_normalized(vector) for vector in vectors]
+
+
+def _normalized(vector: Vector) -> Vector:
+    numbers = [float(one) for one in vector]
+    length = math.hypot(*numbers)
+    return [one / length for one in numbers] if length else numbers
+
+
+def _dot_product(first: Vector, second: Vector) -> float:
+    return sum(a * b for a, b in zip(first, second, strict=True))
+
+
+def _check_dimensions(vectors: Iterable[Vector]) -> None:
+    lengths = sorted({len(vector) for vector in vectors})
+    if len(lengths) > 1:
+        raise ModelError(
+            f"The embedding returned vectors of lengths {lengths[0]} and {lengths[1]}. Return vectors of equal length."
+        )
+
+
+# -- search in a store
+
+_KNOWN: Final = 10_000
+"""Maximum number of items that are known to be in the store."""
+
+
+class StoreSearch:
+    """Searches in a store, into which each text is put once.
+
+    Other items of the namespace, such as those of removed messages, are ignored.
+    """
+
+    def __init__(self) -> None:
+        self._store: Store | None = None
+        self._is_stored: LRUCache[bool] = LRUCache(_KNOWN)
+        """Items that are known to be in the store, by namespace and key."""
+
+    async def nearest(
+        self, store: Store, namespace: Namespace, query: str, texts: Sequence[str], count: int
+    ) -> list[int]:
+        """Return the indices of the texts nearest to the query, nearest first."""
+        return await asyncio.to_thread(self._nearest, store, namespace, query, texts, count)
+
+    def _nearest(self, store: Store, namespace: Namespace, query: str, texts: Sequence[str], count: int) -> list[int]:
+        if store is not self._store:
+            self._store, self._is_stored = store, LRUCache(_KNOWN)
+        by_key = {fingerprint(text): n for n, text in enumerate(texts)}
+        for key, n in by_key.items():
+            self._put(store, namespace, key, texts[n])
+        return _search(store, namespace, query, by_key, count)
+
+    def _put(self, store: Store, namespace: Namespace, key: str, text: str) -> None:
+        place = f"{namespace} {key}"
+        if self._is_stored.get(place):
+            return
+        if store.get(namespace, key) is None:
+            store.put(namespace, key, {"text": text})
+        self._is_stored.put(place, True)
+
+
+def _search(store: Store, namespace: Namespace, query: str, by_key: Mapping[str, int], count: int) -> list[int]:
+    """Search the store page by page for items with these keys."""
+    found: list[int] = []
+    offset, size = 0, max(2 * count, 10)
+    while len(found) < count:
+        page = store.search(namespace, query=query, limit=size, offset=offset)
+        found.extend(by_key[item.key] for item in page if item.key in by_key)
+        offset += size
+        if len(page) < size:
+            break
+    return found[:count]
+
+
+# -- the strategy
+
 
 class Retrieval:
-    """Sends the last messages, about `keep`, and the `top_k` earlier turns that are nearest in meaning to the question.
+    """Sends about the last `keep` messages, and the `top_k` earlier turns nearest in meaning to the question.
 
-    The question is `context.query`, or else the last message of the user. Turns are found whole, since an answer means
-    little without its question, and are sent in the order in which they were said.
+    The question is `context.query`, or else the last user message. Turns are selected as a whole, since an answer
+    means little without its question, and are sent in their original order.
 
-    Vectors come from `embed` and are kept in memory; or the texts are put into a `store` that has an index, under
-    `namespace` and the thread's id, and the store searches and keeps them. With neither, the store of the run is used.
+    Vectors come from `embed` and are cached in memory; or the texts are put into a `store` with an index, under
+    `namespace` and the thread's id, and the store searches them. With neither, the store of the run is used.
     """
 
     def __init__(
@@ -36,8 +162,8 @@ class Retrieval:
         check_at_least(1, "Retrieval", top_k=top_k, keep=keep)
         if embed is not None and store is not None:
             raise InvalidConfig("Retrieval has embed and store. Give one of them: a store embeds by itself.")
-        self._by_vectors = None if embed is None else ByVectors(embed)
-        self._by_store = ByStore()
+        self._by_vectors = None if embed is None else VectorSearch(embed)
+        self._by_store = StoreSearch()
         self._store = store
         self._namespace = namespace
         self._top_k = top_k
@@ -73,12 +199,12 @@ class Retrieval:
         return store
 
     def _own_namespace(self, context: MemoryContext) -> Namespace:
-        """The namespace of the thread. Labels hold no dots; threads whose ids differ in that only share one."""
+        """Return the namespace of the thread. Labels cannot contain dots, which are replaced."""
         return (*self._namespace, context.thread_id.replace(".", "_")) if context.thread_id else self._namespace
 
 
 def _groups(conversation: Conversation, start: int) -> list[range]:
-    """The earlier units that are found together: those of a turn; of the present turn each alone."""
+    """Return the groups of earlier units to search: those of a turn, but single units of the current turn."""
     groups: list[range] = []
     anchor = conversation.anchor
     for turn in conversation.turns():
@@ -94,7 +220,7 @@ def _text(conversation: Conversation, group: range) -> str:
 
 
 def _question(conversation: Conversation) -> str:
-    """The text of the last message of the user."""
+    """Return the text of the last message of the user."""
     anchor = conversation.anchor
     unit = () if anchor is None else conversation.units[anchor]
     return next((message.text for message in reversed(unit) if message.role == "user"), "")

@@ -1,9 +1,9 @@
 """The port of memory strategies.
 
-A strategy chooses what is sent; the state keeps every message, and adding and removing messages is the state's
-business. Whatever it is given, what it chooses can be sent: a result of a tool stands behind its call, and a call
-before all of its results. What of a broken conversation has no counterpart is left out. The system messages at the
-start and the last message of the user are always sent.
+A strategy selects the messages to send; the state keeps every message, and adding and removing messages is the state's
+business. Every selection can be sent to a provider: a tool result follows its call, and a call precedes all of its
+results. Unmatched calls and results of a broken conversation are left out. The leading system messages and the last
+message of the user are always sent.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from statewright.store import Store
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryContext:
-    """For whom messages are chosen. All of it may be left out."""
+    """The context of a selection. Every field is optional."""
 
     query: str | None = None
-    """What the conversation is about now; the last message of the user if not given."""
+    """The current question; by default the last message of the user."""
     thread_id: str | None = None
     task_id: str | None = None
-    """The task that sends the messages; it has the same id when it is executed again."""
+    """The id of the task that sends the messages, stable across its executions."""
     store: Store | None = None
-    """The store of the run, for strategies that were given none of their own."""
+    """The store of the run, for strategies without one of their own."""
     on_response: Callable[[ModelResponse], object] | None = None
-    """Called with each response of a model that the strategy asks itself, to count its cost."""
+    """Called with each response to a request of the strategy itself, to count its cost."""
     ask: Callable[[ChatModel, ModelRequest], Awaitable[ModelResponse]] | None = None
-    """How a model is asked within a run: see `complete`."""
+    """Calls a model within a run; see `complete`."""
     notes: MutableMapping[str, Any] | None = None
     """Notes on the conversation that the strategy may read and change, as plain JSON. They are saved with the thread,
-    so a summary is made once, whichever process goes on, and a fork has that of its own past."""
+    so a summary is made once, in whatever process, and a fork has that of its own past."""
 
     async def complete(self, model: ChatModel, request: ModelRequest) -> ModelResponse:
-        """Ask a model on behalf of the strategy. Its cost is counted.
+        """Call a model on behalf of the strategy, and count its cost.
 
-        Within a run the limits of that are checked before, and an answer is kept: if the messages have to be chosen
-        once more, after a failure say, the same request is not paid again. Raises what the model raises.
+        Within a run its limits are checked first, and the answer is saved: if the selection is repeated,
+        the same request is not paid again. Raises the errors of the model.
         """
         if self.ask is not None:
             return await self.ask(model, request)
@@ -55,11 +55,11 @@ NO_CONTEXT: Final = MemoryContext()
 
 @runtime_checkable
 class MemoryStrategy(Protocol):
-    """Chooses what of a conversation a model is shown."""
+    """Selects the part of a conversation to send to a model."""
 
     async def select(self, messages: Sequence[Message], *, context: MemoryContext = NO_CONTEXT) -> Sequence[Message]:
-        """What is sent of these messages, in their order. Never changes them; may put a message of its own before.
+        """Return the messages to send, in order. Must not change them; may prepend a message of its own.
 
-        Raises what a model or a store raises that it asks.
+        Raises the errors of the models and stores that it uses.
         """
         ...

@@ -1,12 +1,12 @@
 """Summaries of the beginnings of conversations, each made once.
 
 The summary of a thread is saved with its state, in the strategy's notes, so a run in another process or after a restart
-continues it. It is used only if the units that it is of are still the first ones of the conversation: an edit of these
-makes another summary necessary. Summaries are also kept in memory by their units: a conversation without a thread finds
-its own there, and a fork that of the part that it shares.
+extends it. It is used only while the summarized units are still the first ones of the conversation: editing these
+requires another summary. Summaries are also cached in memory by their units, for conversations without a thread and
+for forks that share a beginning.
 
-An answer that is no summary, since the model refused or was cut off, is not taken. The notes say so, lest the model is
-asked for it again at each call of the same turn.
+An answer that was refused or cut off is not used. The notes record the failure, so that the model is not asked again at
+each call of the same turn.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from statewright.agents.memory.conversation import Unit
-from statewright.agents.memory.lately_used import LRUCache
+from statewright.agents.memory.limits import estimate_tokens
+from statewright.agents.memory.lru_cache import LRUCache
 from statewright.agents.memory.strategy import MemoryContext
-from statewright.agents.memory.tokens import estimate_tokens
 from statewright.encodable import encodable_text
 from statewright.messages import Message, ToolCall
 from statewright.models import ChatModel, ModelRequest, ModelResponse, named, prepare_request
@@ -32,51 +32,51 @@ INSTRUCTIONS: Final = (
     "If there is a summary of what came before, take it into yours. Answer with the summary alone."
 )
 SUMMARY: Final = "summary"
-"""In the metadata of a message: of how many units it is the summary."""
+"""Metadata key of a summary message: the number of units that it summarizes."""
 _FAILED: Final = "summary_failed"
-"""In the notes: the turn in which the model gave no summary."""
-_KEPT: Final = 1000
-"""How many summaries are kept in memory."""
-_SHOWN: Final = 200
-"""Characters that the log shows of an answer that is no summary."""
+"""Key in the notes: the turn in which the model gave no summary."""
+_MAX_CACHED: Final = 1000
+"""Maximum number of cached summaries."""
+_MAX_LOGGED: Final = 200
+"""Maximum characters of a rejected answer in the log."""
 _PIECE: Final = 20_000
-"""How many tokens a model is given to summarise at once."""
+"""Maximum tokens to summarize in one request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What the first units of a conversation were about."""
+    """The summary of the first units of a conversation."""
 
     units: int
     text: str = ""
 
     def to_message(self) -> Message:
-        told = f"Summary of the conversation up to here:\n{self.text}"
-        # Of the user: what stands behind it may begin with the assistant, which some providers refuse at the start.
-        return Message(told, metadata={SUMMARY: self.units})
+        text = f"Summary of the conversation up to here:\n{self.text}"
+        # A user message: the next one may be of the assistant, which some providers refuse at the start.
+        return Message(text, metadata={SUMMARY: self.units})
 
 
 def is_summary(message: Message) -> bool:
-    """Whether a message is a summary that a strategy has put before others."""
+    """Return True for a summary that a strategy has prepended."""
     return message.metadata is not None and SUMMARY in message.metadata
 
 
 class Summaries:
-    """Asks a model for summaries, and keeps them."""
+    """Requests summaries from a model, and caches them."""
 
     def __init__(self, model: ChatModel, instructions: str | None = None) -> None:
         self._model = model
         self._instructions = instructions or INSTRUCTIONS
-        self._texts: LRUCache[tuple[str, str | None]] = LRUCache(_KEPT)
-        """With the task that each was made in. That finds it by asking once more, which costs nothing: so its cost is
-        counted by the execution of the task that succeeds."""
-        self._failed: LRUCache[bool] = LRUCache(_KEPT)
-        """The turns in which the model gave no summary, of conversations without notes."""
+        self._texts: LRUCache[tuple[str, str | None]] = LRUCache(_MAX_CACHED)
+        """Summaries with the task that made them. That task finds its own in its journal instead, so that the cost is
+        counted by the execution that succeeds."""
+        self._failed: LRUCache[bool] = LRUCache(_MAX_CACHED)
+        """Turns in which the model gave no summary, for conversations without notes."""
         self._making: dict[tuple[int, str], asyncio.Lock] = {}
 
     def longest(self, units: Sequence[Unit], context: MemoryContext) -> Summary:
         """Return the longest summary of a beginning of these units that exists; one of no units if there is none."""
-        return self._longest(list(_keys(units)), context)
+        return self._longest(list(_prefix_keys(units)), context)
 
     def _longest(self, keys: Sequence[str], context: MemoryContext) -> Summary:
         saved = _saved_summary(keys, context)
@@ -93,14 +93,14 @@ class Summaries:
         If the model gives none, it is of fewer units. Concurrent calls for the same summary wait for the first one. The
         summary is saved in the notes of the context.
         """
-        keys = list(_keys(units))
+        keys = list(_prefix_keys(units))
         place = (id(asyncio.get_running_loop()), keys[-1])
         lock = self._making.setdefault(place, asyncio.Lock())
         try:
             async with lock:
                 summary = self._longest(keys, context)
                 while summary.units < len(units):
-                    longer = await self._longer(summary, units, keys, context)
+                    longer = await self._extend(summary, units, keys, context)
                     if longer is None:
                         break
                     summary = longer
@@ -117,17 +117,17 @@ class Summaries:
     def has_failed(self, turn: Sequence[Unit], context: MemoryContext) -> bool:
         """Return whether the model gave no summary in this turn. `turn` are the units up to the user's last message."""
         if context.notes is None:
-            return self._failed.get(_key(turn)) is not None
-        return _FAILED in context.notes and context.notes[_FAILED] == _key(turn)
+            return self._failed.get(_units_key(turn)) is not None
+        return _FAILED in context.notes and context.notes[_FAILED] == _units_key(turn)
 
-    def note_failed(self, turn: Sequence[Unit], context: MemoryContext) -> None:
+    def record_failure(self, turn: Sequence[Unit], context: MemoryContext) -> None:
         """Note that the model gave no summary in this turn."""
         if context.notes is None:
-            self._failed.put(_key(turn), True)
+            self._failed.put(_units_key(turn), True)
         else:
-            context.notes[_FAILED] = _key(turn)
+            context.notes[_FAILED] = _units_key(turn)
 
-    async def _longer(
+    async def _extend(
         self, summary: Summary, units: Sequence[Unit], keys: Sequence[str], context: MemoryContext
     ) -> Summary | None:
         """Return the summary of a few units more; None if the model gave none."""
@@ -141,25 +141,25 @@ class Summaries:
 
     async def _ask(self, before: str, units: Sequence[Unit], context: MemoryContext) -> str | None:
         earlier = f"Summary of what came before:\n{before}\n\n" if before else ""
-        lines = "\n".join(line for unit in units for message in unit for line in _lines(message))
+        lines = "\n".join(line for unit in units for message in unit for line in _message_lines(message))
         asked = Message(f"{earlier}Conversation:\n{lines}")
         request = prepare_request(ModelRequest((asked,), system=self._instructions))
         response = await context.complete(self._model, request)
         text = encodable_text(response.text).strip()
-        fault = _fault(response, text)
+        fault = _answer_problem(response, text)
         if fault is None:
             return text
         logging.getLogger("statewright").warning(
             "Model %s was asked to summarise the conversation, and %s: %r. No summary is made in this turn.",
             named(self._model, request),
             fault,
-            text[:_SHOWN],
+            text[:_MAX_LOGGED],
         )
         return None
 
 
-def _fault(response: ModelResponse, text: str) -> str | None:
-    """Why an answer is no summary; None if it is one."""
+def _answer_problem(response: ModelResponse, text: str) -> str | None:
+    """Return why an answer is not a summary; None if it is one."""
     if response.finish_reason == "refused":
         return "refused"
     if response.finish_reason == "length":
@@ -170,7 +170,7 @@ def _fault(response: ModelResponse, text: str) -> str | None:
 
 
 def _saved_summary(keys: Sequence[str], context: MemoryContext) -> Summary:
-    """The summary in the notes, if it is of a beginning of these units; one of no units if not."""
+    """Return the summary in the notes if it covers a prefix of these units; an empty one otherwise."""
     match (context.notes or {}).get(SUMMARY):
         case {"of": str(key), "text": str(text)} if key in keys:
             return Summary(keys.index(key) + 1, text)
@@ -179,7 +179,7 @@ def _saved_summary(keys: Sequence[str], context: MemoryContext) -> Summary:
 
 
 def _end_of_piece(units: Sequence[Unit], start: int) -> int:
-    """Up to where units are few enough to be summarised at once; at least one unit."""
+    """Return the end of the units to summarize in one request: at least one unit."""
     tokens = 0
     for n in range(start, len(units)):
         tokens += estimate_tokens(units[n])
@@ -188,30 +188,30 @@ def _end_of_piece(units: Sequence[Unit], start: int) -> int:
     return len(units)
 
 
-def _lines(message: Message) -> Iterator[str]:
-    """A message as the summariser reads it."""
-    who = f"{message.role} {message.name}" if message.name else message.role
+def _message_lines(message: Message) -> Iterator[str]:
+    """Yield the lines of a message for the summarizing model."""
+    speaker = f"{message.role} {message.name}" if message.name else message.role
     if message.text:
-        yield f"{who}: {message.text}"
+        yield f"{speaker}: {message.text}"
     for call in message.tool_calls:
-        yield f"{who} calls {_told(call)}"
+        yield f"{speaker} calls {_call_text(call)}"
 
 
-def _told(call: ToolCall) -> str:
+def _call_text(call: ToolCall) -> str:
     return f"{call.name} {call.written}"
 
 
-def _key(units: Sequence[Unit]) -> str:
-    """The text of all of the units; an empty one of none."""
-    return [*_keys(units)][-1] if units else ""
+def _units_key(units: Sequence[Unit]) -> str:
+    """Return the key of units; an empty string for none."""
+    return [*_prefix_keys(units)][-1] if units else ""
 
 
-def _keys(units: Sequence[Unit]) -> Iterator[str]:
-    """For each beginning of the units, a text that is the same for equal ones. Ids of messages do not count."""
+def _prefix_keys(units: Sequence[Unit]) -> Iterator[str]:
+    """Yield a digest of each prefix of the units, ignoring message ids."""
     digest = hashlib.blake2b(digest_size=16)
     for unit in units:
         for message in unit:
-            calls = [(call.id, _told(call)) for call in message.tool_calls]
+            calls = [(call.id, _call_text(call)) for call in message.tool_calls]
             parts = (message.role, message.name, message.content, message.tool_call_id, calls)
             digest.update(repr(parts).encode(errors="surrogatepass"))
         yield digest.copy().hexdigest()

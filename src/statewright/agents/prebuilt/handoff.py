@@ -1,8 +1,8 @@
-"""Tools by which one agent hands a conversation over to another one.
+"""Tools by which one agent hands a conversation over to another.
 
-Such a tool ends the run of its agent after the superstep in which it is called, so that tools called beside it still
-have their say. To whom is in the metadata of its result, for the graph that called the agent. That is plain data: it
-is saved with the conversation, and several handoffs of one answer stand beside each other.
+Such a tool stops its agent after the current superstep, so other tools called in that superstep still finish. The
+target is recorded in the metadata of the tool's result, for the graph that called the agent. That is plain data: it is
+saved with the conversation, and one answer may contain several handoffs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from statewright.agents.prebuilt.member import tools_of
+from statewright.agents.prebuilt.member import agent_tools
 from statewright.agents.tools import ToolContext, ToolFunction
 from statewright.errors import InvalidConfig, ToolError
 from statewright.graph import STOP, Command
@@ -20,18 +20,18 @@ from statewright.messages import Message, RemoveMessage
 from statewright.runtime import CompiledGraph
 
 HANDOFF: Final = "handoff"
-"""The key in the metadata of a message that hands over."""
+"""The metadata key of a handoff."""
 PREFIX: Final = "transfer_to"
 
 
 @dataclass(frozen=True, slots=True)
 class Handoff:
-    """One wish to hand over, as the result of a tool says it."""
+    """A handoff, read from the result of a tool."""
 
     message: Message
     to: str
     task: str
-    """What the other agent shall do, if that was said; it then sees nothing else of the conversation."""
+    """The task of the other agent, if one was written; it then sees nothing else of the conversation."""
 
 
 class HandoffTool(ToolFunction):
@@ -43,15 +43,15 @@ class HandoffTool(ToolFunction):
         self.agent_name = agent_name
         try:
             super().__init__(
-                self._with_task if takes_task else self._plainly,
+                self._with_task if takes_task else self._without_task,
                 name=name or tool_name(agent_name),
                 description=description or f"Hand over to {agent_name!r}, who goes on from here.",
             )
         except ToolError as error:
-            raise InvalidConfig(f"There can be no tool that hands over to {agent_name!r}. {error}") from error
+            raise InvalidConfig(f"A tool that hands over to {agent_name!r} cannot be created. {error}") from error
 
-    async def _plainly(self, context: ToolContext) -> Command[Any]:
-        return self._handed_over("", context)
+    async def _without_task(self, context: ToolContext) -> Command[Any]:
+        return self._build_command("", context)
 
     async def _with_task(self, context: ToolContext, task: str = "") -> Command[Any]:
         """Hand over.
@@ -60,9 +60,9 @@ class HandoffTool(ToolFunction):
             task: What exactly is to be done, with all that one has to know for it. The agent then sees only this.
                 Leave it out to show it the whole conversation.
         """
-        return self._handed_over(task.strip(), context)
+        return self._build_command(task.strip(), context)
 
-    def _handed_over(self, task: str, context: ToolContext) -> Command[Any]:
+    def _build_command(self, task: str, context: ToolContext) -> Command[Any]:
         said = f"Handed over to {self.agent_name}{f': {task}' if task else '.'}"
         where = {"to": self.agent_name, "task": task} if task else {"to": self.agent_name}
         message = Message(
@@ -74,26 +74,26 @@ class HandoffTool(ToolFunction):
 def create_handoff_tool(
     *, agent_name: str, name: str | None = None, description: str | None = None, takes_task: bool = False
 ) -> HandoffTool:
-    """A tool by which an agent hands over to the agent `agent_name` of its swarm or supervisor.
+    """Create a tool that hands over to the agent `agent_name` of the same swarm or supervisor.
 
-    It is called `transfer_to_<agent_name>` if no name is given. With `takes_task` the model may say what is to be
-    done, and the other agent then sees only that; a swarm has one conversation, and passes it on as a whole. Raises
-    InvalidConfig for a name that no tool can have.
+    Its default name is `transfer_to_<agent_name>`. With `takes_task` the model may write a task, and the other agent
+    then sees only that; a swarm has one conversation, and always passes it on as a whole. Raises InvalidConfig for an
+    invalid tool name.
     """
     return HandoffTool(agent_name, name=name, description=description, takes_task=takes_task)
 
 
 def tool_name(agent_name: str, prefix: str = PREFIX) -> str:
-    """What the tool that hands over to an agent is called where nobody says."""
+    """Return the default name of the tool that hands over to an agent."""
     plain = re.sub(r"[^A-Za-z0-9-]+", "_", agent_name.strip())
     return f"{prefix}_{plain.lower()}"
 
 
 def handoffs_in(messages: Sequence[Message | RemoveMessage]) -> list[Handoff]:
-    """The handoffs with which an agent's run has ended, in their order.
+    """Return the handoffs at the end of an agent's run, in order.
 
-    Those before its last word are none of its caller's business: a group that is an agent of another group settles
-    its own.
+    Handoffs before the last assistant message are not returned: a group that is an agent of another group resolves its
+    own.
     """
     found: list[Handoff] = []
     for message in reversed(messages):
@@ -108,5 +108,5 @@ def handoffs_in(messages: Sequence[Message | RemoveMessage]) -> list[Handoff]:
 
 
 def handoff_tools(agent: CompiledGraph) -> Sequence[HandoffTool]:
-    """The tools by which an agent hands over, as far as they stand in nodes that call tools."""
-    return [tool for tool in tools_of(agent) if isinstance(tool, HandoffTool)]
+    """Return the handoff tools in the tool nodes of an agent."""
+    return [tool for tool in agent_tools(agent) if isinstance(tool, HandoffTool)]

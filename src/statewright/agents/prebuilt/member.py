@@ -1,7 +1,7 @@
-"""Agents as members of a group: graphs over messages that a node calls, and what it passes on of what they wrote.
+"""Agents as members of a group: graphs over messages that a node calls, with control over the messages it passes on.
 
-A member is called by a function, not put into the group's graph as a node: the group decides what its conversation
-keeps, and where it goes on. Its own steps are saved below the task of that function all the same.
+A member is called by a function instead of being a node of the group's graph: the group decides which messages its
+conversation keeps and which node is next. The member's own steps are saved below the task of that function.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
 
-from statewright.agents.context_window import MEMORY_NOTES, MemoryNotes
+from statewright.agents.loop.context_window import MEMORY_NOTES, MemoryNotes
 from statewright.agents.prebuilt.tool_node import ToolNode
 from statewright.agents.tools import Tool
 from statewright.channels import MessageBatch
@@ -24,19 +24,19 @@ from statewright.state import StateSchema, instance_values
 
 MESSAGES: Final = "messages"
 UNNAMED: Final = "Graph"
-"""What a graph is called that nobody has named."""
+"""The default name of a graph."""
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a member wrote: the messages, and everything else."""
+class MemberOutput:
+    """The output of a member: its messages, and its other writes."""
 
     messages: Sequence[Message | RemoveMessage]
     update: Mapping[str, Any]
     written: Sequence[tuple[str, Any]] = ()
 
-    def reported(self, messages: Sequence[Message | RemoveMessage], **more: Any) -> Reported:
-        """The answer of the node that called the member, with these messages instead of its own."""
+    def to_report(self, messages: Sequence[Message | RemoveMessage], **more: Any) -> Reported:
+        """Return the answer of the node that called the member, with these messages instead of the member's."""
         said = {MESSAGES: list(messages)} if messages else {}
         return Reported({**self.update, **said, **more}, self.written)
 
@@ -47,7 +47,7 @@ class Said:
 
 
 class Member:
-    """Calls a compiled graph. Fields that the schema of the group has too are shared, but for those in `apart`."""
+    """Calls a compiled graph. It shares the fields of the group's schema, except those in `apart`."""
 
     def __init__(self, graph: CompiledGraph, schema: StateSchema, *, apart: Collection[str] = ()) -> None:
         self.graph = graph
@@ -58,11 +58,11 @@ class Member:
         _, self._call = subgraph_calls(graph, "call", known, merging)
 
     def metadata(self, label: str | None = None) -> dict[str, Any]:
-        """Of the node that calls it: it is drawn as the graph that it is, and what that says is said by the node."""
+        """Return the metadata of the node that calls it, so that the graph is drawn in the place of the node."""
         return {"transparent": True, "boxes": {label or self.name: partial(getattr, self.graph, "graph")}}
 
-    async def call(self, state: Mapping[str, Any]) -> Said:
-        """What the graph wrote when it was given a state. Raises what it raises."""
+    async def call(self, state: Mapping[str, Any]) -> MemberOutput:
+        """Run the graph on a state and return its output. Raises the errors of the graph."""
         answer = await self._call(state)
         if not isinstance(answer, Reported):  # of a function, or the instance of a class: of a graph that checks all
             fields = cast(Any, answer) if isinstance(answer, Mapping) else instance_values(answer) or {}
@@ -77,39 +77,39 @@ class Member:
                 messages.extend(update.items)
             else:
                 written.append((name, update))
-        return Said(messages, kept, written)
+        return MemberOutput(messages, kept, written)
 
 
 def share_notes(schema: StateSchema, agents: Iterable[CompiledGraph]) -> None:
-    """Add to the state of a group the field for notes of memory strategies, if one of its agents has some."""
+    """Add the field for notes of memory strategies to a group's state, if one of its agents has it."""
     if MEMORY_NOTES not in schema.keys and any(MEMORY_NOTES in agent.program.channels for agent in agents):
         schema.add(MEMORY_NOTES, MemoryNotes)
 
 
-def types_of(agents: Iterable[CompiledGraph]) -> set[type]:
-    """Return the types whose values agents save: a group saves them too, as its nodes call them."""
+def stored_types(agents: Iterable[CompiledGraph]) -> set[type]:
+    """Return the types that agents save; the group that calls them saves these too."""
     return {kind for agent in agents for kind in agent.program.stored_types}
 
 
-def checked_agents(agents: Any, *, where: str) -> dict[str, CompiledGraph]:
-    """Compiled graphs by name. Raises InvalidConfig for none, for what is no graph, and for names that are not told."""
+def check_agents(agents: Any, *, where: str) -> dict[str, CompiledGraph]:
+    """Return compiled graphs by name. Raises InvalidConfig if there are none, and for invalid or duplicate ones."""
     given = list(cast("Iterable[Any]", agents)) if isinstance(agents, Iterable) else [agents]
     if not given:
-        raise InvalidConfig(f"{where} has no agents. Give at least one graph, such as create_agent(...) makes.")
+        raise InvalidConfig(f"{where} has no agents. Pass at least one graph, such as create_agent(...).")
     found: dict[str, CompiledGraph] = {}
     for agent in given:
-        name = checked_agent(agent, where=where).name
+        name = check_agent(agent, where=where).name
         if name in found:
-            raise InvalidConfig(f"{where} has two agents of the name {name!r}. Give one of them another name=.")
+            raise InvalidConfig(f"{where} has two agents named {name!r}. Give one of them another name=.")
         found[name] = agent
     return found
 
 
-def checked_agent(agent: Any, *, where: str) -> CompiledGraph:
-    """The agent, if it is a compiled graph over messages with a name. Raises InvalidConfig."""
+def check_agent(agent: Any, *, where: str) -> CompiledGraph:
+    """Return a compiled graph over messages with a name. Raises InvalidConfig for anything else."""
     if not isinstance(agent, CompiledGraph):
         raise InvalidConfig(
-            f"{where} was given {agent!r} of type {type(agent).__name__}, which is no compiled graph. "
+            f"{where} was given {agent!r} of type {type(agent).__name__}, which is not a compiled graph. "
             f"Make one by create_agent(model, tools, prompt=..., name=...), or compile a graph over messages."
         )
     if agent.name == UNNAMED or not agent.name.strip():
@@ -123,7 +123,7 @@ def checked_agent(agent: Any, *, where: str) -> CompiledGraph:
     return cast(CompiledGraph, agent)
 
 
-def tools_of(agent: CompiledGraph) -> list[Tool]:
-    """The tools of an agent, as far as they stand in nodes that call tools."""
+def agent_tools(agent: CompiledGraph) -> list[Tool]:
+    """Return the tools in the tool nodes of an agent."""
     nodes = [node.action for node in agent.graph.nodes.values()]
     return [tool for node in nodes if isinstance(node, ToolNode) for tool in node.tools_by_name.values()]

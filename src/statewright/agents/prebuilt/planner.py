@@ -1,32 +1,113 @@
-"""A planner: a model makes a plan, an agent does its steps, and the model looks at the results.
+"""A planner: a model makes a plan, an agent executes its steps, and the model reviews the results.
 
-plan -> the steps that are ready, beside each other -> replan -> more steps ... or the answer
+plan -> the steps that are ready, concurrently -> replan -> more steps ... or the answer
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import Annotated, Any, Final, TypeVar
 
+from pydantic import BaseModel, Field, create_model, model_validator
 from typing_extensions import TypedDict  # pydantic refuses that of typing below Python 3.12
 
 from statewright.agents.agent import as_tool
-from statewright.agents.asking import ask, cut_short
-from statewright.agents.prebuilt.member import MESSAGES, Member, checked_agent, tools_of, types_of
-from statewright.agents.prebuilt.plan import Plan, PlanStep, Replan, plan_form, steps_left, steps_ready
+from statewright.agents.loop.model_call import ask, cut_short_reason, retry_policy
+from statewright.agents.prebuilt.member import MESSAGES, Member, agent_tools, check_agent, stored_types
 from statewright.agents.prebuilt.react import AgentState, create_agent
-from statewright.agents.prebuilt.structured import StructuredAnswer
-from statewright.agents.retrying import retry_policy
+from statewright.agents.prebuilt.structured import StructuredOutput
 from statewright.channels import Overwrite, add_messages
 from statewright.checkpoint import Checkpointer
-from statewright.errors import EmptyInputError, InvalidConfig
+from statewright.errors import EmptyInputError, InvalidConfig, suggestion
 from statewright.graph import END, START, Command, RetryPolicy, Runtime, Send
 from statewright.messages import Message
 from statewright.models import ModelRequest, as_chat_model
 from statewright.runtime import CompiledGraph, StateGraph
 from statewright.state import read_schema
 from statewright.store import Store
+
+
+class PlanStep(BaseModel):
+    """One step of a plan."""
+
+    id: str = Field(description="A short name of the step, told from all others.")
+    task: str = Field(description="What is to be done, understandable by itself.")
+    after: list[str] = Field(default=[], description="The ids of the steps whose results this one needs.")
+
+
+class Plan(BaseModel):
+    """A plan as a model writes it. Steps that do not need each other are done at the same time."""
+
+    steps: list[PlanStep] = Field(description="The steps; as few as will do.")
+
+
+class Replan(BaseModel):
+    """What a model says when it has seen results: the answer, or the steps that are still to be done."""
+
+    response: str = Field(default="", description="The answer to the task, if nothing is left to be done.")
+    steps: list[PlanStep] = Field(
+        default=[], description="Otherwise the steps that are left or new, without done ones."
+    )
+
+
+Form = TypeVar("Form", Plan, Replan)
+
+
+def validated_plan(form: type[Form], done: Collection[str] = ()) -> type[Form]:
+    """Return the model with a validator: the plan must be executable once the steps in `done` are done."""
+
+    def checked(plan: Form) -> Form:
+        problems = [*_plan_problems(plan, frozenset(done))]
+        if problems:
+            raise ValueError(" ".join(problems))
+        return plan
+
+    validators: dict[str, Any] = {"checked": model_validator(mode="after")(checked)}
+    return create_model(form.__name__, __base__=form, __doc__=form.__doc__, __validators__=validators)
+
+
+def _plan_problems(plan: Plan | Replan, done: frozenset[str]) -> Iterator[str]:
+    """Yield the problems of a plan, as messages for the model."""
+    if not isinstance(plan, Replan) or not plan.response.strip():
+        yield from _step_problems(plan.steps, done)
+    elif plan.steps:
+        yield "There is a response, and there are steps. Give one of them."
+
+
+def _step_problems(steps: Sequence[PlanStep], done: frozenset[str]) -> Iterator[str]:
+    if not steps:
+        yield "The plan has no steps."
+    known = [step.id for step in steps]
+    for step in steps:
+        if not step.id.strip() or not step.task.strip():
+            yield f"Step {step.id!r} needs an id and a task."
+        if step.id in done:
+            yield f"Step {step.id!r} has been done: leave it out, or give a new step another id."
+        for other in step.after:
+            if other not in known and other not in done:
+                hint = suggestion(other, [*known, *done], noun="Steps")
+                yield f"Step {step.id!r} comes after {other!r}, which is no step. {hint}"
+    for twice in sorted({one for one in known if known.count(one) > 1}):
+        yield f"Two steps have the id {twice!r}."
+    try:
+        TopologicalSorter({step.id: step.after for step in steps}).prepare()
+    except CycleError as error:
+        yield f"Steps wait for each other: {' after '.join(error.args[1])}."
+
+
+def remaining_steps(plan: Sequence[Mapping[str, Any]], done: Collection[str]) -> list[Mapping[str, Any]]:
+    """Return the steps of a plan that are not done, in order."""
+    return [step for step in plan if step["id"] not in done]
+
+
+def ready_steps(plan: Sequence[Mapping[str, Any]], done: Collection[str]) -> list[Mapping[str, Any]]:
+    """Return the remaining steps whose prerequisites are done."""
+    return [step for step in remaining_steps(plan, done) if all(one in done for one in step["after"])]
+
+
+# -- the graph
 
 PLANNER_PROMPT: Final = (
     "Make a plan for the task. Each step is done by an assistant that sees only the task, its step, and the results "
@@ -36,7 +117,7 @@ PLANNER_PROMPT: Final = (
 EXECUTOR_PROMPT: Final = "You do one step of a larger task. Do only this step, and answer with its result."
 _REPLAN: Final = "These steps have been done. Give the answer to the task if they are enough, or else the steps left."
 _FAULTS: Final = {"length": "not whole: it was cut off", "refused": "not done: the assistant refused"}
-"""What the model is told of results that are not whole, by their finish reason."""
+"""Notes for the model on incomplete results, by finish reason."""
 _ANSWER: Final = "Answer the task from the results of the steps."
 
 
@@ -44,18 +125,18 @@ class PlannerState(TypedDict, total=False):
     """The state of a planner."""
 
     messages: Annotated[list[Message], add_messages]
-    """The conversation, where the task comes as its last message. The answer is added to it."""
+    """The conversation, if the task is its last message. The answer is appended."""
     input: str
     """The task."""
     plan: list[dict[str, Any]]
-    """The newest plan: steps with `id`, `task` and `after`, the ids of those that come before."""
+    """The latest plan: steps with `id`, `task` and `after`, the ids of their prerequisites."""
     past_steps: Annotated[list[dict[str, Any]], operator.add]
-    """The steps that were done, with their `result`; with a `finish_reason` where that is not whole."""
+    """The finished steps, with their `result`, and a `finish_reason` if it is incomplete."""
     response: str | None
     """The answer."""
     stop_reason: str | None
-    """`completed`, or `max_steps` where not everything that was planned could be done; `length` or `refused` if that is
-    how the answer ended."""
+    """`completed`, or `max_steps` if not all planned steps could be done; `length` or `refused` if the answer ended
+    so."""
 
 
 def create_planner(
@@ -74,14 +155,14 @@ def create_planner(
     name: str = "planner",
     **options: Any,
 ) -> CompiledGraph:
-    """A graph that plans, and then does: `invoke({"input": task})` gives the `response`, or messages with it.
+    """Create a graph that makes and executes a plan: `invoke({"input": task})` returns the `response`.
 
-    Steps are done by `executor`, a graph over messages, or by an agent with the same model, `tools` and
-    `executor_prompt`; those that do not need each other beside each other. With `replan` the model is shown the
-    results after each round, and answers or changes the plan; without, the plan is followed, and it answers at the
-    end. After `max_steps` it answers with what there is. A plan that cannot be followed is asked for again a few
-    times; then ModelAnswerInvalid is raised. `settings` are more of the model's requests, `options` are those of
-    `StateGraph.compile`. Raises InvalidConfig for what cannot be.
+    Steps are executed by `executor`, a graph over messages, or by an agent with the same model, `tools` and
+    `executor_prompt`; independent steps run concurrently. With `replan` the model reviews the results after each
+    round, and answers or changes the plan; without, the plan is executed as it is, and the model answers at the
+    end. After `max_steps` it answers from the available results. An invalid plan is requested again a few times; then
+    ModelAnswerInvalid is raised. `settings` are further fields of the model's requests, `options` are those of
+    `StateGraph.compile`. Raises InvalidConfig for invalid arguments.
     """
     given = [as_tool(tool) for tool in tools]
     if executor is not None and given:
@@ -92,11 +173,13 @@ def create_planner(
         executor = create_agent(
             model, given, prompt=executor_prompt, settings=settings, retries=retries, name=f"{name}_step"
         )
-    member = Member(checked_agent(executor, where=f"Planner {name!r}"), read_schema(AgentState), apart=_APART)
-    steps = _Steps(model, f"{planner_prompt}{_tools_told(executor)}", member, max_steps, settings or {}, name)
+    member = Member(check_agent(executor, where=f"Planner {name!r}"), read_schema(AgentState), apart=_APART)
+    steps = _PlannerNodes(
+        model, f"{planner_prompt}{_describe_tools(executor)}", member, max_steps, settings or {}, name
+    )
     policy = retry_policy(retries)
     after = "replan" if replan else "advance"
-    graph = StateGraph(PlannerState).allow_types(*types_of([executor]))
+    graph = StateGraph(PlannerState).allow_types(*stored_types([executor]))
     graph.add_node("plan", steps.plan, retry_policy=policy, destinations=["execute"])
     graph.add_node("execute", steps.execute, metadata=member.metadata("execute"))
     graph.add_node(
@@ -113,14 +196,14 @@ def create_planner(
 _APART: Final = ("structured_response",)
 
 
-def _tools_told(executor: CompiledGraph) -> str:
-    """What the planner is told of the tools that steps may use."""
-    listed = "\n".join(f"- {tool.name}: {tool.description}" for tool in tools_of(executor))
+def _describe_tools(executor: CompiledGraph) -> str:
+    """Describe the tools of the executor for the planner."""
+    listed = "\n".join(f"- {tool.name}: {tool.description}" for tool in agent_tools(executor))
     return f"\n\nThe assistant has these tools:\n{listed}" if listed else ""
 
 
-class _Steps:
-    """The nodes."""
+class _PlannerNodes:
+    """The nodes of a planner."""
 
     def __init__(
         self, model: Any, prompt: str, executor: Member, max_steps: int, settings: Mapping[str, Any], name: str
@@ -133,61 +216,62 @@ class _Steps:
         self._name = name
 
     async def plan(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
-        """Make the plan. A new turn of a thread begins anew."""
+        """Make the plan. A new turn of a thread starts over."""
         task = self._task(state)
         request = self._request({**state, "input": task}, self._prompt)
-        plan: Plan = await StructuredAnswer(plan_form(Plan)).ask(self._model, request, runtime)
-        steps = _plain(plan.steps)
+        plan: Plan = await StructuredOutput(validated_plan(Plan)).ask(self._model, request, runtime)
+        steps = _dump_steps(plan.steps)
         fresh = {"past_steps": Overwrite([]), "response": None, "stop_reason": None}
-        return Command(update={"input": task, "plan": steps, **fresh}, goto=self._ways(steps, []))
+        return Command(update={"input": task, "plan": steps, **fresh}, goto=self._next_steps(steps, []))
 
     async def execute(self, step: Any, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Do one step."""
+        """Execute one step."""
         state = runtime.state
         needed = [one for one in state["past_steps"] if one["id"] in step["after"]]
-        told = (
-            f"The whole task, for context only:\n{state['input']}{_results_told(needed)}\n\nYour step:\n{step['task']}"
-        )
-        said = await self._executor.call({MESSAGES: [Message(told)]})
-        done = {"id": step["id"], "task": step["task"], "result": said.last.text if said.last is not None else ""}
-        cut = cut_short(said.last) if said.last is not None else None
+        context = f"The whole task, for context only:\n{state['input']}{_describe_results(needed)}"
+        output = await self._executor.call({MESSAGES: [Message(f"{context}\n\nYour step:\n{step['task']}")]})
+        last = output.last
+        done = {"id": step["id"], "task": step["task"], "result": last.text if last is not None else ""}
+        cut = cut_short_reason(last) if last is not None else None
         return {"past_steps": [{**done, "finish_reason": cut} if cut else done]}
 
     async def replan(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
-        """Ask what is left to be done, now that there are results."""
+        """Let the model review the results, and answer or plan further steps."""
         past = state["past_steps"]
         if len(past) >= self._max_steps:
             return Command(goto="answer")
-        told = f"{_results_told(past)}{_left_told(steps_left(state['plan'], _ids(past)))}\n\n{_REPLAN}"
-        form = StructuredAnswer(plan_form(Replan, _ids(past)))
+        told = (
+            f"{_describe_results(past)}{_describe_remaining(remaining_steps(state['plan'], _ids(past)))}\n\n{_REPLAN}"
+        )
+        form = StructuredOutput(validated_plan(Replan, _ids(past)))
         found: Replan = await form.ask(self._model, self._request(state, self._prompt, told), runtime)
         if not found.steps:
-            return Command(update=self._answered(found.response, "completed"), goto=END)
-        steps = _plain(found.steps)
-        return Command(update={"plan": steps}, goto=self._ways(steps, past))
+            return Command(update=self._answer_update(found.response, "completed"), goto=END)
+        steps = _dump_steps(found.steps)
+        return Command(update={"plan": steps}, goto=self._next_steps(steps, past))
 
     def advance(self, state: Any) -> Command[Any]:
-        """Go on with the plan as it is."""
-        return Command(goto=self._ways(state["plan"], state["past_steps"]) or "answer")
+        """Continue with the plan as it is."""
+        return Command(goto=self._next_steps(state["plan"], state["past_steps"]) or "answer")
 
     async def answer(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Answer the task with what there is."""
-        left = steps_left(state["plan"], _ids(state["past_steps"]))
-        told = f"{_results_told(state['past_steps'])}{_left_told(left)}"
+        """Answer the task from the available results."""
+        left = remaining_steps(state["plan"], _ids(state["past_steps"]))
+        told = f"{_describe_results(state['past_steps'])}{_describe_remaining(left)}"
         response = await ask(self._model, self._request(state, _ANSWER, told), runtime, name=self._name)
-        cut = cut_short(response.message)
-        return self._answered(response.text, "max_steps" if left else "completed", cut)
+        cut = cut_short_reason(response.message)
+        return self._answer_update(response.text, "max_steps" if left else "completed", cut)
 
-    def _answered(self, response: str, reason: str, cut: str | None = None) -> dict[str, Any]:
+    def _answer_update(self, response: str, reason: str, cut: str | None = None) -> dict[str, Any]:
         message = Message(response, "assistant", name=self._name, metadata={"finish_reason": cut} if cut else None)
         return {"response": response, "stop_reason": cut or reason, "messages": [message]}
 
-    def _ways(self, plan: Sequence[Mapping[str, Any]], past: Sequence[Mapping[str, Any]]) -> list[Send]:
-        """The steps that come next, as many as may still be done."""
-        return [Send("execute", step) for step in steps_ready(plan, _ids(past))[: self._max_steps - len(past)]]
+    def _next_steps(self, plan: Sequence[Mapping[str, Any]], past: Sequence[Mapping[str, Any]]) -> list[Send]:
+        """Return sends for the next steps, within `max_steps`."""
+        return [Send("execute", step) for step in ready_steps(plan, _ids(past))[: self._max_steps - len(past)]]
 
     def _task(self, state: Mapping[str, Any]) -> str:
-        """What is to be done: the last message, if it is the user's, or else the input. Raises EmptyInputError."""
+        """Return the task: the last message, if it is the user's, or else the input. Raises EmptyInputError."""
         messages: Sequence[Message] = state.get(MESSAGES) or ()
         task = messages[-1].text if messages and messages[-1].role == "user" else state.get("input") or ""
         if not task.strip():
@@ -198,7 +282,7 @@ class _Steps:
         return task
 
     def _request(self, state: Mapping[str, Any], system: str, told: str = "") -> ModelRequest:
-        """The conversation that the model is shown: it ends with the task, and with what has been done for it."""
+        """Return a request whose conversation ends with the task and the results so far."""
         messages: Sequence[Message] = state.get(MESSAGES) or ()
         before = messages[:-1] if messages and messages[-1].role == "user" else messages
         return ModelRequest(
@@ -209,7 +293,7 @@ class _Steps:
         )
 
 
-def _plain(steps: Iterable[PlanStep]) -> list[dict[str, Any]]:
+def _dump_steps(steps: Iterable[PlanStep]) -> list[dict[str, Any]]:
     return [step.model_dump() for step in steps]
 
 
@@ -217,16 +301,16 @@ def _ids(past: Iterable[Mapping[str, Any]]) -> set[str]:
     return {one["id"] for one in past}
 
 
-def _results_told(past: Iterable[Mapping[str, Any]]) -> str:
-    listed = "\n".join(f"- {one['id']}: {one['task']}\n  {_result_told(one)}" for one in past)
+def _describe_results(past: Iterable[Mapping[str, Any]]) -> str:
+    listed = "\n".join(f"- {one['id']}: {one['task']}\n  {_describe_result(one)}" for one in past)
     return f"\n\nResults of steps:\n{listed}" if listed else ""
 
 
-def _result_told(step: Mapping[str, Any]) -> str:
+def _describe_result(step: Mapping[str, Any]) -> str:
     fault = _FAULTS.get(step.get("finish_reason") or "")
     return f"Result{f' ({fault})' if fault else ''}: {step['result']}"
 
 
-def _left_told(left: Iterable[Mapping[str, Any]]) -> str:
+def _describe_remaining(left: Iterable[Mapping[str, Any]]) -> str:
     listed = "\n".join(f"- {one['id']}: {one['task']}" for one in left)
     return f"\n\nSteps of the plan that have not been done:\n{listed}" if listed else ""

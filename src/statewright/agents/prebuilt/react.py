@@ -1,4 +1,4 @@
-"""The agent that most people mean: a model and tools in a loop, over a conversation."""
+"""The standard agent: a model and tools in a loop, over a conversation."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from typing import (
 
 from typing_extensions import TypedDict
 
-from statewright.agents.asking import ask
-from statewright.agents.context_window import MEMORY_NOTES, MemoryNotes, select_messages
-from statewright.agents.given import await_with
-from statewright.agents.inference import specs_of
+from statewright.agents.agent import setting_problem
+from statewright.agents.kwargs_injection import acall_with_kwargs
+from statewright.agents.loop.context_window import MEMORY_NOTES, MemoryNotes, select_messages
+from statewright.agents.loop.model_call import ask, retry_policy
+from statewright.agents.loop.request import tool_specs
 from statewright.agents.memory import MemoryStrategy
-from statewright.agents.prebuilt.structured import StructuredAnswer
-from statewright.agents.prebuilt.tool_node import ErrorHandling, ToolNode, asked_calls
-from statewright.agents.retrying import retry_policy
-from statewright.agents.settings import wrong_setting
-from statewright.agents.tool_call import options_of
+from statewright.agents.prebuilt.structured import StructuredOutput
+from statewright.agents.prebuilt.tool_node import ErrorHandling, ToolNode, requested_calls
+from statewright.agents.tools.calling import tool_options
 from statewright.channels import add_messages
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig
@@ -39,16 +38,16 @@ from statewright.store import Store
 
 NO_STEPS_LEFT: Final = "Sorry, I need more steps to process this request."
 _STEPS_OF_A_TURN: Final = 3
-"""The model asks for tools, they are called, and the model answers."""
+"""The model requests tools, they are called, and the model answers."""
 Hook = Callable[..., Any]
 
 
 class AgentState(TypedDict):
-    """The state of an agent. One of your own has at least these messages."""
+    """The state of an agent. A custom state needs at least `messages`."""
 
     messages: Annotated[list[Message], add_messages]
     structured_response: NotRequired[Any]
-    """The answer in the form of `response_format`."""
+    """The answer, parsed by `response_format`."""
 
 
 def create_agent(
@@ -73,21 +72,21 @@ def create_agent(
     name: str = "agent",
     **options: Any,
 ) -> CompiledGraph:
-    """An agent as a graph: `invoke({"messages": [...]})` gives the conversation with what it said and did.
+    """Create an agent as a graph: `invoke({"messages": [...]})` returns the conversation with its messages.
 
-    `model` is a chat model, the name of one, or a function of `state` and `runtime` that chooses one. `prompt` is what
-    it is told, or a function of the same that says it. `pre_model_hook` and `post_model_hook` are nodes before and
-    after the model; what the first one writes to `llm_input_messages` is sent instead of the messages.
-    `response_format` asks the model, at the end, for an answer of that form under `structured_response`. `memory`
-    chooses what of a long conversation is sent. Each call of a tool is a task of its own.
+    `model` is a chat model, the name of one, or a function of `state` and `runtime` that returns one. `prompt` is the
+    system prompt, or a function of the same that returns it. `pre_model_hook` and `post_model_hook` are nodes before
+    and after the model; if the first one writes `llm_input_messages`, these are sent instead of the messages.
+    `response_format` requests a final answer of that schema, stored in `structured_response`. `memory` selects the part
+    of a long conversation to send. Each tool call is a task of its own.
     """
-    wrong = wrong_setting(settings or {})
-    if wrong is not None:
-        raise InvalidConfig(f"Agent {name!r} cannot be: {wrong}")
+    problem = setting_problem(settings or {})
+    if problem is not None:
+        raise InvalidConfig(f"Agent {name!r} is invalid: {problem}")
     node = tools if isinstance(tools, ToolNode) else ToolNode(tools, handle_tool_errors=handle_tool_errors)
-    answer = StructuredAnswer(response_format) if response_format is not None else None
-    shape = _Shape(pre_model_hook, post_model_hook, answer)
-    steps = _Steps(model, node, prompt, memory, settings or {}, name, shape.after_model)
+    answer = StructuredOutput(response_format) if response_format is not None else None
+    shape = _Layout(pre_model_hook, post_model_hook, answer)
+    steps = _AgentNodes(model, node, prompt, memory, settings or {}, name, shape.after_model)
     state = _state(state_schema, has_input=pre_model_hook is not None, has_memory=memory is not None)
     graph = StateGraph(state, context_schema=context_schema)
     if response_format is not None and not isinstance(response_format, Mapping):
@@ -105,19 +104,19 @@ def create_agent(
 
 
 def create_react_agent(model: Any, tools: Any = (), *, version: str = "v2", **options: Any) -> CompiledGraph:
-    """`create_agent` under the name that LangGraph gave it. There is one version: a task for each call of a tool."""
+    """Alias of `create_agent` with LangGraph's name. There is one version: a task for each tool call."""
     if version != "v2":
         warnings.warn(f"create_react_agent has no version {version!r}: each tool call is a task.", stacklevel=2)
     return create_agent(model, tools, **options)
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
-    """Which nodes an agent has beside its model and its tools, and what they follow."""
+class _Layout:
+    """The optional nodes of an agent, and the edges that follow from them."""
 
     before: Hook | None
     after: Hook | None
-    answer: StructuredAnswer | None
+    answer: StructuredOutput | None
 
     @property
     def first(self) -> str:
@@ -132,7 +131,7 @@ class _Shape:
         return "post_model_hook" if self.after is not None else self.last
 
 
-def _wire(graph: StateGraph, steps: _Steps, tools: ToolNode, shape: _Shape, policy: RetryPolicy | None) -> None:
+def _wire(graph: StateGraph, steps: _AgentNodes, tools: ToolNode, shape: _Layout, policy: RetryPolicy | None) -> None:
     """Add the nodes and the edges."""
     first, last = shape.first, shape.last
     graph.add_edge(START, first)
@@ -155,9 +154,9 @@ def _wire(graph: StateGraph, steps: _Steps, tools: ToolNode, shape: _Shape, poli
 
 
 class ModelNode:
-    """The node that asks the model, in a form for each driver."""
+    """The node that calls the model, in a form for each driver."""
 
-    def __init__(self, steps: _Steps) -> None:
+    def __init__(self, steps: _AgentNodes) -> None:
         self._steps = steps
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
@@ -167,8 +166,8 @@ class ModelNode:
         return run_here(self._steps.model, state, runtime, control=runtime.control)
 
 
-class _Steps:
-    """The nodes."""
+class _AgentNodes:
+    """The nodes of an agent."""
 
     def __init__(
         self,
@@ -181,18 +180,18 @@ class _Steps:
         after: str,
     ) -> None:
         self._model = model
-        self._chosen = as_chat_model(model) if not _is_function(model) else None
+        self._fixed_model = as_chat_model(model) if not _is_function(model) else None
         self._tools = tools
         self._prompt = prompt
         self._memory = memory
         self._settings = settings
         self._name = name
-        self._specs = specs_of(list(tools.tools_by_name.values()))
-        self._direct = {one.name for one in tools.tools_by_name.values() if options_of(one).return_direct}
+        self._specs = tool_specs(list(tools.tools_by_name.values()))
+        self._direct = {one.name for one in tools.tools_by_name.values() if tool_options(one).return_direct}
         self.after = after
 
     async def model(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
-        """Ask the model, and go to the tools that it wants or to the end."""
+        """Call the model, and go to the tools that it requests or to the end."""
         request, update = await self._request(state, runtime)
         response = await ask(await self._model_for(state, runtime), request, runtime, name=self._name)
         message = response.message
@@ -204,12 +203,12 @@ class _Steps:
         return Command(update={"messages": [message], **update}, goto=goto)
 
     async def _request(self, state: Any, runtime: Runtime[Any]) -> tuple[ModelRequest, dict[str, Any]]:
-        """The next request, and the update that the agent's memory strategy wants to be saved."""
-        messages = _as_ours(state.get("llm_input_messages") or state.get("messages") or ())
+        """Return the next request, and the update with the notes of the agent's memory strategy."""
+        messages = _as_messages(state.get("llm_input_messages") or state.get("messages") or ())
         all_notes: Mapping[str, Any] = state.get(MEMORY_NOTES) or {}
         own_notes = all_notes.get(self._name)
         window = await select_messages(self._memory, messages, runtime, notes=own_notes, agent=self._name)
-        system, messages = await self._prompted(state, window.messages, runtime)
+        system, messages = await self._apply_prompt(state, window.messages, runtime)
         request = ModelRequest(
             messages=messages,
             system=system,
@@ -219,33 +218,33 @@ class _Steps:
         )
         return request, {MEMORY_NOTES: {self._name: dict(window.notes)}} if window.notes else {}
 
-    async def _prompted(self, state: Any, messages: Sequence[Message], runtime: Runtime[Any]) -> tuple[str, Any]:
-        """What the model is told, and the conversation; system messages at its beginning become part of the first."""
+    async def _apply_prompt(self, state: Any, messages: Sequence[Message], runtime: Runtime[Any]) -> tuple[str, Any]:
+        """Return the system prompt and the conversation; leading system messages become part of the prompt."""
         prompt = self._prompt
         if prompt is not None and callable(prompt):
-            prompt = await await_with(prompt, {"state": state, "runtime": runtime})
+            prompt = await acall_with_kwargs(prompt, {"state": state, "runtime": runtime})
         if is_langchain_message(prompt):
             prompt = as_message(prompt)
         if isinstance(prompt, list):
             return "", [cast(Message, as_message(one)) for one in cast("list[Any]", prompt)]
         if not isinstance(prompt, str | Message | None):
             raise InvalidConfig(
-                f"The prompt of agent {self._name!r} is {prompt!r}. Give text, a message, or a list of messages."
+                f"The prompt of agent {self._name!r} is {prompt!r}. Pass text, a message, or a list of messages."
             )
-        told = [prompt.text if isinstance(prompt, Message) else prompt] if prompt else []
-        place = 0
-        while place < len(messages) and messages[place].role == "system":
-            told.append(messages[place].text)
-            place += 1
-        return "\n\n".join(told), messages[place:] if place else messages
+        parts = [prompt.text if isinstance(prompt, Message) else prompt] if prompt else []
+        count = 0
+        while count < len(messages) and messages[count].role == "system":
+            parts.append(messages[count].text)
+            count += 1
+        return "\n\n".join(parts), messages[count:] if count else messages
 
     async def _model_for(self, state: Any, runtime: Runtime[Any]) -> ChatModel:
-        if self._chosen is not None:
-            return self._chosen
-        return as_chat_model(await await_with(self._model, {"state": state, "runtime": runtime}))
+        if self._fixed_model is not None:
+            return self._fixed_model
+        return as_chat_model(await acall_with_kwargs(self._model, {"state": state, "runtime": runtime}))
 
-    def respond(self, answer: StructuredAnswer) -> Hook:
-        """The node that asks for the answer in its form."""
+    def respond(self, answer: StructuredOutput) -> Hook:
+        """Return the node that requests the structured answer."""
 
         async def respond(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
             request, update = await self._request(state, runtime)
@@ -255,21 +254,21 @@ class _Steps:
         return respond
 
     def after_hook(self, after: str) -> Hook:
-        """Where it goes on after the hook: to the tools that the last message still asks for, or to the end."""
+        """Return the edge after the hook: to the tools that the last message still requests, or to the end."""
 
         def path(state: Any) -> Any:
-            calls = asked_calls(state)
+            calls = requested_calls(state)
             return [Send("tools", call) for call in calls] if calls else after
 
         return path
 
     @property
     def has_direct(self) -> bool:
-        """Whether a tool's answer may be the end."""
+        """True if the answer of some tool ends the agent."""
         return bool(self._direct)
 
     def after_tools(self, first: str, after: str) -> Hook:
-        """Where it goes on after a tool: to the model, unless the tool's answer is what was wanted."""
+        """Return the edge after a tool: to the model, or to the end after a `return_direct` tool."""
 
         def path(state: Any) -> str:
             answers = (one for one in map(as_message, reversed(state["messages"])) if isinstance(one, Message))
@@ -279,7 +278,7 @@ class _Steps:
         return path
 
 
-def _as_ours(messages: Sequence[Any]) -> Sequence[Message]:
+def _as_messages(messages: Sequence[Any]) -> Sequence[Message]:
     """Return the conversation with messages of ours; a state may hold those of LangChain."""
     if all(type(message) is Message for message in messages):
         return messages
@@ -296,7 +295,7 @@ def _is_function(model: Any) -> bool:
 
 
 def _state(state_schema: Any, *, has_input: bool, has_memory: bool) -> Any:
-    """The fields of the state: the user's and those that the agent needs."""
+    """Return the schema of the state: the user's fields and those that the agent needs."""
     schema = read_schema(state_schema) if state_schema is not None else read_schema(AgentState)
     needed: dict[str, Any] = {"messages": Annotated[list[Message], add_messages], "structured_response": Any}
     if has_input:

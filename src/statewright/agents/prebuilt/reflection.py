@@ -1,6 +1,6 @@
-"""Reflection: an answer is drafted, a critic judges it, and it is revised until the critic is content.
+"""Reflection: draft an answer, have a critic judge it, and revise it until the critic is satisfied.
 
-draft -> critique -> revise -> critique ... until the answer is good, or was written often enough
+draft -> critique -> revise -> critique ... until satisfied, or out of iterations
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from typing import Annotated, Any, Final, Self
 from pydantic import BaseModel, Field, model_validator
 from typing_extensions import TypedDict  # pydantic refuses that of typing below Python 3.12
 
-from statewright.agents.asking import cut_short
-from statewright.agents.given import await_with
+from statewright.agents.kwargs_injection import acall_with_kwargs
+from statewright.agents.loop.model_call import cut_short_reason, retry_policy
 from statewright.agents.prebuilt.member import MESSAGES, Member
 from statewright.agents.prebuilt.react import AgentState, create_agent
-from statewright.agents.prebuilt.structured import StructuredAnswer
-from statewright.agents.retrying import retry_policy
+from statewright.agents.prebuilt.structured import StructuredOutput
 from statewright.channels import Overwrite, add_messages
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig
@@ -37,7 +36,7 @@ _REVISE: Final = "A critic has read your answer. Write it anew, whole, with this
 
 
 class Critique(BaseModel):
-    """What a critic says of a draft."""
+    """A critic's judgement of a draft."""
 
     satisfied: bool = Field(description="Whether the answer can stay as it is.")
     critique: str = Field(default="", description="What is to be improved, and how.")
@@ -58,7 +57,7 @@ class ReflectionState(TypedDict, total=False):
     critiques: Annotated[list[str], operator.add]
     """One for each draft that was judged."""
     stop_reason: str | None
-    """`satisfied`, `stop_when` or `max_iterations`; `length` or `refused` if that is how the last draft ended."""
+    """`satisfied`, `stop_when` or `max_iterations`; `length` or `refused` if the last draft ended so."""
     draft_reason: str | None
     """`length` or `refused` if the last draft was cut off or refused."""
 
@@ -79,21 +78,21 @@ def create_reflection(
     name: str = "reflection",
     **options: Any,
 ) -> CompiledGraph:
-    """A graph that improves its answer: `invoke({"messages": [...]})` gives the conversation with the last draft.
+    """Create a graph that improves its answer: `invoke({"messages": [...]})` returns the conversation with it.
 
     Drafts are written by `create_agent` with `model`, `tools`, `prompt` and `settings`, and judged by `critic_model`,
-    which is the same model if none is given. There are `max_iterations` drafts at most, and the last of them is not
-    judged any more. `stop_when` is a function of `draft`, `critique`, `iteration` and `state`, as many as it takes:
-    where it says yes the draft stays, though the critic is not content. A critic that does not keep to its form is
-    asked again a few times; then ModelAnswerInvalid is raised. `options` are those of `StateGraph.compile`. Raises
-    InvalidConfig for what cannot be.
+    by default the same model. There are at most `max_iterations` drafts, and the last of them is not judged.
+    `stop_when` is a function of any of `draft`, `critique`, `iteration` and `state`: if it returns true, the draft is
+    final although the critic is not satisfied. A critique that does not fit its schema is requested again a few times;
+    then ModelAnswerInvalid is raised. `options` are those of `StateGraph.compile`. Raises InvalidConfig for invalid
+    arguments.
     """
     if max_iterations < 1:
         raise InvalidConfig(f"max_iterations of {name!r} is {max_iterations}. Let it write at least one draft.")
     author = create_agent(model, tools, prompt=prompt, settings=settings, retries=retries, name=name)
     member = Member(author, read_schema(AgentState), apart=["structured_response"])
     critic = as_chat_model(critic_model if critic_model is not None else model)
-    steps = _Steps(member, critic, critic_prompt, max_iterations, stop_when)
+    steps = _ReflectionNodes(member, critic, critic_prompt, max_iterations, stop_when)
     graph = StateGraph(ReflectionState)
     graph.add_node("draft", steps.draft, destinations=["critique", END], metadata=member.metadata("draft"))
     graph.add_node("critique", steps.critique, retry_policy=retry_policy(retries), destinations=["revise", END])
@@ -102,8 +101,8 @@ def create_reflection(
     return graph.compile(checkpointer, store=store, name=name, **options)
 
 
-class _Steps:
-    """The nodes."""
+class _ReflectionNodes:
+    """The nodes of a reflection."""
 
     def __init__(
         self, author: Member, critic: Any, prompt: str, max_iterations: int, stop_when: Callable[..., Any] | None
@@ -113,21 +112,21 @@ class _Steps:
         self._prompt = prompt
         self._max_iterations = max_iterations
         self._stop_when = stop_when
-        self._form = StructuredAnswer(Critique)
+        self._form = StructuredOutput(Critique)
 
     async def draft(self, state: Any) -> Command[Any]:
-        """Write the first draft. A new turn of a thread begins anew."""
-        draft, reason = await self._written(state.get(MESSAGES, ()))
+        """Write the first draft. A new turn of a thread starts over."""
+        draft, reason = await self._write_draft(state.get(MESSAGES, ()))
         fresh = {"critiques": Overwrite([]), "stop_reason": None, "draft_reason": reason}
-        return self._judged_next({**fresh, "drafts": Overwrite([draft])}, draft, 1)
+        return self._critique_or_end({**fresh, "drafts": Overwrite([draft])}, draft, 1)
 
     async def revise(self, state: Any) -> Command[Any]:
-        """Write the next draft, with every earlier one and what was said of it in view."""
+        """Write the next draft, given every earlier draft and its critique."""
         shown = [*state.get(MESSAGES, ())]
         for draft, critique in zip(state["drafts"], state["critiques"], strict=True):
             shown += [Message(draft, "assistant"), Message(f"{_REVISE}\n\n{critique}")]
-        draft, reason = await self._written(shown)
-        return self._judged_next({"drafts": [draft], "draft_reason": reason}, draft, len(state["drafts"]) + 1)
+        draft, reason = await self._write_draft(shown)
+        return self._critique_or_end({"drafts": [draft], "draft_reason": reason}, draft, len(state["drafts"]) + 1)
 
     async def critique(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
         """Judge the last draft."""
@@ -137,23 +136,23 @@ class _Steps:
         found: Critique = await self._form.ask(self._critic, request, runtime)
         update: dict[str, Any] = {"critiques": [found.critique], "draft_reason": state.get("draft_reason")}
         if found.satisfied:
-            return self._ended(update, draft, "satisfied")
+            return self._end(update, draft, "satisfied")
         known = {"draft": draft, "critique": found.critique, "iteration": len(state["drafts"]), "state": state}
-        if self._stop_when is not None and await await_with(self._stop_when, known):
-            return self._ended(update, draft, "stop_when")
+        if self._stop_when is not None and await acall_with_kwargs(self._stop_when, known):
+            return self._end(update, draft, "stop_when")
         return Command(update=update, goto="revise")
 
-    async def _written(self, messages: Iterable[Message]) -> tuple[str, str | None]:
-        """A draft, and why it ended if it is not whole."""
+    async def _write_draft(self, messages: Iterable[Message]) -> tuple[str, str | None]:
+        """Return a draft, and its finish reason if it is incomplete."""
         said = await self._author.call({MESSAGES: list(messages)})
-        return (said.last.text, cut_short(said.last)) if said.last is not None else ("", None)
+        return (said.last.text, cut_short_reason(said.last)) if said.last is not None else ("", None)
 
-    def _judged_next(self, update: dict[str, Any], draft: str, count: int) -> Command[Any]:
+    def _critique_or_end(self, update: dict[str, Any], draft: str, count: int) -> Command[Any]:
         if count >= self._max_iterations:
-            return self._ended(update, draft, "max_iterations")
+            return self._end(update, draft, "max_iterations")
         return Command(update=update, goto="critique")
 
-    def _ended(self, update: dict[str, Any], draft: str, reason: str) -> Command[Any]:
+    def _end(self, update: dict[str, Any], draft: str, reason: str) -> Command[Any]:
         cut = update["draft_reason"]
         message = Message(draft, "assistant", name=self._author.name, metadata={"finish_reason": cut} if cut else None)
         return Command(update={**update, "messages": [message], "stop_reason": cut or reason}, goto=END)

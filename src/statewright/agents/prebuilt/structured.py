@@ -1,4 +1,4 @@
-"""Answers in a form: a class or a JSON Schema that the model is held to, and asked again if it misses."""
+"""Structured output: answers validated by a class or a JSON Schema, and requested again if they do not fit."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast, get_origin
 
-from statewright.agents.asking import ask
+from statewright.agents.loop.model_call import ask
 from statewright.errors import InvalidConfig, ModelAnswerInvalid
 from statewright.graph import Runtime
 from statewright.json_schema import UnusableSchema, json_schema_validator
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest, OutputForm
-from statewright.models.wanted_form import without_fence
+from statewright.models.adapters.output_form import without_fence
 from statewright.state import type_adapter
 
 ATTEMPTS: Final = 3
-"""How often a model is asked for an answer that has the form."""
+"""Maximum number of requests until an answer fits."""
 
 _NOW_IN_FORM: Final = "Give your final answer to the conversation above now, in the form that is asked for."
 _CUT_OFF: Final = "it was cut off at the limit of tokens. Raise max_tokens, or ask for less."
 
 
-class StructuredAnswer:
-    """The form: a pydantic model, a dataclass, a TypedDict, or a JSON Schema.
+class StructuredOutput:
+    """Structured output by a pydantic model, a dataclass, a TypedDict, or a JSON Schema.
 
-    Raises InvalidConfig for what is none of these.
+    Raises InvalidConfig for anything else.
     """
 
     def __init__(self, form: Any) -> None:
-        self.output, self._read = _schema_form(form) if isinstance(form, Mapping) else _class_form(form)
+        self.output, self._read = _output_of_schema(form) if isinstance(form, Mapping) else _output_of_class(form)
 
     async def ask(self, model: ChatModel, request: ModelRequest, runtime: Runtime[Any]) -> Any:
-        """The answer, read. Raises ModelAnswerInvalid if the model does not manage in a few attempts."""
+        """Request an answer and parse it. Raises ModelAnswerInvalid if none of a few attempts fits."""
         messages = list(request.messages)
         if messages and messages[-1].role == "assistant":
             messages.append(Message(_NOW_IN_FORM))
@@ -42,42 +42,42 @@ class StructuredAnswer:
         for position in range(ATTEMPTS):
             response = await ask(model, request, runtime, position=position, show=False)
             if response.finish_reason == "refused":
-                raise _final(f"The model refused to answer as {self.output.name!r}: {response.text[:200]}")
+                raise _final_error(f"The model refused to answer as {self.output.name!r}: {response.text[:200]}")
             if response.finish_reason == "length":  # though it may be JSON by chance
                 wrong = _CUT_OFF
             else:
                 try:
                     return self._read(without_fence(response.text))
                 except ValueError as error:
-                    wrong = _in_words(error)
+                    wrong = _describe_problem(error)
             told = f"Your answer does not have the form that was asked for: {wrong}\nAnswer with nothing but the JSON."
             request = replace(request, messages=[*request.messages, response.message, Message(told)])
-        raise _final(
+        raise _final_error(
             f"The model was asked for {self.output.name!r} {ATTEMPTS} times; its last answer does not fit: {wrong}"
         )
 
 
-def _final(message: str) -> ModelAnswerInvalid:
+def _final_error(message: str) -> ModelAnswerInvalid:
     """The error after the last attempt."""
     error = ModelAnswerInvalid(message)
     error.is_final = True
     return error
 
 
-def _class_form(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
+def _output_of_class(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
     try:
         if not isinstance(form, type) and get_origin(form) is None:
-            raise TypeError(f"{form!r} is no class")
+            raise TypeError(f"{form!r} is not a class")
         adapter = type_adapter(form)
         schema = adapter.json_schema()
     except Exception as error:
         raise InvalidConfig(
-            f"response_format is {form!r}. Give a pydantic model, a dataclass, a TypedDict or a JSON Schema."
+            f"response_format is {form!r}. Pass a pydantic model, a dataclass, a TypedDict or a JSON Schema."
         ) from error
     return OutputForm(schema, getattr(form, "__name__", "answer")), adapter.validate_json
 
 
-def _schema_form(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
+def _output_of_schema(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
     schema = dict(cast("Mapping[str, Any]", form))
     try:
         validator = json_schema_validator(schema, extra="models")
@@ -94,8 +94,8 @@ def _schema_form(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
     return OutputForm(schema, str(schema.get("title", "answer"))), read
 
 
-def _in_words(error: ValueError) -> str:
-    """What is wrong, without the addresses that pydantic adds."""
+def _describe_problem(error: ValueError) -> str:
+    """Describe a validation error, without the URLs that pydantic adds."""
     found: Any = getattr(error, "errors", None)
     if not callable(found):
         return str(error)

@@ -1,6 +1,6 @@
-"""A supervisor: an agent that gives work to others by tools, and goes on when they have reported.
+"""A supervisor: an agent that delegates work to others by tools, and continues with their reports.
 
-supervisor -> the agents that it names, beside each other -> supervisor ... until it names none
+supervisor -> the agents that it names, concurrently -> supervisor ... until it names none
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from statewright.agents.agent import as_tool
 from statewright.agents.prebuilt.handoff import PREFIX, Handoff, HandoffTool, handoffs_in, tool_name
-from statewright.agents.prebuilt.member import MESSAGES, Member, Said, checked_agents, share_notes, types_of
+from statewright.agents.prebuilt.member import MESSAGES, Member, MemberOutput, check_agents, share_notes, stored_types
 from statewright.agents.prebuilt.react import AgentState, create_agent
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig, suggestion
@@ -21,7 +21,7 @@ from statewright.state import read_schema
 from statewright.store import Store
 
 OutputMode = Literal["last_message", "full_history"]
-"""What the conversation keeps of an agent's work: how it ended, or everything that was said."""
+"""The messages of an agent that the conversation keeps: the last one, or all."""
 
 
 def create_supervisor(
@@ -43,26 +43,26 @@ def create_supervisor(
     name: str = "team",
     **options: Any,
 ) -> CompiledGraph:
-    """A graph in which a supervisor has `agents` do the work: `invoke({"messages": [...]})` gives the conversation.
+    """Create a graph in which a supervisor delegates: `invoke({"messages": [...]})` returns the conversation.
 
     The supervisor is `create_agent` with `model`, `prompt`, `tools`, `response_format` and `supervisor_options`, and
-    with a tool for each agent, named `<handoff_tool_prefix>_<agent>`; tools of `create_handoff_tool` among its own
-    stand instead. Agents that one answer names run beside each other. Where a task is said, the agent sees only that,
-    else the whole conversation. The run ends with an answer that hands over to nobody. Without `add_handoff_messages`
-    the conversation does not show who was called. `options` are those of `StateGraph.compile`. Raises InvalidConfig
-    for agents and names that cannot be.
+    with a tool for each agent, named `<handoff_tool_prefix>_<agent>`, unless `tools` has one of `create_handoff_tool`.
+    Agents named by one answer run concurrently. An agent that is given a task sees only that, else the whole
+    conversation. The run ends with an answer without a handoff. Without `add_handoff_messages` the conversation does
+    not show the handoffs. `options` are those of `StateGraph.compile`. Raises InvalidConfig for invalid agents and
+    names.
     """
     if output_mode not in get_args(OutputMode):
         raise InvalidConfig(
             f"output_mode is {output_mode!r}. {suggestion(str(output_mode), get_args(OutputMode), noun='Modes')}"
         )
-    found = checked_agents(agents, where=f"Supervisor {name!r}")
-    if supervisor_name in found:
-        raise InvalidConfig(f"An agent of {name!r} is called {supervisor_name!r}, as its supervisor. Rename one.")
-    given = [as_tool(tool) for tool in tools]
+    members = check_agents(agents, where=f"Supervisor {name!r}")
+    if supervisor_name in members:
+        raise InvalidConfig(f"An agent of {name!r} is named {supervisor_name!r}, like its supervisor. Rename one.")
+    own_tools = [as_tool(tool) for tool in tools]
     supervisor = create_agent(
         model,
-        [*given, *_handoff_tools(found, given, handoff_tool_prefix)],
+        [*own_tools, *_handoff_tools(members, own_tools, handoff_tool_prefix)],
         prompt=prompt,
         response_format=response_format,
         state_schema=state_schema,
@@ -71,56 +71,60 @@ def create_supervisor(
         **(supervisor_options or {}),
     )
     schema = read_schema(state_schema if state_schema is not None else AgentState)
-    share_notes(schema, [supervisor, *found.values()])
-    head = _Head(Member(supervisor, schema), tells=add_handoff_messages)
-    graph = StateGraph(schema, context_schema=context_schema).allow_types(*types_of([supervisor, *found.values()]))
-    graph.add_node(supervisor_name, head, destinations=[*found, END], metadata=head.member.metadata())
+    share_notes(schema, [supervisor, *members.values()])
+    head = _SupervisorNode(Member(supervisor, schema), tells=add_handoff_messages)
+    graph = StateGraph(schema, context_schema=context_schema).allow_types(
+        *stored_types([supervisor, *members.values()])
+    )
+    graph.add_node(supervisor_name, head, destinations=[*members, END], metadata=head.member.metadata())
     graph.add_edge(START, supervisor_name)
-    for agent in found.values():
+    for agent in members.values():
         member = Member(agent, schema, apart=["structured_response"])
-        worker = _Worker(member, supervisor_name, output_mode, tells=add_handoff_messages)
+        worker = _WorkerNode(member, supervisor_name, output_mode, tells=add_handoff_messages)
         graph.add_node(member.name, worker, metadata=member.metadata())
         graph.add_edge(member.name, supervisor_name)
     return graph.compile(checkpointer, store=store, name=name, **options)
 
 
 def _handoff_tools(agents: Iterable[str], given: Sequence[Any], prefix: str) -> list[HandoffTool]:
-    """A tool for each agent that has none among those that were given. Raises InvalidConfig."""
+    """Return a handoff tool for each agent that has none yet. Raises InvalidConfig."""
     own = [tool for tool in given if isinstance(tool, HandoffTool)]
     names = list(agents)
     for tool in own:
         if tool.agent_name not in names:
             hint = suggestion(tool.agent_name, names, noun="Agents")
-            raise InvalidConfig(f"Tool {tool.name!r} hands over to {tool.agent_name!r}, who is no agent here. {hint}")
+            raise InvalidConfig(
+                f"Tool {tool.name!r} hands over to {tool.agent_name!r}, which is not an agent here. {hint}"
+            )
     served = {tool.agent_name for tool in own}
     made = [HandoffTool(one, name=tool_name(one, prefix), takes_task=True) for one in names if one not in served]
     taken: dict[str, Any] = {tool.name: tool for tool in given}
     for tool in made:
         if tool.name in taken:
             raise InvalidConfig(
-                f"Two tools of the supervisor are called {tool.name!r}. Rename the agent {tool.agent_name!r}, or give "
+                f"Two tools of the supervisor are named {tool.name!r}. Rename the agent {tool.agent_name!r}, or give "
                 f"a tool for it: create_handoff_tool(agent_name={tool.agent_name!r}, name=...)."
             )
         taken[tool.name] = tool
     return made
 
 
-class _Head:
+class _SupervisorNode:
     """The node of the supervisor."""
 
     def __init__(self, member: Member, *, tells: bool) -> None:
         self.member = member
-        self._tells = tells
+        self._shows_handoffs = tells
 
     async def __call__(self, state: Any) -> list[Any]:
         said = await self.member.call(state)
         handoffs = handoffs_in(said.messages)
-        messages = said.messages if self._tells else _without(handoffs, said.messages)
-        return [said.reported(messages), Command[Any](goto=_ways(handoffs) or END)]
+        messages = said.messages if self._shows_handoffs else _without_handoffs(handoffs, said.messages)
+        return [said.to_report(messages), Command[Any](goto=_handoff_sends(handoffs) or END)]
 
 
-def _ways(handoffs: Sequence[Handoff]) -> list[Send]:
-    """The agents that are called, in order: each once for the whole conversation, and once for each task."""
+def _handoff_sends(handoffs: Sequence[Handoff]) -> list[Send]:
+    """Return the calls of agents in order: each agent once for the whole conversation, and once for each task."""
     ways: list[Send] = []
     for one in handoffs:
         way = Send(one.to, one.task)
@@ -129,8 +133,10 @@ def _ways(handoffs: Sequence[Handoff]) -> list[Send]:
     return ways
 
 
-def _without(handoffs: Sequence[Handoff], messages: Sequence[Message | RemoveMessage]) -> list[Message | RemoveMessage]:
-    """Messages without handoffs, and without the calls that asked for these."""
+def _without_handoffs(
+    handoffs: Sequence[Handoff], messages: Sequence[Message | RemoveMessage]
+) -> list[Message | RemoveMessage]:
+    """Return the messages without handoffs and their tool calls."""
     calls = {one.message.tool_call_id for one in handoffs}
     kept: list[Message | RemoveMessage] = []
     for message in messages:
@@ -144,28 +150,28 @@ def _without(handoffs: Sequence[Handoff], messages: Sequence[Message | RemoveMes
     return kept
 
 
-class _Worker:
+class _WorkerNode:
     """The node of an agent that reports to a supervisor."""
 
     def __init__(self, member: Member, supervisor: str, mode: OutputMode, *, tells: bool) -> None:
         self._member = member
         self._supervisor = supervisor
         self._mode = mode
-        self._tells = tells
+        self._shows_handoffs = tells
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Any:
-        """What the agent did about the task that a handoff brings, or about a state where something else calls it."""
-        said = await self._member.call(self._given(state, runtime.state) if isinstance(state, str) else state)
-        messages = [*(said.messages if self._mode == "full_history" else self._last(said))]
-        if self._tells:
-            messages.extend(self._returned(runtime.idempotency_key))
-        return said.reported(messages)
+        """Run the agent on the task of a handoff, or on a state, and return its messages."""
+        said = await self._member.call(self._member_input(state, runtime.state) if isinstance(state, str) else state)
+        messages = [*(said.messages if self._mode == "full_history" else self._final_messages(said))]
+        if self._shows_handoffs:
+            messages.extend(self._handback_messages(runtime.idempotency_key))
+        return said.to_report(messages)
 
-    def _given(self, task: str, state: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _member_input(self, task: str, state: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**state, MESSAGES: [Message(task, name=self._supervisor)]} if task else state
 
-    def _last(self, said: Said) -> list[Message | RemoveMessage]:
-        """How the agent ended. The result of a tool becomes its word: the call that it answers is not kept."""
+    def _final_messages(self, said: MemberOutput) -> list[Message | RemoveMessage]:
+        """Return the last message. A tool result becomes an assistant message, since its call is not kept."""
         last = said.last
         if last is None:
             return []
@@ -173,8 +179,8 @@ class _Worker:
             return [last if last.name else replace(last, name=self._member.name)]
         return [Message(last.text, "assistant", last.id, self._member.name)]
 
-    def _returned(self, key: str) -> list[Message]:
-        """That it is the supervisor's turn: a conversation whose last word is an assistant's would be gone on with."""
+    def _handback_messages(self, key: str) -> list[Message]:
+        """Return messages that hand back to the supervisor: models would continue a final assistant message."""
         call = ToolCall(f"back-{key}", tool_name(self._supervisor, "transfer_back_to"))
         text = f"Handed back to {self._supervisor}."
         return [

@@ -1,6 +1,6 @@
-"""A swarm: agents of one conversation, of which one is active and hands over to another when it thinks so.
+"""A swarm: agents of one conversation, of which one is active and may hand over to another.
 
-Who is active stands in the state. A thread goes on with that agent in its next turn.
+The active agent is part of the state, and takes the next turn of the thread as well.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from statewright.agents.prebuilt.handoff import Handoff, handoff_tools, handoffs_in
-from statewright.agents.prebuilt.member import Member, checked_agents, share_notes, types_of
+from statewright.agents.prebuilt.member import Member, check_agents, share_notes, stored_types
 from statewright.agents.prebuilt.react import AgentState
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig, UnknownTarget, suggestion
@@ -21,10 +21,10 @@ from statewright.store import Store
 
 
 class SwarmState(AgentState, total=False):
-    """The state of a swarm. One of your own has at least the messages."""
+    """The state of a swarm. A custom state needs at least `messages`."""
 
     active_agent: str
-    """Who has the word, in this turn and in the next one."""
+    """The agent of this turn, and of the beginning of the next one."""
 
 
 def create_swarm(
@@ -38,33 +38,35 @@ def create_swarm(
     name: str = "swarm",
     **options: Any,
 ) -> CompiledGraph:
-    """A graph of agents that hand a conversation over to each other by tools of `create_handoff_tool`.
+    """Create a graph of agents that hand a conversation over to each other by tools of `create_handoff_tool`.
 
-    `default_active_agent` begins; later turns of a thread begin with `active_agent` of the state. Agents share the
-    whole conversation. Of several handoffs in one answer the first counts, and the model is told of the others. Tools
-    that answer a Command for the parent graph work too. `options` are those of `StateGraph.compile`. Raises
-    InvalidConfig for agents that cannot be, and for handoffs to nobody.
+    `default_active_agent` starts; later turns of a thread start with `active_agent` of the state. Agents share the
+    whole conversation. Of several handoffs in one answer the first is followed, and the others are reported as errors.
+    Tools that return a Command for the parent graph work too. `options` are those of `StateGraph.compile`. Raises
+    InvalidConfig for invalid agents, and for handoffs to unknown agents.
     """
-    found = checked_agents(agents, where=f"Swarm {name!r}")
-    if default_active_agent not in found:
-        hint = suggestion(default_active_agent, found, noun="Agents")
-        raise InvalidConfig(f"Swarm {name!r} begins with {default_active_agent!r}, who is no agent of it. {hint}")
-    for agent in found.values():
-        _check_handoffs(agent, [*found])
+    members = check_agents(agents, where=f"Swarm {name!r}")
+    if default_active_agent not in members:
+        hint = suggestion(default_active_agent, members, noun="Agents")
+        raise InvalidConfig(f"Swarm {name!r} begins with {default_active_agent!r}, which is not an agent of it. {hint}")
+    for agent in members.values():
+        _check_handoffs(agent, [*members])
     schema = _state(state_schema)
-    share_notes(schema, found.values())
-    graph = StateGraph(schema, context_schema=context_schema).allow_types(*types_of(found.values()))
-    names = {one: one for one in found}
-    for agent in found.values():
+    share_notes(schema, members.values())
+    graph = StateGraph(schema, context_schema=context_schema).allow_types(*stored_types(members.values()))
+    names = {name: name for name in members}
+    for agent in members.values():
         member = Member(agent, schema)
         others = [one for one in names if one != agent.name]
-        graph.add_node(agent.name, _Turn(member, [*names]), destinations=[*others, END], metadata=member.metadata())
+        graph.add_node(
+            agent.name, _SwarmNode(member, [*names]), destinations=[*others, END], metadata=member.metadata()
+        )
 
     def active(state: Any) -> str:
         chosen = state.get("active_agent") or default_active_agent
         if chosen not in names:
             hint = suggestion(str(chosen), names, noun="Agents")
-            raise InvalidConfig(f"active_agent is {chosen!r}, who is no agent of swarm {name!r}. {hint}")
+            raise InvalidConfig(f"active_agent is {chosen!r}, which is not an agent of swarm {name!r}. {hint}")
         return chosen
 
     graph.add_conditional_edges(START, active, names)
@@ -76,8 +78,8 @@ def _check_handoffs(agent: CompiledGraph, names: Sequence[str]) -> None:
         if tool.agent_name not in names:
             hint = suggestion(tool.agent_name, names, noun="Agents")
             raise InvalidConfig(
-                f"Tool {tool.name!r} of agent {agent.name!r} hands over to {tool.agent_name!r}, who is no agent of "
-                f"the swarm. {hint}"
+                f"Tool {tool.name!r} of agent {agent.name!r} hands over to {tool.agent_name!r}, which is not an agent "
+                f"of the swarm. {hint}"
             )
         if tool.agent_name == agent.name:
             raise InvalidConfig(f"Tool {tool.name!r} of agent {agent.name!r} hands over to the agent itself.")
@@ -90,7 +92,7 @@ def _state(state_schema: Any) -> StateSchema:
     return schema
 
 
-class _Turn:
+class _SwarmNode:
     """The node of one agent."""
 
     def __init__(self, member: Member, names: Sequence[str]) -> None:
@@ -101,18 +103,18 @@ class _Turn:
         said = await self._member.call(state)
         handoffs = handoffs_in(said.messages)
         if not handoffs:
-            return [said.reported(said.messages, active_agent=self._member.name), Command[Any](goto=END)]
+            return [said.to_report(said.messages, active_agent=self._member.name), Command[Any](goto=END)]
         chosen = handoffs[0].to
         if chosen not in self._names:
             raise UnknownTarget(self._member.name, chosen, self._names, via="a handoff")
-        messages = _refused(handoffs[1:], chosen, said.messages)
-        return [said.reported(messages, active_agent=chosen), Command[Any](goto=chosen)]
+        messages = _with_refusals(handoffs[1:], chosen, said.messages)
+        return [said.to_report(messages, active_agent=chosen), Command[Any](goto=chosen)]
 
 
-def _refused(
+def _with_refusals(
     others: Sequence[Handoff], chosen: str, messages: Sequence[Message | RemoveMessage]
 ) -> list[Message | RemoveMessage]:
-    """The messages, where the results of further handoffs say that these did not take place."""
+    """Return the messages, with errors as the results of the other handoffs."""
     calls = {one.message.tool_call_id for one in others}
     return [
         replace(one, content=f"Error: one agent takes over at a time, and {chosen} does.", metadata={"status": "error"})

@@ -1,4 +1,4 @@
-"""A node that calls the tools which the last message of a conversation asks for, each in a task of its own."""
+"""A node that calls the tools requested by the last message of a conversation, each in a task of its own."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from statewright.agents.agent import as_tool
-from statewright.agents.tool_call import RESULTS, answered_call, call_asked, failed_call, options_of
 from statewright.agents.tools import Tool, ToolContext, WrongCall
+from statewright.agents.tools.calling import RESULTS, answer_message, failure_message, run_tool_call, tool_options
 from statewright.errors import InternalError, InvalidConfig, InvalidUpdateError, SerdeError, ToolError
 from statewright.graph import END, Command, Runtime, Send
 from statewright.messages import Message, ToolCall, as_message
@@ -16,17 +16,16 @@ from statewright.runtime.concurrency.private_loop import run_here
 T = TypeVar("T")
 
 ErrorHandling = bool | str | Callable[[Exception], str] | type[Exception] | tuple[type[Exception], ...]
-"""What becomes of what a tool raises: told to the model, in our words, in yours, or by a function; for errors of some
-types only; or raised."""
+"""How errors of tools are handled: reported to the model, with our text, with yours, or with that of a function; for
+some error types only; or raised."""
 _KEPT: Final = (Command, *RESULTS, list)
 
 
 class ToolNode:
-    """Calls tools beside each other. As a node it takes a state with messages, or one call by a Send.
+    """Calls tools concurrently. As a node it takes a state with messages, or one call by a Send.
 
-    A tool may answer text, values of JSON, a message, or a Command. One failing tool is tried again alone. With
-    `handle_tool_errors=False` what a tool raises fails the run; what is wrong with the call itself always goes back to
-    the model.
+    A tool may return text, JSON values, a message, or a Command. A failing tool is retried alone. With
+    `handle_tool_errors=False` an error of a tool fails the run; a wrong call is always reported to the model.
     """
 
     def __init__(
@@ -40,35 +39,35 @@ class ToolNode:
         self.name = name
         self.messages_key = messages_key
         given = list(tools)
-        self.tools_by_name: Mapping[str, Tool] = _by_name(map(as_tool, given))
+        self.tools_by_name: Mapping[str, Tool] = _tools_by_name(map(as_tool, given))
         self._tools = tuple(given)
         self._handling = handle_tool_errors
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Any:
-        """The results of the calls as messages, and what Commands of tools say. Several calls become tasks first."""
+        """Return the results of the calls as messages, and the Commands of tools. Several calls become tasks first."""
         asked = self._one_call(state, runtime)
-        return asked if isinstance(asked, Command) else await self._called(asked, runtime)
+        return asked if isinstance(asked, Command) else await self._call_tool(asked, runtime)
 
     def plainly(self, state: Any, runtime: Runtime[Any]) -> Any:
-        """The same for the driver without an event loop: plain functions are called where it stands."""
+        """Like `__call__`, for the sync driver: plain functions are called on the current thread."""
         asked = self._one_call(state, runtime)
         if isinstance(asked, Command):
             return asked
         tool = self.tools_by_name.get(asked.name)
-        if tool is None or (getattr(tool, "is_plain", False) and options_of(tool).timeout is None):
-            return _at_once(self._called(asked, runtime, in_place=True))
-        return run_here(self._called, asked, runtime, control=runtime.control)
+        if tool is None or (getattr(tool, "is_plain", False) and tool_options(tool).timeout is None):
+            return _run_without_waiting(self._call_tool(asked, runtime, in_place=True))
+        return run_here(self._call_tool, asked, runtime, control=runtime.control)
 
     def _one_call(self, state: Any, runtime: Runtime[Any]) -> ToolCall | Command[Any]:
-        """The call to be made; if there are several, the Command that makes a task of each."""
+        """Return the call to make; if there are several, a Command with a task for each."""
         if isinstance(state, ToolCall):
             return state
-        asked = asked_calls(state, self.messages_key)
+        asked = requested_calls(state, self.messages_key)
         if len(asked) == 1:
             return asked[0]
         return Command(goto=[Send(runtime.execution_info.node, call) for call in asked])
 
-    async def _called(self, asked: ToolCall, runtime: Runtime[Any], in_place: bool = False) -> Any:
+    async def _call_tool(self, asked: ToolCall, runtime: Runtime[Any], in_place: bool = False) -> Any:
         context = ToolContext(
             stream_writer=runtime.stream_writer,
             idempotency_key=runtime.idempotency_key,
@@ -79,39 +78,39 @@ class ToolNode:
             in_place=in_place,
         )
         try:
-            answer = await call_asked(asked, self.tools_by_name, context, kept=_KEPT)
+            answer = await run_tool_call(asked, self.tools_by_name, context, kept=_KEPT)
             for command in _commands_in(answer):
                 _check_saveable(asked, command, runtime)
         except Exception as error:
-            return self._update([self._failed(asked, context, error)])
-        return self._understood(asked, context, answer)
+            return self._update([self._handle_error(asked, context, error)])
+        return self._convert_answer(asked, context, answer)
 
-    def _failed(self, asked: ToolCall, context: ToolContext, error: Exception) -> Message:
+    def _handle_error(self, asked: ToolCall, context: ToolContext, error: Exception) -> Message:
         handling = self._handling
         if isinstance(error, WrongCall):
-            return failed_call(asked, context, error)
+            return failure_message(asked, context, error)
         is_kind = isinstance(handling, type | tuple)
         if handling is False or (is_kind and not isinstance(error, cast("type[Exception]", handling))):
             raise error
         said = handling if isinstance(handling, str) else None
         if not is_kind and callable(handling):
             said = handling(error)
-        return failed_call(asked, context, error, said)
+        return failure_message(asked, context, error, said)
 
-    def _understood(self, asked: ToolCall, context: ToolContext, answer: Any) -> Any:
-        """The update, or the Commands, that an answer means."""
+    def _convert_answer(self, asked: ToolCall, context: ToolContext, answer: Any) -> Any:
+        """Convert an answer to an update, and Commands."""
         listed = cast("list[Any]", answer) if isinstance(answer, list) else []
         parts: list[Any] = listed if any(isinstance(one, _KEPT[:3]) for one in listed) else [answer]
         commands = _commands_in(answer)
-        messages = [answered_call(asked, context, one) for one in parts if not isinstance(one, Command)]
-        if not messages and not any(self._answers(asked, one) for one in commands):
-            messages = [answered_call(asked, context, None)]
+        messages = [answer_message(asked, context, one) for one in parts if not isinstance(one, Command)]
+        if not messages and not any(self._answers_call(asked, one) for one in commands):
+            messages = [answer_message(asked, context, None)]
         if not commands:
             return self._update(messages)
         return [*([self._update(messages)] if messages else []), *commands]
 
-    def _answers(self, asked: ToolCall, command: Command[Any]) -> bool:
-        """Whether the update of a Command has the message that answers the call, or goes to another graph with one."""
+    def _answers_call(self, asked: ToolCall, command: Command[Any]) -> bool:
+        """Return True if the update of a Command has the message that answers the call."""
         update = command.update
         found = cast("Mapping[str, Any]", update).get(self.messages_key) if isinstance(update, Mapping) else None
         listed = cast("list[Any]", found) if isinstance(found, list) else []
@@ -127,23 +126,23 @@ def _commands_in(answer: Any) -> list[Command[Any]]:
 
 
 def _check_saveable(asked: ToolCall, command: Command[Any], runtime: Runtime[Any]) -> None:
-    """Raise ToolError for an update that cannot be saved: the model hears of it, instead of the run that fails."""
+    """Raise ToolError for an update that cannot be saved, which is reported to the model instead of failing the run."""
     try:
         runtime.check_saveable(command.update)
     except SerdeError as error:
-        raise ToolError(f"Tool {asked.name!r} wrote to the state what cannot be saved: {error}") from error
+        raise ToolError(f"Tool {asked.name!r} wrote a value to the state that cannot be saved: {error}") from error
 
 
-def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
+def _tools_by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     found: dict[str, Tool] = {}
     for tool in tools:
         if found.setdefault(tool.name, tool) is not tool:
-            raise InvalidConfig(f"Two tools are called {tool.name!r}. Give one of them another name.")
+            raise InvalidConfig(f"Two tools are named {tool.name!r}. Rename one of them.")
     return found
 
 
-def _at_once(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns that never waits for anything."""
+def _run_without_waiting(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never waits, and return its result."""
     try:
         coroutine.send(None)
     except StopIteration as returned:
@@ -152,10 +151,10 @@ def _at_once(coroutine: Coroutine[Any, Any, T]) -> T:
     raise InternalError("A tool that is a plain function was awaited.")
 
 
-def asked_calls(state: Any, messages_key: str = "messages") -> Sequence[ToolCall]:
-    """The calls that the last message of a state, or of a list of messages, asks for.
+def requested_calls(state: Any, messages_key: str = "messages") -> Sequence[ToolCall]:
+    """Return the tool calls in the last message of a state, or of a list of messages.
 
-    Raises InvalidUpdateError where there is no message.
+    Raises InvalidUpdateError if there is no message.
     """
     found: Any = cast("Mapping[str, Any]", state).get(messages_key) if isinstance(state, Mapping) else state
     messages = cast("list[Any]", found if isinstance(found, list) else getattr(found, messages_key, None) or [])
@@ -166,5 +165,5 @@ def asked_calls(state: Any, messages_key: str = "messages") -> Sequence[ToolCall
 
 
 def tools_condition(state: Any, messages_key: str = "messages") -> str:
-    """Where a conversation goes on after its model: to `tools` if it asks for some, else to the end."""
-    return "tools" if asked_calls(state, messages_key) else END
+    """Return the node after the model: `tools` if it requested tool calls, else the end."""
+    return "tools" if requested_calls(state, messages_key) else END

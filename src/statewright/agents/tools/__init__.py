@@ -1,17 +1,13 @@
-"""Tools: functions with a schema that models may ask to be called, and what they are told beside their arguments."""
+"""Tools: functions with a schema that models may call, and the context of a call."""
 
+from statewright.agents.tools.answers import as_text, content_parts
 from statewright.agents.tools.calling import as_json, call_tool
-from statewright.agents.tools.content import content_parts
 from statewright.agents.tools.credentials import NO_CREDENTIALS, Credentials
 from statewright.agents.tools.function import ToolFunction, tool
 from statewright.agents.tools.handler import HandlerTool, create_tool
-from statewright.agents.tools.http_error import HttpError
 from statewright.agents.tools.injected import InjectedState, InjectedStore, InjectedToolCallId
-from statewright.agents.tools.langchain import LangChainTool, is_langchain_tool
-from statewright.agents.tools.options import ToolOptions, check_name
-from statewright.agents.tools.text import as_text
-from statewright.agents.tools.tool import Tool, ToolContext
-from statewright.agents.tools.wrong_call import WrongCall
+from statewright.agents.tools.langchain.tool import LangChainTool, is_langchain_tool
+from statewright.agents.tools.tool import HttpError, Tool, ToolContext, ToolOptions, WrongCall, check_name
 
 __all__ = [
     "NO_CREDENTIALS",

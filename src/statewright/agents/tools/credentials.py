@@ -1,6 +1,6 @@
-"""Credentials of one integration for one call: no template, model or log may see them.
+"""Credentials of one integration for one call, which templates, models and logs must not see.
 
-They do not show their values, and mask them wherever a tool's answer or error repeats one.
+Their repr does not show values, and answers and errors of the tool are masked where they repeat one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Credentials(Mapping[str, Any]):
         raise TypeError("Credentials are not stored or sent anywhere.")
 
     def keep_secret(self, text: str) -> None:
-        """Mask another text too: one that a tool has derived from a secret."""
+        """Mask another text too, such as one derived from a secret."""
         self._secrets.add(text)
 
     def appear_in(self, text: str) -> bool:

@@ -1,27 +1,26 @@
-"""Python functions as tools."""
+"""Python functions as tools, described by their names, docstrings and annotations."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, overload
+from typing import Any, Final, NamedTuple, overload
 
-from statewright.agents.tools.docstring import read_docstring
-from statewright.agents.tools.gathering import Gathering
-from statewright.agents.tools.options import Approval, ToolOptions, check_name
+from statewright.agents.tools.answers import IteratorReader
 from statewright.agents.tools.signature import Signature
-from statewright.agents.tools.tool import ToolContext
+from statewright.agents.tools.tool import Approval, ToolContext, ToolOptions, check_name
 from statewright.graph import is_coroutine_function
 from statewright.runtime.concurrency.private_loop import run_privately
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 
 
 class ToolFunction:
-    """A function as a tool: its name, docstring and annotations say what it is and what it takes.
+    """A function as a tool, described by its name, docstring and annotations.
 
-    A plain function is called on a worker thread, and a generator is read there. Parameters that `injected` knows are
-    no arguments of the tool. Called as a function it is the function. Raises ToolError for one whose arguments cannot
+    A plain function is called, and a generator read, on a worker thread. Injected parameters, see `injected`, are not
+    arguments of the tool. Calling the object calls the function. Raises ToolError for a function whose arguments cannot
     be described.
     """
 
@@ -35,13 +34,13 @@ class ToolFunction:
         options: ToolOptions | None = None,
     ) -> None:
         self.name = check_name(name or getattr(function, "__name__", type(function).__name__))
-        told = read_docstring(inspect.getdoc(function))
-        self.description = told.description if description is None else description
+        docstring = read_docstring(inspect.getdoc(function))
+        self.description = docstring.description if description is None else description
         self.never_from_context = frozenset(never_from_context)
-        """Arguments that a workflow never takes from its context: only what was written for them counts."""
+        """Arguments that a workflow does not fill from its context: they must be written explicitly."""
         self.options = options or ToolOptions()
         self._function = function
-        self._signature = Signature(self.name, function, told.parameters)
+        self._signature = Signature(self.name, function, docstring.parameters)
         in_order = self.options.in_order
         self.in_order = self._signature.changes_state if in_order is None else in_order
         self.is_plain = not is_coroutine_function(function)
@@ -51,35 +50,35 @@ class ToolFunction:
         return self._function(*args, **kwargs)
 
     def checked(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The arguments as they will be understood, defaults included, as plain JSON. Raises ToolError."""
-        return self._signature.checked(arguments)
+        """Return the arguments as the tool reads them, defaults included, as plain JSON. Raises ToolError."""
+        return self._signature.normalize(arguments)
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
-        """What the function answers. Raises ToolError for arguments that it does not take, and what it raises."""
-        given = {**self._signature.read(arguments), **self._signature.filled(context)}
-        with Gathering(self.name) as gathering:
-            call = partial(gathering.of_call, partial(self._function, **given))
-            return await called(call, self._function, in_place=context.in_place)
+        """Return the answer of the function. Raises ToolError for wrong arguments, and errors of the function."""
+        kwargs = {**self._signature.read(arguments), **self._signature.injected_kwargs(context)}
+        with IteratorReader(self.name) as reader:
+            call = partial(reader.read_call, partial(self._function, **kwargs))
+            return await call_function(call, self._function, in_place=context.in_place)
 
     def __repr__(self) -> str:
         return f"ToolFunction({self.name!r})"
 
 
-async def called(call: Callable[[], Any], function: Callable[..., Any], *, in_place: bool = False) -> Any:
-    """What a call of a function gives: on the loop if it is a coroutine's, else on a worker thread, or in place.
+async def call_function(call: Callable[[], Any], function: Callable[..., Any], *, in_place: bool = False) -> Any:
+    """Call a function and return its answer: a coroutine function on the loop, another on a worker thread or in place.
 
-    In place nothing is awaited: what has to be gets a loop of its own.
+    In place nothing is awaited: an awaitable answer is run on a private event loop.
     """
     if in_place:
         answer = call()
-        return run_privately(_given, answer) if inspect.isawaitable(answer) else answer
+        return run_privately(_await_answer, answer) if inspect.isawaitable(answer) else answer
     if is_coroutine_function(function):
         return await call()
     answer = await call_in_thread(call)
     return await answer if inspect.isawaitable(answer) else answer
 
 
-async def _given(answer: Any) -> Any:
+async def _await_answer(answer: Any) -> Any:
     return await answer
 
 
@@ -108,17 +107,63 @@ def tool(
     return_direct: bool = False,
     in_order: bool | None = None,
 ) -> Any:
-    """A function as a tool that models may ask for: as a decorator, with or without options.
+    """Make a tool of a function: a decorator, with or without options.
 
-    With `approve` somebody is asked before a call is made; `timeout` is in seconds; `return_direct` ends the agent
-    with what the tool answers; `in_order` lets its calls be made one after another, as those are that can write to the
-    state of a network. Raises ToolError for a function whose arguments cannot be described.
+    With `approve` a person must approve each call; `timeout` is in seconds; `return_direct` ends the agent with the
+    answer of the tool; `in_order` makes its calls one after another, which is the default for tools that can write to
+    the state of a network. Raises ToolError for a function whose arguments cannot be described.
     """
     options = ToolOptions(
         approve=approve, timeout=timeout, strict=strict, return_direct=return_direct, in_order=in_order
     )
 
-    def made(one: Callable[..., Any]) -> ToolFunction:
-        return ToolFunction(one, name=name, description=description, options=options)
+    def decorate(decorated: Callable[..., Any]) -> ToolFunction:
+        return ToolFunction(decorated, name=name, description=description, options=options)
 
-    return made if function is None else made(function)
+    return decorate if function is None else decorate(function)
+
+
+# -- docstrings
+
+_HEADING: Final = re.compile(r"(Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):\s*$")
+_ARGUMENTS: Final = ("Args", "Arguments", "Parameters")
+_NAMED: Final = re.compile(r"(\s*)\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
+_FIELD: Final = re.compile(r":param\s+(?:[^:]*\s)?(\w+):\s*(.*)$")
+
+
+class Docstring(NamedTuple):
+    """The parts of a docstring: Google's `Args:` and Sphinx's `:param name:` are supported."""
+
+    description: str
+    """The text before the first section."""
+    parameters: dict[str, str]
+
+
+def read_docstring(text: str | None) -> Docstring:
+    """Parse a docstring."""
+    description: list[str] = []
+    parameters: dict[str, str] = {}
+    section: str | None = None
+    for line in inspect.cleandoc(text or "").splitlines():
+        heading = _HEADING.match(line)
+        field = _FIELD.match(line)
+        if heading or line.startswith(":"):
+            section = heading[1] if heading else ":"
+        if field:
+            parameters[field[1]] = field[2].strip()
+        elif section in _ARGUMENTS and not heading:
+            _add(parameters, line)
+        elif section is None:
+            description.append(line)
+    return Docstring("\n".join(description).strip(), parameters)
+
+
+def _add(parameters: dict[str, str], line: str) -> None:
+    """Add a line of an `Args:` section: a new argument, or the continuation of the last one."""
+    named = _NAMED.match(line)
+    deep = len(line) - len(line.lstrip()) > 4
+    if named and not (deep and parameters):
+        parameters[named[2]] = named[3].strip()
+    elif parameters and line.strip():
+        last = next(reversed(parameters))
+        parameters[last] = f"{parameters[last]} {line.strip()}".strip()

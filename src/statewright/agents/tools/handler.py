@@ -1,4 +1,4 @@
-"""Tools made of a schema and a handler: the form in which arguments come as one value."""
+"""Tools made of a schema and a handler that takes all arguments as one value."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
-from statewright.agents.tools.function import called
-from statewright.agents.tools.gathering import Gathering
-from statewright.agents.tools.options import Approval, ToolOptions, check_name
-from statewright.agents.tools.tool import ToolContext
-from statewright.agents.tools.wrong_call import WrongCall
+from statewright.agents.tools.answers import IteratorReader
+from statewright.agents.tools.function import call_function
+from statewright.agents.tools.tool import Approval, ToolContext, ToolOptions, WrongCall, check_name
 from statewright.errors import ToolError
 from statewright.graph import is_coroutine_function
 from statewright.json_schema import UnusableSchema, json_schema_validator
@@ -24,9 +22,9 @@ Handler = Callable[..., Any]
 
 
 class HandlerTool:
-    """Calls a handler with arguments that fit a schema, as one value.
+    """A tool that passes all validated arguments to a handler as one value.
 
-    It is taken to write to the state if the handler takes the context: then its calls are made in order.
+    Calls of a handler that takes the context are made in order by default, since it can write to the state.
     """
 
     def __init__(
@@ -40,18 +38,18 @@ class HandlerTool:
         in_order = self.options.in_order
         self.in_order = self._takes_context if in_order is None else in_order
         self.is_plain = not is_coroutine_function(handler)
-        self.parameters, self._read, self._plain = _form(name, parameters)
+        self.parameters, self._read, self._plain = _argument_schema(name, parameters)
 
     def checked(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The arguments as they will be understood, defaults included, as plain JSON. Raises ToolError."""
+        """Return the arguments as the handler gets them, defaults included, as plain JSON. Raises ToolError."""
         return self._plain(self._read(arguments))
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
-        """What the handler answers. Raises ToolError for arguments that do not fit, and what the handler raises."""
-        given = self._read(arguments)
-        call = partial(self._handler, given, context) if self._takes_context else partial(self._handler, given)
-        with Gathering(self.name) as gathering:
-            return await called(partial(gathering.of_call, call), self._handler, in_place=context.in_place)
+        """Return the answer of the handler. Raises ToolError for wrong arguments, and errors of the handler."""
+        value = self._read(arguments)
+        call = partial(self._handler, value, context) if self._takes_context else partial(self._handler, value)
+        with IteratorReader(self.name) as reader:
+            return await call_function(partial(reader.read_call, call), self._handler, in_place=context.in_place)
 
     def __repr__(self) -> str:
         return f"HandlerTool({self.name!r})"
@@ -69,11 +67,11 @@ def create_tool(
     return_direct: bool = False,
     in_order: bool | None = None,
 ) -> HandlerTool:
-    """A tool of a name, a schema and a handler.
+    """Create a tool from a name, a schema and a handler.
 
-    `parameters` are a pydantic model, a TypedDict or a dataclass, whose instance the handler gets; or a JSON Schema
-    of an object, and it gets a dict; None takes nothing. Options are those of `tool`. Raises ToolError for a name or
-    schema that cannot be.
+    `parameters` is a pydantic model, a TypedDict or a dataclass, of which the handler gets an instance; or a JSON
+    Schema of an object, for which it gets a dict; None for no arguments. Options are those of `tool`. Raises ToolError
+    for an invalid name or schema.
     """
     options = ToolOptions(
         approve=approve, timeout=timeout, strict=strict, return_direct=return_direct, in_order=in_order
@@ -85,58 +83,58 @@ Read = Callable[[Mapping[str, Any]], Any]
 _NOTHING: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
-def _form(tool: str, parameters: Any) -> tuple[Mapping[str, Any], Read, Callable[[Any], Mapping[str, Any]]]:
-    """The schema of the arguments, what reads them, and what makes plain JSON again of what was read."""
+def _argument_schema(tool: str, parameters: Any) -> tuple[Mapping[str, Any], Read, Callable[[Any], Mapping[str, Any]]]:
+    """Return the schema of the arguments, a reader, and a function that converts the read value back to plain JSON."""
     if parameters is None:
-        return _NOTHING, partial(_nothing, tool), _as_it_is
+        return _NOTHING, partial(_no_arguments, tool), _identity
     if isinstance(parameters, Mapping):
         schema = dict(cast("Mapping[str, Any]", parameters))
-        return schema, _by_schema(tool, schema), _as_it_is
+        return schema, _reader_of_schema(tool, schema), _identity
     adapter = type_adapter(parameters)
-    return adapter.json_schema(), _by_class(tool, adapter), partial(adapter.dump_python, mode="json")
+    return adapter.json_schema(), _reader_of_class(tool, adapter), partial(adapter.dump_python, mode="json")
 
 
-def _as_it_is(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def _identity(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     return arguments
 
 
-def _nothing(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _no_arguments(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     if arguments:
-        raise WrongCall(_refusal(tool, f"it takes none, and was given {', '.join(arguments)}"))
+        raise WrongCall(_refusal_message(tool, f"it takes none, but got {', '.join(arguments)}"))
     return {}
 
 
-def _by_class(tool: str, adapter: Any) -> Read:
+def _reader_of_class(tool: str, adapter: Any) -> Read:
     def read(arguments: Mapping[str, Any]) -> Any:
         try:
             return adapter.validate_python(dict(arguments))
         except ValidationError as error:
-            wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            raise WrongCall(_refusal(tool, wrong)) from None
+            problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+            raise WrongCall(_refusal_message(tool, problems)) from None
 
     return read
 
 
-def _by_schema(tool: str, schema: dict[str, Any]) -> Read:
+def _reader_of_schema(tool: str, schema: dict[str, Any]) -> Read:
     try:
         validator = json_schema_validator(schema, extra="models")
     except UnusableSchema as error:
         raise ToolError(f"The parameters of tool {tool!r} cannot be used as a JSON Schema: {error}") from error
 
     def read(arguments: Mapping[str, Any]) -> Any:
-        given = dict(arguments)
-        wrong = "; ".join(_where(one) + str(one.message) for one in validator.iter_errors(given))
-        if wrong:
-            raise WrongCall(_refusal(tool, wrong))
-        return given
+        value = dict(arguments)
+        problems = "; ".join(_error_path(error) + str(error.message) for error in validator.iter_errors(value))
+        if problems:
+            raise WrongCall(_refusal_message(tool, problems))
+        return value
 
     return read
 
 
-def _where(error: Any) -> str:
+def _error_path(error: Any) -> str:
     path = ".".join(map(str, error.instance_path))
     return f"{path}: " if path else ""
 
 
-def _refusal(tool: str, wrong: str) -> str:
-    return f"Tool {tool!r} was called with other arguments than it takes: {wrong}."
+def _refusal_message(tool: str, problems: str) -> str:
+    return f"Tool {tool!r} was called with wrong arguments: {problems}."

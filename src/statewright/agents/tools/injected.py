@@ -1,13 +1,13 @@
-"""Parameters of a tool that are not arguments: the model does not see them, and the runtime fills them.
+"""Injected parameters of a tool: hidden from the model, and filled by the runtime.
 
 They are recognised by their annotation: `ToolContext`, `Runtime`, `State`, `NetworkRun`, or `Annotated` with one of the
 markers below. LangGraph's `ToolRuntime` and markers and LangChain's `RunnableConfig` and markers mean the same, and are
-told by the names of their classes, so that neither package is loaded. In functions the names `network`, `state`,
-`store` and `runtime` are enough where a parameter has no annotation, or Any; with one of another kind, like
-`state: str`, it is an argument as any other.
+recognised by the names of their classes, so that neither package is loaded. In functions the names `network`, `state`,
+`store` and `runtime` suffice if a parameter has no annotation, or Any; with another annotation, such as `state: str`,
+it is an ordinary argument.
 
-A parameter for which there is nothing keeps its default, or gets None if its annotation says that it may; otherwise
-the run fails: the model could do nothing about it.
+A parameter without a value keeps its default, or gets None if its annotation allows that; otherwise the run fails,
+since the model could not correct it.
 """
 
 from __future__ import annotations
@@ -21,22 +21,72 @@ from functools import partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
 
-from statewright.agents.tools.injected_runtime import config_of, tool_runtime
 from statewright.agents.tools.tool import ToolContext
 from statewright.channels import MISSING
 from statewright.errors import InvalidConfig, ToolError
 from statewright.graph import Runtime
 from statewright.store import Store
 
+_KEYS: Final = ("tags", "metadata", "callbacks", "recursion_limit", "max_concurrency", "configurable")
+"""The keys of a RunnableConfig that belong to the run as a whole."""
+
+
+def runnable_config(context: ToolContext) -> Any:
+    """Return the config of the run as a RunnableConfig; MISSING outside of a run.
+
+    `metadata` has also the ids of the execution, under the names that LangGraph gives them.
+    """
+    config = context.config
+    if config is None or context.runtime is None:
+        return MISSING
+    info = context.runtime.execution_info
+    given: Mapping[str, Any] = config.get("metadata") or {}
+    ids = {
+        "thread_id": info.thread_id,
+        "run_id": config.get("run_id"),
+        "langgraph_step": info.step,
+        "langgraph_node": info.node,
+        "langgraph_checkpoint_ns": info.namespace,
+    }
+    metadata = {**{name: value for name, value in ids.items() if value is not None}, **given}
+    present = {name: config[name] for name in _KEYS if config.get(name) is not None}
+    configurable = {name: value for name, value in config["configurable"].items() if value is not None}
+    return {"tags": [], "callbacks": None, **present, "metadata": metadata, "configurable": configurable}
+
+
+def tool_runtime(kind: Any, context: ToolContext) -> Any:
+    """Return a ToolRuntime of LangGraph, whose class is the annotation; MISSING outside of a run.
+
+    Fields that another version of the class has, and that mean nothing here, keep their defaults.
+    """
+    config = runnable_config(context)
+    if config is MISSING:
+        return MISSING
+    known = {
+        "state": context.state,
+        "context": context.context,
+        "config": config,
+        "stream_writer": context.stream_writer,
+        "tool_call_id": context.tool_call_id,
+        "store": context.store,
+        "tools": list(context.tools),
+        "execution_info": context.execution_info,
+    }
+    names = {field.name for field in dataclasses.fields(kind) if field.init}
+    return kind(**{name: value for name, value in known.items() if name in names})
+
+
+# -- markers and sources
+
 Fill = Callable[[ToolContext], Any]
 """Returns the value of a parameter in one call; MISSING if there is none."""
 _FOREIGN: Final = ("langchain.", "langchain_core.", "langgraph.", "statewright.langchain.")
-"""Beginnings of the modules whose markers are recognised by their names."""
+"""Prefixes of the modules whose markers are recognised by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class InjectedState:
-    """Marks a parameter that gets the agent's state, or one field of it to be read: what is done to it is not kept."""
+    """Marks a parameter that gets the agent's state, or a read-only copy of one field."""
 
     field: str | None = None
 
@@ -52,25 +102,25 @@ class InjectedToolCallId:
 
 
 @dataclass(frozen=True, slots=True)
-class Injected:
+class InjectedSource:
     """The source of one parameter."""
 
     fill: Fill
     changes_state: bool = False
-    """Whether the tool can write to the state by it, so that its calls have to be made in order."""
+    """True if the tool can write to the state through it, so that its calls must be made in order."""
     needs: str = ""
-    """The noun of the error where there is no value."""
+    """What it gets, for the error if there is no value."""
     remedy: str = ""
-    """What to do about that."""
+    """What to do about a missing value."""
     has_default: bool = False
     accepts_none: bool = False
     is_state: bool = False
-    """Whether the value is or has the state or a field of it: a tool of LangChain gets it in LangChain's form."""
+    """True if the value contains the state or a field of it, which a LangChain tool gets in LangChain's form."""
     state_class: Any = None
-    """The pydantic model or dataclass that the whole state is given as."""
+    """The pydantic model or dataclass to convert the state to."""
 
     def value(self, tool: str, parameter: str, context: ToolContext) -> Any:
-        """Return the value, or MISSING if the default counts. Raises InvalidConfig if there is neither."""
+        """Return the value, or MISSING to use the default. Raises InvalidConfig if there is neither."""
         value = self.fill(context)
         if value is not MISSING:
             return value if self.state_class is None else self._as_class(tool, parameter, value)
@@ -94,10 +144,10 @@ class Injected:
             return type_adapter(self.state_class).validate_python(dict(cast("Mapping[str, Any]", state)))
         except ValidationError as error:
             wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            raise unfit(tool, parameter, wrong) from error
+            raise injected_type_error(tool, parameter, wrong) from error
 
 
-def unfit(tool: str, parameters: str, wrong: str) -> InvalidConfig:
+def injected_type_error(tool: str, parameters: str, wrong: str) -> InvalidConfig:
     """Return the error for an injected value that does not fit the annotation of its parameter."""
     return InvalidConfig(
         f"Tool {tool!r} cannot be called: the value of its injected argument {parameters!r} does not fit the "
@@ -105,45 +155,47 @@ def unfit(tool: str, parameters: str, wrong: str) -> InvalidConfig:
     )
 
 
-_BY_NAME: Final[Mapping[str, Injected]] = {
-    "network": Injected(
-        lambda context: _present(context.network),
+_BY_NAME: Final[Mapping[str, InjectedSource]] = {
+    "network": InjectedSource(
+        lambda context: _or_missing(context.network),
         changes_state=True,
         needs="the run of a network",
         remedy="Call it from an agent of a Network.",
     ),
-    "state": Injected(
-        lambda context: _present(context.state),
+    "state": InjectedSource(
+        lambda context: _or_missing(context.state),
         changes_state=True,
         needs="the state of an agent",
         remedy="Call it from an agent or a ToolNode.",
     ),
-    "store": Injected(
-        lambda context: _present(context.store),
+    "store": InjectedSource(
+        lambda context: _or_missing(context.store),
         needs="the store",
         remedy="Compile the graph with store=.",
     ),
-    "runtime": Injected(
-        lambda context: _present(context.runtime),
+    "runtime": InjectedSource(
+        lambda context: _or_missing(context.runtime),
         needs="the runtime",
         remedy="Call it from a node of a graph.",
     ),
 }
-_CONFIG: Final = Injected(config_of, needs="the config of the run", remedy="Call it from a node of a graph.")
-_CALL_ID: Final = Injected(
-    lambda context: _present(context.tool_call_id),
+_CONFIG: Final = InjectedSource(
+    runnable_config, needs="the config of the run", remedy="Call it from a node of a graph."
+)
+_CALL_ID: Final = InjectedSource(
+    lambda context: _or_missing(context.tool_call_id),
     needs="the id of a model's call",
     remedy="Call it from an agent or a ToolNode.",
 )
-_CONTEXT: Final = Injected(lambda context: context, changes_state=True)  # it leads to the state
-_BY_CLASS: Final[Mapping[Any, Injected]] = {
+_CONTEXT: Final = InjectedSource(lambda context: context, changes_state=True)  # it gives access to the state
+_BY_CLASS: Final[Mapping[Any, InjectedSource]] = {
     ToolContext: _CONTEXT,
     Runtime: _BY_NAME["runtime"],
     Store: _BY_NAME["store"],
 }
 
 
-def injected(parameter: inspect.Parameter, *, by_name: bool = True) -> Injected | None:
+def injected_source(parameter: inspect.Parameter, *, by_name: bool = True) -> InjectedSource | None:
     """Return the source of a parameter; None if it is an argument.
 
     Raises ToolError for one that is marked with LangChain's InjectedToolArg alone and has no default.
@@ -154,21 +206,21 @@ def injected(parameter: inspect.Parameter, *, by_name: bool = True) -> Injected 
         source = _BY_NAME.get(parameter.name) if by_name else None
     else:
         markers = list(_markers(hint))
-        sources = [source for marker in markers if (source := _by_marker(marker, hint)) is not None]
-        source = sources[0] if sources else _by_class(hint)
+        sources = [source for marker in markers if (source := _source_of_marker(marker, hint)) is not None]
+        source = sources[0] if sources else _source_of_class(hint)
         if source is None and any(_foreign_name(marker) == "InjectedToolArg" for marker in markers):
             if not has_default:
                 raise ToolError(
                     f"The parameter {parameter.name!r} is marked with InjectedToolArg, which does not say what it "
                     f"gets. Mark it with InjectedState, InjectedStore or InjectedToolCallId, or give it a default."
                 )
-            source = Injected(lambda context: MISSING)
+            source = InjectedSource(lambda context: MISSING)
     if source is None:
         return None
     return replace(source, has_default=has_default, accepts_none=_accepts_none(hint))
 
 
-def _present(value: Any) -> Any:
+def _or_missing(value: Any) -> Any:
     return MISSING if value is None else value
 
 
@@ -199,11 +251,11 @@ def _accepts_none(hint: Any) -> bool:
     return NoneType in _bare_types(hint)
 
 
-def _by_marker(marker: Any, hint: Any) -> Injected | None:
+def _source_of_marker(marker: Any, hint: Any) -> InjectedSource | None:
     match _marker_name(marker):
         case "InjectedState":
             field = getattr(marker, "field", None) if not isinstance(marker, type) else None
-            return _whole_state(hint) if not field else _field_of_state(str(field))
+            return _state_source(hint) if not field else _state_field_source(str(field))
         case "InjectedStore":
             return _BY_NAME["store"]
         case "InjectedToolCallId":
@@ -224,8 +276,8 @@ def _foreign_name(value: Any) -> str | None:
     return next((name for name in known if name.startswith("Injected") or name in _BY_FOREIGN_CLASS), None)
 
 
-def _by_class(hint: Any) -> Injected | None:
-    """Return the source that the class of a hint stands for: itself, or that of which it is a special case."""
+def _source_of_class(hint: Any) -> InjectedSource | None:
+    """Return the source for the class of a hint, or for a base class of it."""
     classes = [kind for part in _bare_types(hint) if isinstance(kind := get_origin(part) or part, type)]
     known = next((_BY_CLASS[kind] for kind in classes if kind in _BY_CLASS), None)
     if known is not None:
@@ -234,18 +286,18 @@ def _by_class(hint: Any) -> Injected | None:
         make = _BY_FOREIGN_CLASS.get(_foreign_name(kind) or "")
         if make is not None:
             return make(kind)
-    # State and NetworkRun say so themselves: they stand above this module.
+    # State and NetworkRun are above this module, so they declare their source themselves.
     name = next((name for kind in classes if (name := getattr(kind, "injected_as", None)) is not None), None)
     return _BY_NAME[name] if name is not None else None
 
 
-_BY_FOREIGN_CLASS: Final[Mapping[str, Callable[[Any], Injected]]] = {
+_BY_FOREIGN_CLASS: Final[Mapping[str, Callable[[Any], InjectedSource]]] = {
     "RunnableConfig": lambda kind: _CONFIG,
-    "ToolRuntime": lambda kind: runtime_as(kind),
+    "ToolRuntime": lambda kind: runtime_source(kind),
 }
 
 
-def runtime_as(kind: Any) -> Injected:
+def runtime_source(kind: Any) -> InjectedSource:
     """Return the source of a ToolRuntime, an instance of the class."""
     return replace(_BY_NAME["runtime"], fill=partial(tool_runtime, kind), is_state=True)
 
@@ -253,17 +305,17 @@ def runtime_as(kind: Any) -> Injected:
 # -- the state
 
 
-def _whole_state(hint: Any) -> Injected:
-    classes = [part for part in _bare_types(hint) if isinstance(part, type) and _is_made_of_fields(part)]
+def _state_source(hint: Any) -> InjectedSource:
+    classes = [part for part in _bare_types(hint) if isinstance(part, type) and _has_fields(part)]
     return replace(_BY_NAME["state"], is_state=True, state_class=classes[0] if classes else None)
 
 
-def _is_made_of_fields(kind: Any) -> bool:
+def _has_fields(kind: Any) -> bool:
     return hasattr(kind, "model_fields") or dataclasses.is_dataclass(kind)
 
 
-def _field_of_state(field: str) -> Injected:
-    return Injected(
+def _state_field_source(field: str) -> InjectedSource:
+    return InjectedSource(
         lambda context: _read_field(context, field),
         needs=f"the field {field!r} of the state",
         remedy=f"Write {field!r} before the tool is called.",
@@ -280,4 +332,4 @@ def _read_field(context: ToolContext, field: str) -> Any:
         value = cast("Mapping[str, Any]", data).get(field, MISSING)
     else:
         value = getattr(data, field, MISSING)
-    return copy.deepcopy(value)  # calls that run beside each other must not write to what one of them has read
+    return copy.deepcopy(value)  # concurrent calls must not share what they read

@@ -1,4 +1,4 @@
-"""The arguments of a Python function: as a JSON Schema to show, and as a check of what it is called with."""
+"""The arguments of a Python function: as a JSON Schema for models, and as a validator of calls."""
 
 from __future__ import annotations
 
@@ -10,72 +10,73 @@ from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PydanticUserError, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
-from statewright.agents.tools.injected import Injected, injected
-from statewright.agents.tools.text import as_text
-from statewright.agents.tools.tool import ToolContext
-from statewright.agents.tools.wrong_call import WrongCall
+from statewright.agents.tools.answers import as_text
+from statewright.agents.tools.injected import InjectedSource, injected_source
+from statewright.agents.tools.tool import ToolContext, WrongCall
 from statewright.channels import MISSING
 from statewright.errors import ToolError, suggestion
 from statewright.state import modern_typeddict
 
 _SHOWN: Final = 100
-"""Characters of a value that a message quotes."""
+"""Maximum characters of a quoted value."""
 _NO_NAMES: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 
 
 class Signature:
-    """What a function takes."""
+    """The parameters of a function: injected ones, and arguments with their JSON Schema."""
 
     def __init__(self, tool: str, function: Callable[..., Any], described: Mapping[str, str]) -> None:
         self._tool = tool
         parameters = _parameters_of(tool, function)
-        self._injected: dict[str, Injected] = {
+        self._injected: dict[str, InjectedSource] = {
             one.name: source for one in parameters if (source := _source(tool, one)) is not None
         }
         arguments = [one for one in parameters if one.name not in self._injected]
-        self._names = [one.name for one in arguments if not _is_rest(one)]
+        self._names = [one.name for one in arguments if not _is_var_keyword(one)]
         self._model = _model(tool, arguments, described)
         self.schema = _schema(self._model)
 
     @property
     def changes_state(self) -> bool:
-        """Whether the function may write to the state by one of its parameters."""
+        """True if the function can write to the state through a parameter."""
         return any(one.changes_state for one in self._injected.values())
 
-    def filled(self, context: ToolContext) -> dict[str, Any]:
+    def injected_kwargs(self, context: ToolContext) -> dict[str, Any]:
         """Return the values of injected parameters. Raises InvalidConfig for one with neither a value nor a default."""
         values = {name: one.value(self._tool, name, context) for name, one in self._injected.items()}
         return {name: value for name, value in values.items() if value is not MISSING}
 
-    def checked(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as they will be understood, defaults included, as plain JSON. Raises WrongCall."""
+    def normalize(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments as the function reads them, defaults included, as plain JSON. Raises WrongCall."""
         return self._validated(arguments).model_dump(mode="json", by_alias=True, serialize_as_any=True, fallback=str)
 
     def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as the function wants them. Raises WrongCall with everything that is wrong with them."""
+        """Return the arguments converted to the types of the function. Raises WrongCall with all problems."""
         read = self._validated(arguments)
         values = {
-            name: getattr(read, _field(place))
-            for place, name in enumerate(self._names)
-            if _field(place) in read.model_fields_set
+            name: getattr(read, _field_name(index))
+            for index, name in enumerate(self._names)
+            if _field_name(index) in read.model_fields_set
         }
         return {**values, **(read.model_extra or {})}
 
     def _validated(self, arguments: Mapping[str, Any]) -> BaseModel:
         for name in self._injected:
-            if name in arguments:  # also where a function takes any others: what is injected is never overwritten
-                raise WrongCall(self._wrong([{"type": "extra_forbidden", "loc": (name,), "input": arguments[name]}]))
+            if name in arguments:  # also with **kwargs: injected values cannot be overwritten
+                raise WrongCall(
+                    self._refusal_message([{"type": "extra_forbidden", "loc": (name,), "input": arguments[name]}])
+                )
         try:
             return self._model.model_validate(dict(arguments))
         except ValidationError as error:
-            raise WrongCall(self._wrong(cast("list[Any]", error.errors(include_url=False)))) from None
+            raise WrongCall(self._refusal_message(cast("list[Any]", error.errors(include_url=False)))) from None
 
-    def _wrong(self, errors: list[Any]) -> str:
-        found = "; ".join(dict.fromkeys(map(self._fault, errors)))
-        taken = ", ".join(_described(name, self.schema) for name in self._names) or "nothing"
-        return f"Tool {self._tool!r} was called with other arguments than it takes: {found}. It takes {taken}."
+    def _refusal_message(self, errors: list[Any]) -> str:
+        problems = "; ".join(dict.fromkeys(map(self._describe_problem, errors)))
+        expected = ", ".join(_describe_argument(name, self.schema) for name in self._names) or "nothing"
+        return f"Tool {self._tool!r} was called with wrong arguments: {problems}. It takes {expected}."
 
-    def _fault(self, error: Any) -> str:
+    def _describe_problem(self, error: Any) -> str:
         name = ".".join(map(str, error["loc"]))
         if error["type"] == "missing":
             return f"{name!r} is missing"
@@ -86,9 +87,9 @@ class Signature:
 
 
 class _PlainSchema(GenerateJsonSchema):
-    """Without titles, which only repeat names, and without warnings about defaults that JSON cannot say."""
+    """JSON Schemas without titles, which only repeat names, and without warnings about unserializable defaults."""
 
-    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  # as pydantic has it
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  # pydantic's declaration
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -103,65 +104,65 @@ def _parameters_of(tool: str, function: Callable[..., Any]) -> list[inspect.Para
         ) from error
     nameless = [one.name for one in parameters if one.kind in _NO_NAMES]
     if nameless:
-        raise ToolError(f"Tool {tool!r} takes {nameless[0]!r} by position only. Arguments of tools have names.")
+        raise ToolError(f"Tool {tool!r} takes {nameless[0]!r} by position only. Give the parameter a name.")
     return parameters
 
 
-def _source(tool: str, parameter: inspect.Parameter) -> Injected | None:
+def _source(tool: str, parameter: inspect.Parameter) -> InjectedSource | None:
     try:
-        return injected(parameter)
+        return injected_source(parameter)
     except ToolError as error:
         raise ToolError(f"Tool {tool!r}: {error}") from error
 
 
-def _is_rest(parameter: inspect.Parameter) -> bool:
+def _is_var_keyword(parameter: inspect.Parameter) -> bool:
     return parameter.kind is inspect.Parameter.VAR_KEYWORD
 
 
 def _model(tool: str, parameters: list[inspect.Parameter], described: Mapping[str, str]) -> type[BaseModel]:
-    """Fields are numbered, and the names are aliases: an argument may be called `schema` or `_path`."""
-    rest = next(filter(_is_rest, parameters), None)
-    named = [one for one in parameters if not _is_rest(one)]
-    fields: dict[str, Any] = {_field(place): _as_field(one, described) for place, one in enumerate(named)}
-    # Models write numbers where names are wanted, and templates make text of everything: both are read.
+    """Build the model of the arguments. Fields are numbered and names are aliases, since a name may be `schema`."""
+    rest = next(filter(_is_var_keyword, parameters), None)
+    named = [one for one in parameters if not _is_var_keyword(one)]
+    fields: dict[str, Any] = {_field_name(index): _field_definition(one, described) for index, one in enumerate(named)}
+    # Models write numbers for names, and templates render everything as text: both are accepted.
     config = ConfigDict(extra="forbid" if rest is None else "allow", coerce_numbers_to_str=True)
     try:
         return create_model("Arguments", __base__=_base(rest, config), **fields)
     except (PydanticUserError, TypeError) as error:
-        raise ToolError(f"The arguments of tool {tool!r} are of types that JSON cannot say: {error}") from error
+        raise ToolError(f"The arguments of tool {tool!r} have types that JSON cannot express: {error}") from error
 
 
 def _base(rest: inspect.Parameter | None, config: ConfigDict) -> type[BaseModel]:
-    """The model that the fields are added to. It checks further arguments by the annotation of `**rest`."""
+    """Return the base model, which validates further arguments by the annotation of `**rest`."""
     if rest is None or rest.annotation in (inspect.Parameter.empty, Any):
         return type("Arguments", (BaseModel,), {"model_config": config})
     hints = {"__pydantic_extra__": dict[str, modern_typeddict(rest.annotation)]}
     return type("Arguments", (BaseModel,), {"model_config": config, "__annotations__": hints, "__module__": __name__})
 
 
-def _field(place: int) -> str:
-    return f"argument_{place}"
+def _field_name(index: int) -> str:
+    return f"argument_{index}"
 
 
-def _as_field(parameter: inspect.Parameter, described: Mapping[str, str]) -> tuple[Any, Any]:
+def _field_definition(parameter: inspect.Parameter, described: Mapping[str, str]) -> tuple[Any, Any]:
     is_bare = parameter.annotation is inspect.Parameter.empty
     kind: Any = Any if is_bare else modern_typeddict(parameter.annotation)
     if _is_text(kind):
-        kind = Annotated[kind, BeforeValidator(_in_words)]
+        kind = Annotated[kind, BeforeValidator(_to_text)]
     default: Any = ... if parameter.default is inspect.Parameter.empty else parameter.default
-    said: dict[str, Any] = {"description": described[parameter.name]} if parameter.name in described else {}
-    return kind, Field(default, alias=parameter.name, **said)
+    options: dict[str, Any] = {"description": described[parameter.name]} if parameter.name in described else {}
+    return kind, Field(default, alias=parameter.name, **options)
 
 
 def _is_text(kind: Any) -> bool:
-    """Whether a parameter takes text, and perhaps None, and nothing else."""
+    """Return True if a parameter takes only text, or text and None."""
     if get_origin(kind) is Annotated:
         return _is_text(get_args(kind)[0])
     return kind is str or (get_origin(kind) in (Union, UnionType) and set(get_args(kind)) == {str, NoneType})
 
 
-def _in_words(value: Any) -> Any:
-    """A value for a text: a template that is one placeholder gives a map or list itself, and JSON of it is meant."""
+def _to_text(value: Any) -> Any:
+    """Convert a map, list or bool to text: a template that is one placeholder yields the value itself."""
     return as_text(value) if isinstance(value, dict | list | bool) else value
 
 
@@ -172,15 +173,15 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
     return schema
 
 
-def _described(name: str, schema: Mapping[str, Any]) -> str:
-    kind = _kind(schema["properties"][name])
+def _describe_argument(name: str, schema: Mapping[str, Any]) -> str:
+    kind = _type_name(schema["properties"][name])
     is_optional = name not in schema.get("required", ())
     return f"{name} ({kind}{', optional' if is_optional else ''})"
 
 
-def _kind(schema: Mapping[str, Any]) -> str:
+def _type_name(schema: Mapping[str, Any]) -> str:
     if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_kind(one) for one in schema["anyOf"]))
+        return " or ".join(dict.fromkeys(_type_name(one) for one in schema["anyOf"]))
     if "enum" in schema:
         return ", ".join(map(str, schema["enum"]))
     return str(schema.get("type", "anything" if "$ref" not in schema else "object"))

@@ -1,73 +1,76 @@
-"""What a tool is, and what it is told beside its arguments."""
+"""The port of tools, the context and the options of their calls, and their errors."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from types import SimpleNamespace
+from typing import Any, Final, Protocol
 
 from statewright.agents.tools.credentials import NO_CREDENTIALS, Credentials
+from statewright.errors import ToolError
 from statewright.graph import ExecutionInfo, Runtime
 from statewright.runtime import get_config
 from statewright.runtime.tasks.scope import current_scope
 from statewright.store import Store
 
 
-def _to_nobody(_: Any) -> None:
+def _discard(_: Any) -> None:
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What one call is told beside its arguments. A function asks for it by a parameter with this annotation."""
+    """The context of one tool call, for functions with a parameter of this annotation."""
 
     credentials: Credentials = field(default_factory=lambda: NO_CREDENTIALS)
-    """The values of the integration that the call was given; empty if none was."""
-    stream_writer: Callable[[Any], None] = _to_nobody
-    """Sends a value to whoever watches the run."""
+    """The values of the integration of the call; empty if there is none."""
+    stream_writer: Callable[[Any], None] = _discard
+    """Writes a value to the stream of the run."""
     idempotency_key: str | None = None
-    """The same for every attempt at the call: for services that know such keys."""
+    """The same for every attempt at the call, for services that support such keys."""
     tool_call_id: str | None = None
-    """The call of a model that this is."""
+    """The id of the model's tool call; None if no model requested it."""
     runtime: Runtime[Any] | None = None
-    """What the runtime offers to the task that makes the call."""
+    """The runtime of the task that makes the call."""
     state: Any = None
-    """The state of the agent that asked: a mapping, or in a network its `State`."""
+    """The state of the calling agent: a mapping, or its `State` in a network."""
     network: Any = None
-    """The run of the network, where the agent is in one."""
+    """The run of the network, if the agent is in one."""
     agent: Any = None
-    """The agent whose model asked."""
+    """The agent whose model requested the call."""
     tools: Sequence[Any] = ()
-    """All tools that the model may ask for, as they were given to a ToolNode."""
+    """All tools that the model may call, as they were passed to a ToolNode."""
     in_place: bool = False
-    """Whether a plain function is called on the present thread, on which nobody else has to do anything."""
+    """True to call a plain function on the current thread, where nothing else is waiting."""
 
     @property
     def store(self) -> Store | None:
-        """Memory across threads, if there is some."""
+        """The store of the run; None if there is none."""
         return self.runtime.store if self.runtime is not None else None
 
     @property
     def context(self) -> Any:
-        """The dependencies that the caller gave to the run."""
+        """The dependencies that the caller passed to the run."""
         return self.runtime.context if self.runtime is not None else None
 
     @property
     def config(self) -> Mapping[str, Any] | None:
-        """The config of the run, as nodes get it; None outside of one."""
+        """The config of the run, as nodes get it; None outside of a run."""
         return get_config() if self.runtime is not None and current_scope() is not None else None
 
     @property
     def execution_info(self) -> ExecutionInfo | None:
-        """Which execution of a node makes the call; None outside of a run."""
+        """The execution of the node that makes the call; None outside of a run."""
         return self.runtime.execution_info if self.runtime is not None else None
 
 
 class Tool(Protocol):
-    """Does one thing with arguments, for a state or for a model that asks for it.
+    """A tool that workflows and models may call with arguments.
 
-    A tool may also have `in_order = True`: calls of it that one answer asks for are made one after another, each on
-    the state that the one before left. And `approve`, `timeout` and `strict`, as `tool` takes them.
+    A tool may also have `in_order = True`: its calls in one answer are made one after another, each on the state that
+    the previous one left; and `options`, see ToolOptions.
     """
 
     @property
@@ -80,5 +83,65 @@ class Tool(Protocol):
         ...
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
-        """What it answers. Raises ToolError for arguments that it does not take, and whatever else goes wrong."""
+        """Return the answer. Raises ToolError for wrong arguments, and any error of the tool itself."""
         ...
+
+
+# -- options
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+"""Tool names that every provider accepts."""
+Approval = bool | Callable[[Mapping[str, Any], ToolContext], bool]
+"""True if a person must approve each call; or a function that decides this for a call's arguments and context."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOptions:
+    """Options for all calls of one tool."""
+
+    approve: Approval = False
+    timeout: float | None = None
+    """Seconds after which a call fails; the failure is reported to the model."""
+    strict: bool | None = None
+    """True if the provider should enforce the schema of the arguments; None leaves it to the provider's adapter."""
+    in_order: bool | None = None
+    """True to make calls one after another; None does so for tools that can write to a network's state."""
+    return_direct: bool = False
+    """True to end the agent with the answer of the tool, without another model call."""
+
+
+def check_name(name: str) -> str:
+    """Return a valid tool name unchanged. Raises ToolError for any other."""
+    if _NAME.fullmatch(name):
+        return name
+    if ":" in name:
+        raise ToolError(f"{name!r} is not a valid tool name: names with a colon are reserved for tools of MCP servers.")
+    raise ToolError(
+        f"{name[:80]!r} is not a valid tool name. Use up to 64 letters, digits, dashes and underscores, beginning "
+        f"with a letter or an underscore."
+    )
+
+
+# -- errors
+
+
+class WrongCall(ToolError):
+    """A wrong call: there is no such tool, its arguments do not fit, or the call was refused."""
+
+
+class HttpError(ToolError):
+    """A service answered with a status of 400 or above."""
+
+    def __init__(self, message: str, *, status: int, retry_after: float | None = None) -> None:
+        self.status = status
+        self.retry_after = retry_after
+        """The seconds of the service's Retry-After; None if it sent none."""
+        super().__init__(message)
+        if status == 429 or status >= 500:
+            # Retry policies judge a ToolError by its cause, and this fault may be temporary.
+            self.__cause__ = ConnectionError(f"The service is busy or failing (status {status}).")
+
+    @property
+    def response(self) -> SimpleNamespace:
+        """The status in the form of HTTP libraries' errors, where other retry policies look for it."""
+        return SimpleNamespace(status_code=self.status)

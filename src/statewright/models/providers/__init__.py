@@ -1,6 +1,6 @@
 """Chat models of providers, reached through pydantic-ai.
 
-Nothing of a vendor is loaded before `connect_model` is called.
+No library of a vendor is loaded before `connect_model` is called.
 """
 
 from statewright.models.providers.connect import connect_model

@@ -1,9 +1,9 @@
-"""The provider's clients: one for each event loop.
+"""HTTP clients of a provider: one for each event loop.
 
-Connections belong to the loop that opened them, and one model is asked from several: workers, private loops of sync
-runs, one `asyncio.run` after the other. So each running loop has a client of its own, which keeps its connections
-open for the next call. A client is closed on its loop when the loop ends, as asynchronous generators are then: it is
-held open by one. A loop that is closed without `shutdown_asyncgens` takes its connections with it.
+Connections belong to the loop that opened them, and one model is used from several: workers, private loops of sync
+runs, consecutive calls of `asyncio.run`. So each running loop has a client of its own, which keeps its connections open
+for the next call. A client is closed on its loop when the loop ends, by the mechanism that closes asynchronous
+generators: one of these holds it open. A loop that is closed without `shutdown_asyncgens` drops its connections.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Clients:
-    """The clients of one provider, by loop. Those that are open when nobody has this any more are closed then."""
+    """The clients of one provider, by loop. Open ones are closed when this object is garbage-collected."""
 
     def __init__(self, prefix: str, make: Callable[[], Provider[Any]]) -> None:
         self._prefix = prefix
@@ -29,20 +29,20 @@ class Clients:
         self._spare: Client | None = None
         self._by_loop: dict[asyncio.AbstractEventLoop, Client] = {}
         self._lock = threading.Lock()
-        # Held from outside until it is called, the connections are never garbage that is still open.
+        # The finalizer refers to the clients, so that open connections are not garbage-collected.
         weakref.finalize(self, _close_all, self._by_loop).atexit = False
 
     def prepare(self, model: str) -> None:
-        """Make the client that the first loop will get, and see that it knows the model."""
+        """Create the client of the first loop, and check that it knows the model."""
         self._spare = Client(self._prefix, self._make())
         self._spare.model(model)
 
     async def model(self, name: str) -> Model:
-        """The model of that name on the client of the running loop."""
+        """Return a model by name, on the client of the running loop."""
         return (await self.client()).model(name)
 
     async def client(self) -> Client:
-        """The client of the running loop, open."""
+        """Return the open client of the running loop."""
         loop = asyncio.get_running_loop()
         client = self._by_loop.get(loop)
         if client is None:
@@ -55,7 +55,7 @@ class Clients:
         return client
 
     async def aclose(self) -> None:
-        """Close the client of the running loop; a next call would open another one."""
+        """Close the client of the running loop; the next call opens another one."""
         client = self._by_loop.get(asyncio.get_running_loop())
         if client is not None:
             await client.aclose()
@@ -70,45 +70,45 @@ class Clients:
 
 
 class Client:
-    """One provider with its connections, and the models that were asked through it."""
+    """One provider with its connections, and the models that use them."""
 
     def __init__(self, prefix: str, provider: Provider[Any]) -> None:
         self._prefix = prefix
         self._provider = provider
         self._models: dict[str, Model] = {}
-        self._keeper: AsyncGenerator[None] | None = None
+        self._holder: AsyncGenerator[None] | None = None
 
     def model(self, name: str) -> Model:
         if name not in self._models:
-            self._models[name] = self._named(name)
+            self._models[name] = self._connect_model(name)
         return self._models[name]
 
     async def open(self, by_loop: dict[asyncio.AbstractEventLoop, Client]) -> None:
         """Open the client on the running loop. It leaves `by_loop` when it is closed."""
-        self._keeper = self._keep(by_loop)
-        await anext(self._keeper)
+        self._holder = self._hold_open(by_loop)
+        await anext(self._holder)
 
     async def aclose(self) -> None:
-        keeper, self._keeper = self._keeper, None
+        keeper, self._holder = self._holder, None
         if keeper is not None:
             await keeper.aclose()
 
-    async def _keep(self, by_loop: dict[asyncio.AbstractEventLoop, Client]) -> AsyncGenerator[None]:
-        """Holds the connections. The loop closes this generator when it ends."""
+    async def _hold_open(self, by_loop: dict[asyncio.AbstractEventLoop, Client]) -> AsyncGenerator[None]:
+        """Hold the connections open. The loop closes this generator when it ends."""
         async with self._provider:
             try:
                 yield
             finally:
                 by_loop.pop(asyncio.get_running_loop(), None)
 
-    def _named(self, name: str) -> Model:
+    def _connect_model(self, name: str) -> Model:
         from pydantic_ai.models import infer_model
 
         return infer_model(f"{self._prefix}:{name}", provider_factory=lambda _: self._provider)
 
 
 def _close_all(by_loop: dict[asyncio.AbstractEventLoop, Client]) -> None:
-    """Have each client closed on its loop, as soon as that has time. Called from any thread."""
+    """Schedule the closing of each client on its loop. Called from any thread."""
     for loop, client in list(by_loop.items()):
         with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(_close_soon, loop, client)

@@ -1,4 +1,4 @@
-"""`connect_model`: from a name to a model that can be asked."""
+"""`connect_model`: resolve a model name to a connected model."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 from statewright.errors import ModelError
 from statewright.extras import missing_library
 from statewright.models.providers.client import Clients
-from statewright.models.providers.key import check_key, missing_key, variables_in
-from statewright.models.providers.name import ModelName, read_name
+from statewright.models.providers.keys import ProviderSecrets, check_key, key_variables_in, missing_key_error
+from statewright.models.providers.name import ModelName, parse_name
 from statewright.models.providers.pydantic_ai_model import PydanticAIModel
-from statewright.models.providers.secrets import ProviderSecrets
 
 if TYPE_CHECKING:
     from pydantic_ai.providers import Provider
 
-_OURS = ("openai", "anthropic", "google")
+_BUNDLED_VENDORS = ("openai", "anthropic", "google")
 """The vendors whose libraries come with the extra `models`."""
 
 
@@ -44,7 +43,7 @@ def connect_model(
     Raises MissingKey without a key, and ModelError for an unknown provider or one whose library is not installed.
     """
     _require_library()
-    parsed = read_name(name, base_url=base_url)
+    parsed = parse_name(name, base_url=base_url)
     check_key(str(parsed), parsed.provider, api_key=api_key, base_url=base_url)
     with_all = {**(settings or {})}
     if timeout is not None:
@@ -52,7 +51,7 @@ def connect_model(
     if http_headers:
         with_all["extra_headers"] = {**with_all.get("extra_headers", {}), **http_headers}
     clients = Clients(parsed.provider, _provider_factory(parsed, base_url, api_key))
-    _checked(parsed, clients)
+    _check_connection(parsed, clients)
     secrets = ProviderSecrets(parsed.provider, api_key=api_key, base_url=base_url, settings=with_all)
     return PydanticAIModel(parsed, clients, with_all, secrets=secrets, key_given=api_key is not None)
 
@@ -86,7 +85,7 @@ def _make_provider(name: ModelName, options: Mapping[str, str | None]) -> Provid
     return kind(**given)
 
 
-def _checked(name: ModelName, clients: Clients) -> None:
+def _check_connection(name: ModelName, clients: Clients) -> None:
     """Make the first client, so that what is wrong with it shows now."""
     from pydantic_ai.exceptions import UserError
 
@@ -95,13 +94,13 @@ def _checked(name: ModelName, clients: Clients) -> None:
     except ImportError as error:
         raise ModelError(_missing_library(name, error)) from error
     except UserError as error:
-        if variables := variables_in(str(error)):
-            raise missing_key(str(name), variables) from error
+        if variables := key_variables_in(str(error)):
+            raise missing_key_error(str(name), variables) from error
         raise ModelError(f"Model {str(name)!r} cannot be connected: {error}") from error
 
 
 def _missing_library(name: ModelName, error: ImportError) -> str:
-    ours = name.provider.split("-")[0] in _OURS
+    ours = name.provider.split("-")[0] in _BUNDLED_VENDORS
     package = "statewright[models]" if ours else f"pydantic-ai-slim[{name.provider}]"
     cause = error.__cause__  # pydantic-ai wraps the error in advice of its own
     absent = cause if isinstance(cause, ImportError) else error

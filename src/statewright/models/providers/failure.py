@@ -1,21 +1,25 @@
-"""Which error of a provider is which of ours.
+"""Convert errors of a provider to ours.
 
-- ModelUnavailable, which is worth another attempt: the statuses 408, 409, 425, 429 and 500 and above, with the seconds
-  that the provider wants us to wait; a connection that is refused, breaks or takes too long; an answer that is empty,
-  null, no JSON, cut short, or of no form that the provider has. Nobody can tell a hiccup from a habit there, and
-  attempts are counted.
-- ModelError, which no second attempt would change: every other status, a quota that is used up, a request that the
-  provider's library does not take or cannot write down, so that nothing was sent. For 401 and 403 it says which key
-  was refused.
-- ModelAnswerInvalid is not raised here: it is for those who check what an answer says.
-- What a content filter or the model itself refuses is no error: the answer's `finish_reason` is `refused`.
-- Arguments of tools that are no JSON are no error either: `ToolCall.invalid` has them.
+- ModelUnavailable is worth a retry: the statuses 408, 409, 425, 429 and 500 and above, with the Retry-After of the
+  provider; a connection that is refused, breaks or times out; an answer that is empty, null, not JSON, truncated, or in
+  no form that the provider documents. A transient fault cannot be told from a permanent one there, and retries are
+  limited.
+- ModelError is permanent: every other status, an exhausted quota, a request that the provider's library rejects or
+  cannot serialize, so that nothing was sent. For 401 and 403 it names the key that was refused.
+- ModelAnswerInvalid is not raised here: it is for callers that validate the content of an answer.
+- A refusal by a content filter or by the model itself is not an error: the answer's `finish_reason` is `refused`.
+- Tool arguments that are not JSON are not an error either: they are in `ToolCall.invalid`.
+
+The vendors' libraries raise the same errors for odd requests and for odd answers. `watched` records whether anything
+was sent: an error before that is about the request, and would recur at every retry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.errors import ModelError, ModelUnavailable, StatewrightError
 from statewright.redaction import Mask, without_secrets
@@ -24,9 +28,9 @@ if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 
 _LONGEST = 300  # characters of what a provider said
-_MISTAKES = (ValueError, TypeError, LookupError, AttributeError, RuntimeError, AssertionError)
-"""What code raises that cannot do what it was given. What a network or a login raises is none of these."""
-_FOR_NOW = (408, 409, 425, 429)
+_PROGRAMMING_ERRORS = (ValueError, TypeError, LookupError, AttributeError, RuntimeError, AssertionError)
+"""Errors of code with wrong input, as opposed to network and login errors."""
+_RETRIED_STATUSES = (408, 409, 425, 429)
 
 
 def translate_error(error: Exception, name: str, key: str, mask: Mask, *, was_sent: bool = True) -> Exception:
@@ -47,15 +51,15 @@ def _failure_of(error: Exception, name: str, key: str, mask: Mask, was_sent: boo
     from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, ModelRequestRejectedError, UserError
 
     if isinstance(error, ModelHTTPError):
-        return _of_status(name, key, error, mask)
+        return _status_error(name, key, error, mask)
     if isinstance(error, ModelRequestRejectedError):  # by its library: a status would be a ModelHTTPError
         return ModelError(f"Model {name!r} does not take this request: {_short(error, mask)}")
     if isinstance(error, ModelAPIError):
-        return _of_connection(name, error, mask)
+        return _connection_error(name, error, mask)
     said = _short(error, mask)
     if isinstance(error, UserError | NotImplementedError):
         return ModelError(f"Model {name!r} cannot be asked so: {said}")
-    if not was_sent and isinstance(error, _MISTAKES):
+    if not was_sent and isinstance(error, _PROGRAMMING_ERRORS):
         return ModelError(
             f"The request to model {name!r} could not be built, and nothing was sent ({type(error).__name__}: {said}). "
             f"Look for values in its messages, tools, schema or settings that are no plain JSON, or no file of a type "
@@ -68,14 +72,14 @@ def _failure_of(error: Exception, name: str, key: str, mask: Mask, was_sent: boo
     )
 
 
-def _of_status(name: str, key: str, error: ModelHTTPError, mask: Mask) -> ModelError:
+def _status_error(name: str, key: str, error: ModelHTTPError, mask: Mask) -> ModelError:
     from pydantic_ai.exceptions import ModelQuotaExceededError
 
-    status, said = error.status_code, _short(_said(error.body) or "nothing", mask)
+    status, said = error.status_code, _short(_body_text(error.body) or "nothing", mask)
     found = f"Model {name!r} answered with status {status}: {said}."
     if isinstance(error, ModelQuotaExceededError):
         return ModelError(f"{found} The quota is used up; see to the account of {key}.")
-    if status in _FOR_NOW or status >= 500:
+    if status in _RETRIED_STATUSES or status >= 500:
         return ModelUnavailable(found, status=status, retry_after=error.retry_after)
     if status in (401, 403):
         return ModelError(f"{found} The key was refused; check {key}.")
@@ -84,7 +88,7 @@ def _of_status(name: str, key: str, error: ModelHTTPError, mask: Mask) -> ModelE
     return ModelError(found)
 
 
-def _of_connection(name: str, error: ModelAPIError, mask: Mask) -> ModelUnavailable:
+def _connection_error(name: str, error: ModelAPIError, mask: Mask) -> ModelUnavailable:
     from pydantic_ai.exceptions import ModelRequestTimeout
 
     if isinstance(error, ModelRequestTimeout):
@@ -96,15 +100,69 @@ def _of_connection(name: str, error: ModelAPIError, mask: Mask) -> ModelUnavaila
     )
 
 
-def _said(body: object) -> str:
-    """The sentence in the body of an error, wherever the provider puts it."""
+def _body_text(body: object) -> str:
+    """Return the message in the body of an error, in any of the providers' formats."""
     if not isinstance(body, Mapping):
         return "" if body is None else str(body)
     known = cast("Mapping[str, Any]", body)
-    return _said(known.get("error") or known.get("message") or known.get("detail") or repr(dict(known)))
+    return _body_text(known.get("error") or known.get("message") or known.get("detail") or repr(dict(known)))
 
 
 def _short(text: object, mask: Mask) -> str:
-    # Masked before it is cut: a half of a secret would not be recognised.
+    # Masked before it is truncated: a partial secret would not be recognised.
     line = " ".join(mask(str(text)).split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+
+
+# -- was the call sent?
+
+
+class Sending:
+    """The progress of one call."""
+
+    __slots__ = ("is_watched", "was_sent")
+
+    def __init__(self) -> None:
+        self.is_watched = False
+        """True if sending can be observed, which not every provider allows."""
+        self.was_sent = False
+
+    @property
+    def was_not_sent(self) -> bool:
+        """True if the call has certainly not been sent."""
+        return self.is_watched and not self.was_sent
+
+
+_current: Final[ContextVar[Sending | None]] = ContextVar("statewright_sending", default=None)
+
+
+@contextmanager
+def watch_sending(model: Any) -> Generator[Sending]:
+    """Observe whether the model call in this block is sent."""
+    sending = Sending()
+    hooks = _request_hooks(getattr(model, "provider", None))
+    if hooks is not None:
+        if _mark_sent not in hooks:
+            hooks.append(_mark_sent)
+        sending.is_watched = True
+    token = _current.set(sending)
+    try:
+        yield sending
+    finally:
+        _current.reset(token)
+
+
+async def _mark_sent(request: object) -> None:
+    """Called by the HTTP client when a request has been built and is about to be sent."""
+    sending = _current.get()
+    if sending is not None:
+        sending.was_sent = True
+
+
+def _request_hooks(provider: Any) -> list[Any] | None:
+    """The functions that the HTTP client of a provider calls before it sends; None for one without such a client."""
+    client = getattr(provider, "_own_http_client", None)
+    hooks = getattr(client, "event_hooks", None)
+    if not isinstance(hooks, Mapping):
+        return None
+    return cast("Mapping[str, list[Any]]", hooks).get("request")

@@ -1,31 +1,35 @@
-"""The provider's answer as ours: a message, why it ended, what it used up."""
+"""Convert a provider's answer to our response, and its stream to our events."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from statewright.errors import ModelUnavailable
 from statewright.messages import Message, ToolCall, read_tool_call
-from statewright.models.finish_reason import reason_of
+from statewright.models.adapters.finish_reason import finish_reason_of
+from statewright.models.event import ModelEvent, ReasoningDelta, TextDelta, ToolCallDelta, UsageUpdate
 from statewright.models.model import FinishReason, ModelResponse, Usage
-from statewright.models.providers.provenance import Source, record_of
+from statewright.models.providers.provenance import Source, provenance_of
 
 if TYPE_CHECKING:
     from pydantic_ai import messages as vendor
+    from pydantic_ai.models import StreamedResponse
     from pydantic_ai.usage import RequestUsage
 
 _REASONS: dict[str | None, FinishReason] = {"length": "length", "content_filter": "refused", "tool_call": "tools"}
 
 
-def response_from(answer: vendor.ModelResponse, source: Source, *, streamed: bool) -> ModelResponse:
-    """An answer of a provider. Raises ModelUnavailable for one that broke off or failed on the way."""
-    _check_ended(answer, source, streamed=streamed)
+def convert_response(answer: vendor.ModelResponse, source: Source, *, streamed: bool) -> ModelResponse:
+    """Convert an answer of a provider. Raises ModelUnavailable if it broke off or failed midway."""
+    _check_complete(answer, source, streamed=streamed)
     message = _message(answer, source)
-    return ModelResponse(message, _priced(answer), answer.model_name, _reason(answer, message))
+    return ModelResponse(message, _usage_with_cost(answer), answer.model_name, _finish_reason(answer, message))
 
 
-def _check_ended(answer: vendor.ModelResponse, source: Source, *, streamed: bool) -> None:
-    """An answer is whole when the provider says why it ended. Some leave that out, but none in a stream."""
+def _check_complete(answer: vendor.ModelResponse, source: Source, *, streamed: bool) -> None:
+    """Raise ModelUnavailable for an answer without a finish reason, which some providers omit, but not in a stream."""
     details = answer.provider_details or {}
     ended = details.get("finish_reason") or details.get("refusal") or (not streamed and answer.finish_reason)
     if ended and answer.finish_reason != "error":
@@ -37,46 +41,50 @@ def _check_ended(answer: vendor.ModelResponse, source: Source, *, streamed: bool
 
 def _message(answer: vendor.ModelResponse, source: Source) -> Message:
     reasoning = answer.thinking
-    kept = {"reasoning": reasoning, "provider": record_of(answer, source)}
+    kept = {"reasoning": reasoning, "provider": provenance_of(answer, source)}
     metadata = {key: value for key, value in kept.items() if value}
     text = _text(answer) or (answer.provider_details or {}).get("refusal") or ""
     return Message(
         _with_files(text, answer),
         role="assistant",
-        tool_calls=tuple(_call(part) for part in answer.tool_calls),
+        tool_calls=tuple(_convert_call(part) for part in answer.tool_calls),
         metadata=metadata or None,
     )
 
 
 def _text(answer: vendor.ModelResponse) -> str:
-    """The text as it was streamed, with nothing between its parts."""
+    """Return the text as it was streamed, with nothing between its parts."""
     return "".join(part.content for part in answer.parts if part.part_kind == "text")
 
 
 def _with_files(text: str, answer: vendor.ModelResponse) -> str | list[dict[str, Any]]:
-    """The text, with the files that the model made beside it, if it did."""
+    """Return the text, with the files that the model generated, if any."""
     if not answer.files:
         return text
     files = [{"type": "image_url", "image_url": {"url": file.data_uri}} for file in answer.files]
     return [*([{"type": "text", "text": text}] if text else []), *files]
 
 
-def _call(part: vendor.ToolCallPart) -> ToolCall:
+def _convert_call(part: vendor.ToolCallPart) -> ToolCall:
     return read_tool_call(part.tool_call_id, part.tool_name, {} if part.args is None else part.args)
 
 
-def _reason(answer: vendor.ModelResponse, message: Message) -> FinishReason:
+def _finish_reason(answer: vendor.ModelResponse, message: Message) -> FinishReason:
     """Why the model ended. Some providers say "stop" where they want tools called.
 
     Of some reasons pydantic-ai knows no meaning, such as Google's `OTHER`; then the provider's own word counts.
     """
     told = (answer.provider_details or {}).get("finish_reason")
-    reason = _REASONS.get(answer.finish_reason) or (reason_of(told) if answer.finish_reason is None else None) or "stop"
+    reason = (
+        _REASONS.get(answer.finish_reason)
+        or (finish_reason_of(told) if answer.finish_reason is None else None)
+        or "stop"
+    )
     return "tools" if reason == "stop" and message.tool_calls else reason
 
 
-def usage_from(usage: RequestUsage, cost: float = 0.0) -> Usage:
-    """What a call has used up so far."""
+def convert_usage(usage: RequestUsage, cost: float = 0.0) -> Usage:
+    """Convert the usage of a call."""
     return Usage(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
@@ -86,10 +94,64 @@ def usage_from(usage: RequestUsage, cost: float = 0.0) -> Usage:
     )
 
 
-def _priced(answer: vendor.ModelResponse) -> Usage:
+def _usage_with_cost(answer: vendor.ModelResponse) -> Usage:
     if answer.usage.cost is not None:
-        return usage_from(answer.usage, float(answer.usage.cost))
+        return convert_usage(answer.usage, float(answer.usage.cost))
     try:
-        return usage_from(answer.usage, float(answer.cost().total_price))
+        return convert_usage(answer.usage, float(answer.cost().total_price))
     except Exception:  # the price list knows few models, and an answer is worth more than its price
-        return usage_from(answer.usage)
+        return convert_usage(answer.usage)
+
+
+# -- streams
+
+
+async def stream_events(stream: StreamedResponse) -> AsyncIterator[ModelEvent]:
+    """Yield events while the answer arrives, and its usage whenever that changes."""
+    calls: dict[int, int] = {}
+    told = convert_usage(stream.usage)
+    async for event in stream:
+        for piece in _convert_event(event, calls):
+            yield piece
+        if (usage := convert_usage(stream.usage)) != told:
+            told = usage
+            yield UsageUpdate(usage)
+
+
+def _convert_event(event: Any, calls: dict[int, int]) -> Iterator[ModelEvent]:
+    """Convert one event. `calls` numbers the parts that are tool calls."""
+    from pydantic_ai import messages as vendor
+
+    match event:
+        case vendor.PartStartEvent(index=index, part=vendor.ToolCallPart() as part):
+            calls[index] = len(calls)
+            yield ToolCallDelta(calls[index], part.tool_call_id, part.tool_name, _arguments_text(part.args))
+        case vendor.PartStartEvent(part=vendor.TextPart(content=text)) if text:
+            yield TextDelta(text)
+        case vendor.PartStartEvent(part=vendor.ThinkingPart(content=text)) if text:
+            yield ReasoningDelta(text)
+        case vendor.PartDeltaEvent(index=index, delta=delta):
+            yield from _convert_delta(delta, calls.get(index))
+        case _:
+            return
+
+
+def _convert_delta(delta: vendor.ModelResponsePartDelta, call: int | None) -> Iterator[ModelEvent]:
+    from pydantic_ai import messages as vendor
+
+    match delta:
+        case vendor.TextPartDelta(content_delta=text) if text:
+            yield TextDelta(text)
+        case vendor.ThinkingPartDelta(content_delta=str(text)) if text:
+            yield ReasoningDelta(text)
+        case vendor.ToolCallPartDelta(args_delta=arguments) if call is not None and arguments:
+            yield ToolCallDelta(call, arguments=_arguments_text(arguments))
+        case _:
+            return
+
+
+def _arguments_text(arguments: object) -> str:
+    """Return arguments as JSON text. A call that starts without arguments gets them later."""
+    if not arguments:
+        return ""
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)

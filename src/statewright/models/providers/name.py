@@ -1,15 +1,15 @@
-"""Names of models: a provider, a colon, and the name by which that provider knows the model."""
+"""Names of models: a provider, a colon, and the provider's name for the model."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from statewright.errors import ModelError, suggestion
-from statewright.models.providers.key import VARIABLES_BY_PROVIDER
+from statewright.models.providers.keys import VARIABLES_BY_PROVIDER
 
 
 class ModelName(NamedTuple):
-    """A model's name in its two halves."""
+    """A provider, and its name for a model."""
 
     provider: str
     model: str
@@ -18,10 +18,10 @@ class ModelName(NamedTuple):
         return f"{self.provider}:{self.model}"
 
 
-def read_name(name: str, *, base_url: str | None = None) -> ModelName:
-    """The halves of a name. With an own address, a name without a provider is one for chat completions.
+def parse_name(name: str, *, base_url: str | None = None) -> ModelName:
+    """Parse a name. With a base URL, a name without a provider is one for OpenAI's chat completions.
 
-    Raises ModelError for a provider that nobody knows.
+    Raises ModelError for an unknown provider.
     """
     provider, colon, model = name.partition(":")
     if colon and model and is_provider(provider):
@@ -37,8 +37,8 @@ def read_name(name: str, *, base_url: str | None = None) -> ModelName:
     raise ModelError(f"The model {name!r} is of the provider {provider!r}, which is not known. {known}")
 
 
-def read_other(name: str, own: ModelName) -> str:
-    """The name by which `own`'s provider knows another model. Raises ModelError for one of another provider."""
+def resolve_model_name(name: str, own: ModelName) -> str:
+    """Return the name of another model of `own`'s provider. Raises ModelError for one of another provider."""
     provider, colon, model = name.partition(":")
     if not colon or not is_provider(provider):
         return name
@@ -51,7 +51,7 @@ def read_other(name: str, own: ModelName) -> str:
 
 
 def is_provider(name: str) -> bool:
-    """Whether this is the name of a provider, be its library installed or not."""
+    """Return True for the name of a provider, whether its library is installed or not."""
     from pydantic_ai.providers import infer_provider_class
 
     try:

@@ -1,8 +1,8 @@
-"""Our messages as pydantic-ai's: what is said to the model in requests, what it said in responses.
+"""Convert our messages to pydantic-ai's requests and responses.
 
-No provider but OpenAI takes the name of a speaker, and pydantic-ai sends it to none. So the words of other agents, and
-of users with a name, begin with it: `[Critic] Too long.` The words of the agent that asks stand as they are, lest its
-model writes names before its answers.
+No provider but OpenAI accepts the name of a speaker, and pydantic-ai sends it to none. So the messages of other agents,
+and of users with a name, begin with it: `[Critic] Too long.` Messages of the requesting agent are unchanged, or its
+model would begin its answers with names.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from statewright.errors import ModelError, suggestion
 from statewright.messages import Message, copied
-from statewright.models.conversation import opened_by_user
+from statewright.models.conversation.prepare import starting_with_user
 from statewright.models.model import ModelRequest
-from statewright.models.providers.provenance import Source, response_of
+from statewright.models.providers.provenance import Source, restore_response
 
 if TYPE_CHECKING:
     from pydantic_ai import messages as vendor
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 _PARTS = ("text", "image_url", "input_audio", "file")
 
 
-def messages_of(request: ModelRequest, source: Source) -> list[vendor.ModelMessage]:
-    """The conversation. Everything between two messages of the assistant is one request: so results stay together."""
+def convert_messages(request: ModelRequest, source: Source) -> list[vendor.ModelMessage]:
+    """Convert a conversation. Messages between two of the assistant become one request, so results stay together."""
     from pydantic_ai import messages as vendor
 
     said: list[vendor.ModelMessage] = []
     pending: list[vendor.ModelRequestPart] = [vendor.SystemPromptPart(request.system)] if request.system else []
     agent = request.metadata.get("agent")
-    for message in opened_by_user(request.messages):
+    for message in starting_with_user(request.messages):
         message = _with_speaker(message, agent)
         if message.role != "assistant":
-            pending.append(_part(message, request.messages))
+            pending.append(_convert_message(message, request.messages))
             continue
-        response = response_of(message, source)
+        response = restore_response(message, source)
         if pending:
             said.append(vendor.ModelRequest(parts=pending))
         elif said and source.name.startswith("google") and isinstance(said[-1], vendor.ModelResponse):
@@ -47,7 +47,7 @@ def messages_of(request: ModelRequest, source: Source) -> list[vendor.ModelMessa
 
 
 def _with_speaker(message: Message, agent: object) -> Message:
-    """The message with the name of its speaker in its text, if that is not the agent that asks."""
+    """Return the message with the name of its speaker in its text, unless that is the requesting agent."""
     if not message.name or message.role not in ("user", "assistant") or message.name == agent or agent is None:
         return message
     content: Any = message.content
@@ -60,33 +60,33 @@ def _with_speaker(message: Message, agent: object) -> Message:
     return named
 
 
-def _part(message: Message, conversation: Sequence[Message]) -> vendor.ModelRequestPart:
+def _convert_message(message: Message, conversation: Sequence[Message]) -> vendor.ModelRequestPart:
     from pydantic_ai import messages as vendor
 
     match message.role:
         case "system":
             return vendor.SystemPromptPart(message.text)
         case "tool":
-            return _result(message, conversation)
+            return _convert_result(message, conversation)
         case _:
             return vendor.UserPromptPart(_content(message))
 
 
-def _result(message: Message, conversation: Sequence[Message]) -> vendor.ToolReturnPart[Any]:
+def _convert_result(message: Message, conversation: Sequence[Message]) -> vendor.ToolReturnPart[Any]:
     from pydantic_ai import messages as vendor
 
     call = message.tool_call_id or ""
     failed = (message.metadata or {}).get("status") == "error"
     return vendor.ToolReturnPart(
-        tool_name=message.name or _called(call, conversation),
+        tool_name=message.name or _tool_name(call, conversation),
         content=_content(message),
         tool_call_id=call,
         outcome="failed" if failed else "success",
     )
 
 
-def _called(identity: str, conversation: Iterable[Message]) -> str:
-    """The name of the tool that a call was for: some providers want it with the result."""
+def _tool_name(identity: str, conversation: Iterable[Message]) -> str:
+    """Return the tool name of a call, which some providers require with the result."""
     names = (call.name for message in conversation for call in message.tool_calls if call.id == identity)
     return next(names, "tool")
 

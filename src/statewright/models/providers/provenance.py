@@ -1,8 +1,8 @@
-"""What a provider wants back of its own answers: thoughts with their signatures, and the ids of their items.
+"""Provider-specific parts of an answer that have to be sent back: reasoning with signatures, and ids of items.
 
-It is kept as plain JSON in the message's metadata under `provider`: the parts of the answer in their order, without the
-text and the arguments that stand in the message itself. So a message that was changed since is sent as it is now. Only
-the provider that gave an answer, at the same address, gets this back; others get text and calls.
+They are kept as plain JSON in the message's metadata under `provider`: the parts of the answer in order, without the
+text and the arguments, which are in the message itself. So a message that was edited is sent as edited. Only the
+provider that gave the answer, at the same address, gets this back; others get text and calls.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from pydantic_ai import messages as vendor
 
 _PLAIN = ({"part_kind", "length"}, {"part_kind", "tool_call_id"})
-"""The fields of parts of which nothing but the message is needed."""
+"""The fields of parts that need no record."""
 _OF_RESPONSE = ("provider_name", "canonical_system", "provider_response_id", "model_name")
 
 
 class Source(NamedTuple):
-    """Where an answer comes from: how the provider is asked, and at which address."""
+    """The source of an answer: the provider and its address."""
 
     name: str
     url: str
-    """Without a password, since it is kept."""
+    """Without a password, since it is stored."""
 
     @classmethod
     def at(cls, name: str, url: str) -> Source:
@@ -34,8 +34,8 @@ class Source(NamedTuple):
         return cls(name, urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")))
 
 
-def record_of(response: vendor.ModelResponse, source: Source) -> dict[str, Any] | None:
-    """What to keep of an answer; None where its text and calls say it all."""
+def provenance_of(response: vendor.ModelResponse, source: Source) -> dict[str, Any] | None:
+    """Return the record of an answer; None if its text and calls suffice."""
     from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
 
     needed = ModelResponse(parts=response.parts, **{name: getattr(response, name) for name in _OF_RESPONSE})
@@ -60,8 +60,8 @@ def _without_content(part: dict[str, Any]) -> dict[str, Any]:
             return part
 
 
-def response_of(message: Message, source: Source) -> vendor.ModelResponse:
-    """A message of the assistant as the response that it was, as far as this provider may see it."""
+def restore_response(message: Message, source: Source) -> vendor.ModelResponse:
+    """Restore the response of an assistant message, as far as it is from this provider."""
     from pydantic_ai.messages import ModelMessagesTypeAdapter
 
     record = (message.metadata or {}).get("provider")
@@ -89,7 +89,7 @@ def _plain(message: Message) -> vendor.ModelResponse:
 
 
 def _parts(message: Message, kept: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The parts that were kept, filled with what the message says now; what it has besides comes last."""
+    """Yield the recorded parts with the current content of the message; additional content comes last."""
     texts = _texts(message.text, [part["length"] for part in kept if part["part_kind"] == "text"])
     calls = {call.id: call for call in message.tool_calls}
     for part in kept:
@@ -108,7 +108,7 @@ def _parts(message: Message, kept: Sequence[Mapping[str, Any]]) -> Iterator[dict
 
 
 def _texts(text: str, lengths: Sequence[int]) -> Iterator[str]:
-    """The text cut as it was, or whole in the first place where it is another one by now."""
+    """Yield the text divided as it was, or undivided if it was changed."""
     if sum(lengths) != len(text):
         yield text
         yield from [""] * (len(lengths) - 1)

@@ -1,8 +1,7 @@
-"""A provider's model behind our port.
+"""Adapter from a provider's model to the port.
 
-It asks by `pydantic_ai.direct`, which sends one request and gives its answer: no agent, no loop, no memory. How a
-vendor wants things written is theirs; what is said, tried again and kept is ours. `failure` says which errors there
-are.
+It uses `pydantic_ai.direct`, which sends one request and returns its answer: no agent, no loop, no memory. The wire
+format is pydantic-ai's; messages, retries and storage are ours. See `failure` for the errors.
 """
 
 from __future__ import annotations
@@ -10,24 +9,20 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from statewright.models.conversation import check_request
+from statewright.models.adapters.output_form import is_wrapped, unwrapped
+from statewright.models.conversation.prepare import check_request
 from statewright.models.event import ModelEvent, ResponseFinished, TextDelta
 from statewright.models.guard import check_calls_allowed
 from statewright.models.model import ModelRequest, ModelResponse
-from statewright.models.providers.apart import run_apart
 from statewright.models.providers.client import Clients
-from statewright.models.providers.dropped import close_generators, generators_below
-from statewright.models.providers.failure import translate_error
-from statewright.models.providers.incoming import response_from
-from statewright.models.providers.key import VARIABLES_BY_PROVIDER
-from statewright.models.providers.name import ModelName, read_other
-from statewright.models.providers.outgoing import messages_of
+from statewright.models.providers.failure import Sending, translate_error, watch_sending
+from statewright.models.providers.incoming import convert_response, stream_events
+from statewright.models.providers.keys import VARIABLES_BY_PROVIDER, ProviderSecrets
+from statewright.models.providers.name import ModelName, resolve_model_name
+from statewright.models.providers.outgoing import convert_messages
 from statewright.models.providers.provenance import Source
-from statewright.models.providers.secrets import ProviderSecrets
-from statewright.models.providers.sending import Sending, watched
-from statewright.models.providers.settings import parameters_of, settings_of
-from statewright.models.providers.streaming import pieces_of
-from statewright.models.wanted_form import is_wrapped, unwrapped
+from statewright.models.providers.settings import request_parameters, request_settings
+from statewright.models.providers.stream_cleanup import close_generators, nested_generators, run_apart
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -68,44 +63,44 @@ class PydanticAIModel:
         return f"PydanticAIModel({self.name!r})"
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        """The answer, whole. Raises as `failure` says; a cancelled call closes its connection."""
+        """Return the complete answer. See `failure` for the errors; a cancelled call closes its connection."""
         from pydantic_ai.direct import model_request
 
-        model, name = await self._asked(request)
+        model, name = await self._resolve_model(request)
         source = self._source(model)
-        with watched(model) as sending:
+        with watch_sending(model) as sending:
             try:
                 answer = await model_request(model, instrument=False, **self._call(request, model, source))
-                return unwrapped(response_from(answer, source, streamed=False), request.output)
+                return unwrapped(convert_response(answer, source, streamed=False), request.output)
             except Exception as error:
-                failure = self._failure(error, name, request, model, sending)
+                failure = self._translate_error(error, name, request, model, sending)
         raise failure
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """The answer in pieces, and at last whole. An answer that breaks off raises ModelUnavailable."""
+        """Yield the answer as events. Raises ModelUnavailable if it breaks off."""
         return run_apart(self._events(request))
 
     async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         from pydantic_ai.direct import model_request_stream
 
-        model, name = await self._asked(request)
+        model, name = await self._resolve_model(request)
         source = self._source(model)
-        held = is_wrapped(request.output)  # the text is the answer when what is around it is gone
+        held = is_wrapped(request.output)  # the text is sent when it is unwrapped
         dropped: Sequence[AsyncGenerator[Any]] = ()
-        with watched(model) as sending:
+        with watch_sending(model) as sending:
             try:
                 call = model_request_stream(model, instrument=False, **self._call(request, model, source))
                 async with call as stream:
                     try:
-                        async for piece in pieces_of(stream):
+                        async for piece in stream_events(stream):
                             if not (held and isinstance(piece, TextDelta)):
                                 yield piece
                     except BaseException:  # the reader has left, or the answer broke off
-                        dropped = generators_below(stream)
+                        dropped = nested_generators(stream)
                         raise
-                    response = unwrapped(response_from(stream.get(), source, streamed=True), request.output)
+                    response = unwrapped(convert_response(stream.get(), source, streamed=True), request.output)
             except Exception as error:
-                failure = self._failure(error, name, request, model, sending)
+                failure = self._translate_error(error, name, request, model, sending)
             else:
                 if held and response.text:
                     yield TextDelta(response.text)
@@ -119,18 +114,20 @@ class PydanticAIModel:
         """Close the connections of the running loop. They are closed anyway when the loop ends."""
         await self._clients.aclose()
 
-    async def _asked(self, request: ModelRequest) -> tuple[Model, str]:
+    async def _resolve_model(self, request: ModelRequest) -> tuple[Model, str]:
         """Return the model that the request is for, and its whole name.
 
         Raises ModelError where calls are forbidden, and for a request that a provider would refuse.
         """
-        wanted = read_other(request.model, self._name) if request.model else self._name.model
+        wanted = resolve_model_name(request.model, self._name) if request.model else self._name.model
         model, name = await self._clients.model(wanted), str(self._name._replace(model=wanted))
         check_calls_allowed(name, base_url=model.base_url)
         check_request(request)
         return model, name
 
-    def _failure(self, error: Exception, name: str, request: ModelRequest, model: Model, sending: Sending) -> Exception:
+    def _translate_error(
+        self, error: Exception, name: str, request: ModelRequest, model: Model, sending: Sending
+    ) -> Exception:
         mask = self._secrets.mask_for(request.extra, model.base_url or "")
         return translate_error(error, name, self._key, mask, was_sent=not sending.was_not_sent)
 
@@ -138,9 +135,9 @@ class PydanticAIModel:
         return Source.at(self._name.provider, model.base_url or "")
 
     def _call(self, request: ModelRequest, model: Model, source: Source) -> dict[str, Any]:
-        parameters = parameters_of(request, model)
+        parameters = request_parameters(request, model)
         return {
-            "messages": model.prepare_messages(messages_of(request, source), parameters),
-            "model_settings": settings_of(request, self._settings),
+            "messages": model.prepare_messages(convert_messages(request, source), parameters),
+            "model_settings": request_settings(request, self._settings),
             "model_request_parameters": parameters,
         }

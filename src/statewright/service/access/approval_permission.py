@@ -58,7 +58,7 @@ async def check_thread_change(
 
 
 def _is_tool_approval(question: Any) -> bool:
-    """Return True for the question whether a model may call a tool; see `agents/tool_call.py`."""
+    """Return True for the question whether a model may call a tool; see `agents/tools/calling.py`."""
     if not isinstance(question, Mapping):
         return False
     fields = cast("Mapping[str, Any]", question)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from statewright.agents.mcp.host import Host, the_host
+from statewright.agents.mcp.host import Host, get_host
 from statewright.errors import ToolError
 
 
@@ -16,9 +16,9 @@ async def thread_name() -> str:
 
 def test_a_process_has_one_host_with_a_thread_of_its_own() -> None:
     with ThreadPoolExecutor(8) as pool:
-        hosts = set(pool.map(lambda _: the_host(), range(8)))
-    assert hosts == {the_host()}
-    assert the_host().submit(thread_name).result(600) == "statewright-mcp"
+        hosts = set(pool.map(lambda _: get_host(), range(8)))
+    assert hosts == {get_host()}
+    assert get_host().submit(thread_name).result(600) == "statewright-mcp"
 
 
 def test_cancelling_what_was_submitted_cancels_it_there() -> None:
@@ -31,7 +31,7 @@ def test_cancelling_what_was_submitted_cancels_it_there() -> None:
         finally:
             cancelled.set()
 
-    future = the_host().submit(wait_forever)
+    future = get_host().submit(wait_forever)
     assert started.wait(600)
     future.cancel()
     assert cancelled.wait(600)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.agents.mcp.names import fit_names
+from statewright.agents.mcp.tools import fit_names
 from statewright.agents.tools import check_name
 
 

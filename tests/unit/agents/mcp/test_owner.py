@@ -5,8 +5,7 @@ import weakref
 
 import pytest
 
-from statewright.agents.mcp.host import Host
-from statewright.agents.mcp.owner import Owner
+from statewright.agents.mcp.host import Host, Owner
 from statewright.errors import ToolError
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from mcp_types import CallToolResult
 
-from statewright.agents.mcp.result import answer_of
+from statewright.agents.mcp.tool import convert_result
 
 TEXT = {"type": "text", "text": "t"}
 IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
@@ -16,7 +16,7 @@ BLOB = {"type": "resource", "resource": {"uri": "file:///b", "blob": "aGk=", "mi
 
 def answered(*content: dict[str, Any], structured: Any = None) -> Any:
     given = {"content": content, **({"structuredContent": structured} if structured is not None else {})}
-    return answer_of(CallToolResult.model_validate(given))
+    return convert_result(CallToolResult.model_validate(given))
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from mcp_types import Tool as ListedTool
 
 from statewright.agents.mcp import McpServer, McpTool
-from statewright.agents.mcp.owner import Owner
-from statewright.agents.mcp.tool import _Progress
+from statewright.agents.mcp.host import Owner
+from statewright.agents.mcp.tool import _ProgressReporter
 from statewright.agents.tools import ToolContext
 from statewright.errors import ToolError
 from statewright.graph import Runtime
@@ -58,7 +58,7 @@ def test_progress_is_told_on_the_loop_of_the_call_and_is_a_heartbeat() -> None:
 
     async def run() -> None:
         runtime: Runtime[Any] = Runtime(heart)  # type: ignore[arg-type]
-        progress = _Progress("s-t", ToolContext(stream_writer=write, runtime=runtime))
+        progress = _ProgressReporter("s-t", ToolContext(stream_writer=write, runtime=runtime))
         other = threading.Thread(target=lambda: asyncio.run(progress(1, None, None)))
         other.start()
         other.join()

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from statewright.agents.mcp.words import StderrTail
+from statewright.agents.mcp.texts import StderrTail
 
 
 def heard(*written: str) -> str:
@@ -11,12 +11,12 @@ def heard(*written: str) -> str:
         for text in written:
             file.write(text)
             file.flush()
-    return asyncio.run(words.heard(patience=5))
+    return asyncio.run(words.read(patience=5))
 
 
 def test_nothing_was_said() -> None:
     assert heard() == ""
-    assert asyncio.run(StderrTail().heard(patience=5)) == ""
+    assert asyncio.run(StderrTail().read(patience=5)) == ""
 
 
 def test_the_last_lines_are_kept() -> None:
@@ -35,7 +35,7 @@ def test_one_that_still_talks_is_not_waited_for() -> None:
         file.flush()
 
         async def patiently() -> str:
-            while not (said := await words.heard(patience=0)):
+            while not (said := await words.read(patience=0)):
                 await asyncio.sleep(0.01)
             return said
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from statewright.agents.memory.by_vectors import ByVectors
+from statewright.agents.memory.retrieval import VectorSearch
 from statewright.errors import ModelError
 
 
@@ -20,21 +20,21 @@ class Letters:
         return [[float(text.count(letter)) for letter in "abc"] for text in texts]
 
 
-def nearest(by: ByVectors, query: str, texts: Sequence[str], count: int) -> list[int]:
+def nearest(by: VectorSearch, query: str, texts: Sequence[str], count: int) -> list[int]:
     return asyncio.run(by.nearest(query, texts, count))
 
 
 def test_the_nearest_come_first_and_length_does_not_count() -> None:
-    assert nearest(ByVectors(Letters()), "a", ["b", "aaab", "a", "ab"], 3) == [2, 1, 3]
+    assert nearest(VectorSearch(Letters()), "a", ["b", "aaab", "a", "ab"], 3) == [2, 1, 3]
 
 
 def test_of_equals_the_later_one_comes_first() -> None:
-    assert nearest(ByVectors(Letters()), "a", ["a", "b", "aa"], 1) == [2]
+    assert nearest(VectorSearch(Letters()), "a", ["a", "b", "aa"], 1) == [2]
 
 
 def test_each_text_is_embedded_once() -> None:
     letters = Letters()
-    by = ByVectors(letters)
+    by = VectorSearch(letters)
     nearest(by, "a", ["b", "b", "c"], 1)
     nearest(by, "c", ["b", "c", "cb"], 1)
     assert letters.asked == ["a", "b", "c", "cb"]
@@ -44,15 +44,15 @@ def test_an_embedding_may_be_a_coroutine_function() -> None:
     async def embed(texts: Sequence[str]) -> list[list[float]]:
         return Letters()(texts)
 
-    assert nearest(ByVectors(embed), "a", ["b", "a"], 1) == [1]
+    assert nearest(VectorSearch(embed), "a", ["b", "a"], 1) == [1]
 
 
 def test_a_vector_of_nothing_is_near_to_nothing() -> None:
-    assert nearest(ByVectors(Letters()), "a", ["a", "x"], 2) == [0, 1]
+    assert nearest(VectorSearch(Letters()), "a", ["a", "x"], 2) == [0, 1]
 
 
 def test_wrong_vectors_are_refused() -> None:
     with pytest.raises(ModelError, match="1 vectors for 2 texts"):
-        nearest(ByVectors(lambda texts: [[1.0]]), "a", ["b"], 1)
-    with pytest.raises(ModelError, match="of 1 and of 2 numbers"):
-        nearest(ByVectors(lambda texts: [[1.0] * len(text) for text in texts]), "a", ["bb"], 1)
+        nearest(VectorSearch(lambda texts: [[1.0]]), "a", ["b"], 1)
+    with pytest.raises(ModelError, match="lengths 1 and 2"):
+        nearest(VectorSearch(lambda texts: [[1.0] * len(text) for text in texts]), "a", ["bb"], 1)

@@ -124,7 +124,7 @@ def test_the_pieces_before_one_that_is_no_summary_are_kept() -> None:
 @pytest.mark.parametrize("notes", [None, {}])
 def test_a_failure_is_noted_for_its_turn(notes: Any, talk: Any) -> None:
     summaries, context = Summaries(ScriptedModel([])), MemoryContext(notes=notes)
-    summaries.note_failed(units(talk, "u1 a1 u2"), context)
+    summaries.record_failure(units(talk, "u1 a1 u2"), context)
     assert summaries.has_failed(units(talk, "u1 a1 u2"), context)
     assert not summaries.has_failed(units(talk, "u1 a1 u3"), context)
     assert not summaries.has_failed([], context)

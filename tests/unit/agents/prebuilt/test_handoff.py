@@ -80,5 +80,5 @@ def test_the_tools_of_an_agent_that_hand_over() -> None:
 
 
 def test_a_name_that_no_tool_can_have_is_refused() -> None:
-    with pytest.raises(InvalidConfig, match="no tool that hands over to 'a'"):
+    with pytest.raises(InvalidConfig, match="tool that hands over to 'a' cannot be created"):
         create_handoff_tool(agent_name="a", name="a:b")

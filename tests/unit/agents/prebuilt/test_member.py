@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from statewright import START, RemoveMessage, StateGraph, add_messages, entrypoint
 from statewright.agents import AgentState
-from statewright.agents.prebuilt.member import Member, checked_agents
+from statewright.agents.prebuilt.member import Member, check_agents
 from statewright.errors import InvalidConfig
 from statewright.messages import Message
 from statewright.state import read_schema
@@ -37,7 +37,7 @@ def run(member: Member, given: dict[str, Any]) -> Any:
     async def node(state: Any) -> Any:
         said = await member.call(state)
         seen.append(said)
-        return said.reported(said.messages)
+        return said.to_report(said.messages)
 
     result = StateGraph(Group).add_node("n", node).add_edge(START, "n").compile().invoke(given)
     return seen[0], result
@@ -104,7 +104,7 @@ def test_it_works_on_a_running_loop() -> None:
     member = Member(graph({"messages": ["new"]}), read_schema(Group))
 
     async def node(state: Any) -> Any:
-        return (await member.call(state)).reported([])
+        return (await member.call(state)).to_report([])
 
     app = StateGraph(Group).add_node("n", node).add_edge(START, "n").compile()
     assert asyncio.run(app.ainvoke({"messages": ["old"]}))["messages"][0].text == "old"
@@ -113,17 +113,17 @@ def test_it_works_on_a_running_loop() -> None:
 def test_agents_are_known_by_their_names() -> None:
     only = graph({}, AgentState)
 
-    assert checked_agents([only], where="Team") == {"m": only}
+    assert check_agents([only], where="Team") == {"m": only}
 
 
 @pytest.mark.parametrize(
     ("agents", "message"),
     [
         ([], "Team has no agents"),
-        ([lambda state: state], "no compiled graph"),
+        ([lambda state: state], "not a compiled graph"),
         ([graph({}, TypedDict("Other", {"x": int}))], "'m' of Team has no field 'messages' in its state, but x"),
     ],
 )
 def test_what_is_no_agent_is_refused(agents: Any, message: str) -> None:
     with pytest.raises(InvalidConfig, match=message):
-        checked_agents(agents, where="Team")
+        check_agents(agents, where="Team")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from statewright.agents.prebuilt.plan import Plan, Replan, plan_form, steps_left, steps_ready
+from statewright.agents.prebuilt.planner import Plan, Replan, ready_steps, remaining_steps, validated_plan
 
 
 def step(name: str, *after: str) -> dict[str, Any]:
@@ -15,7 +15,7 @@ def step(name: str, *after: str) -> dict[str, Any]:
 
 
 def test_a_form_keeps_its_name_and_schema() -> None:
-    form = plan_form(Plan)
+    form = validated_plan(Plan)
 
     assert form.__name__ == "Plan"
     assert form.model_json_schema()["required"] == ["steps"]
@@ -24,25 +24,25 @@ def test_a_form_keeps_its_name_and_schema() -> None:
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
     with pytest.raises(ValidationError) as caught:
-        plan_form(Plan).model_validate({"steps": [step("a", "x"), step("b"), step("b")]})
+        validated_plan(Plan).model_validate({"steps": [step("a", "x"), step("b"), step("b")]})
 
     assert "'x', which is no step" in str(caught.value)
     assert "Two steps have the id 'b'" in str(caught.value)
 
 
 def test_steps_of_a_new_plan_may_need_those_that_were_done() -> None:
-    assert plan_form(Replan, ["a"]).model_validate({"steps": [step("b", "a")]}).steps[0].after == ["a"]
+    assert validated_plan(Replan, ["a"]).model_validate({"steps": [step("b", "a")]}).steps[0].after == ["a"]
     with pytest.raises(ValidationError, match="'a', which is no step"):
-        plan_form(Replan).model_validate({"steps": [step("b", "a")]})
+        validated_plan(Replan).model_validate({"steps": [step("b", "a")]})
 
 
 def test_a_response_needs_no_steps() -> None:
-    assert plan_form(Replan).model_validate({"response": "done"}).steps == []
+    assert validated_plan(Replan).model_validate({"response": "done"}).steps == []
 
 
 def test_what_is_ready_needs_nothing_that_is_left() -> None:
     plan = [step("c", "a", "b"), step("a"), step("b"), step("d", "gone")]
 
-    assert [one["id"] for one in steps_ready(plan, [])] == ["a", "b"]
-    assert [one["id"] for one in steps_ready(plan, ["a", "b", "gone"])] == ["c", "d"]
-    assert [one["id"] for one in steps_left(plan, ["a"])] == ["c", "b", "d"]
+    assert [one["id"] for one in ready_steps(plan, [])] == ["a", "b"]
+    assert [one["id"] for one in ready_steps(plan, ["a", "b", "gone"])] == ["c", "d"]
+    assert [one["id"] for one in remaining_steps(plan, ["a"])] == ["c", "b", "d"]

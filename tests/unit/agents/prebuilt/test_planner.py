@@ -275,7 +275,7 @@ def look() -> str:
     [
         (lambda: create_planner(ScriptedModel([]), max_steps=0), "max_steps of planner 'planner' is 0"),
         (lambda: create_planner(ScriptedModel([]), [look], executor=worker()), "an executor and tools"),
-        (lambda: create_planner(ScriptedModel([]), executor=ScriptedModel([])), "no compiled graph"),  # type: ignore[arg-type]
+        (lambda: create_planner(ScriptedModel([]), executor=ScriptedModel([])), "not a compiled graph"),  # type: ignore[arg-type]
         (lambda: create_planner(None), "The model is None"),
     ],
 )

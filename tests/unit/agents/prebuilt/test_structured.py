@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from statewright.agents import create_agent
-from statewright.agents.prebuilt.structured import ATTEMPTS, StructuredAnswer
+from statewright.agents.prebuilt.structured import ATTEMPTS, StructuredOutput
 from statewright.errors import InvalidConfig, ModelAnswerInvalid
 from statewright.models import ScriptedModel
 
@@ -64,9 +64,9 @@ def test_the_answer_has_the_form(form: Any, value: Any) -> None:
 
 
 def test_the_form_has_the_name_of_its_class_or_its_title() -> None:
-    assert StructuredAnswer(Model).output.name == "Model"
-    assert StructuredAnswer(SCHEMA).output.name == "Trip"
-    assert StructuredAnswer({"type": "object"}).output.name == "answer"
+    assert StructuredOutput(Model).output.name == "Model"
+    assert StructuredOutput(SCHEMA).output.name == "Trip"
+    assert StructuredOutput({"type": "object"}).output.name == "answer"
 
 
 @pytest.mark.parametrize("text", [f"```json\n{RIGHT}\n```", f"```\n{RIGHT}\n```", f"\n {RIGHT} \n"])

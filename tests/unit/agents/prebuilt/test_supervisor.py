@@ -391,14 +391,18 @@ def test_a_supervisor_that_never_ends_meets_the_recursion_limit() -> None:
     ("agents", "options", "message"),
     [
         ([], {}, "Supervisor 'team' has no agents"),
-        ([agent("a"), agent("a")], {}, "two agents of the name 'a'"),
-        ([Agent("a")], {}, "no compiled graph.*create_agent"),
+        ([agent("a"), agent("a")], {}, "two agents named 'a'"),
+        ([Agent("a")], {}, "not a compiled graph.*create_agent"),
         ([StateGraph(AgentState).add_node("n", print).add_edge(START, "n").compile()], {}, "without a name"),
-        ([agent("supervisor")], {}, "as its supervisor"),
-        ([agent("a b"), agent("a_b")], {}, "Two tools of the supervisor are called 'transfer_to_a_b'"),
+        ([agent("supervisor")], {}, "like its supervisor"),
+        ([agent("a b"), agent("a_b")], {}, "Two tools of the supervisor are named 'transfer_to_a_b'"),
         ([agent("a")], {"output_mode": "last_mesage"}, "Did you mean 'last_message'"),
-        ([agent("a")], {"handoff_tool_prefix": "x" * 80}, "no tool that hands over to 'a'"),
-        ([agent("a")], {"tools": [create_handoff_tool(agent_name="aa")]}, "'aa', who is no agent.*Did you mean 'a'"),
+        ([agent("a")], {"handoff_tool_prefix": "x" * 80}, "tool that hands over to 'a' cannot be created"),
+        (
+            [agent("a")],
+            {"tools": [create_handoff_tool(agent_name="aa")]},
+            "'aa', which is not an agent.*Did you mean 'a'",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(agents: Any, options: Any, message: str) -> None:

@@ -180,10 +180,10 @@ def test_a_handoff_that_nobody_could_see_beforehand_to_nobody_is_named() -> None
     [
         ([], "a", "Swarm 'swarm' has no agents"),
         ([agent("a")], "aa", "begins with 'aa'.*Did you mean 'a'"),
-        ([agent("a"), agent("a")], "a", "two agents of the name 'a'"),
-        ([agent("a", tools=[TO_B])], "a", "'transfer_to_b' of agent 'a' hands over to 'b', who is no agent"),
+        ([agent("a"), agent("a")], "a", "two agents named 'a'"),
+        ([agent("a", tools=[TO_B])], "a", "'transfer_to_b' of agent 'a' hands over to 'b', which is not an agent"),
         ([agent("a", tools=[TO_A])], "a", "hands over to the agent itself"),
-        (None, "a", "None of type NoneType, which is no compiled graph"),
+        (None, "a", "None of type NoneType, which is not a compiled graph"),
     ],
 )
 def test_what_cannot_be_is_refused(agents: Any, default: str, message: str) -> None:

@@ -63,7 +63,7 @@ def test_what_json_cannot_say_is_an_error() -> None:
     endless: list[Any] = []
     endless.append(endless)
     for answer in (object(), endless, b"\xff"):
-        with pytest.raises(ToolError, match=r"Tool 'work' answered a .* cannot be written as JSON"):
+        with pytest.raises(ToolError, match=r"Tool 'work' returned a .* cannot be written as JSON"):
             call(lambda answer=answer: answer)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statewright.agents.tools.docstring import read_docstring
+from statewright.agents.tools.function import read_docstring
 
 
 def test_no_docstring_says_nothing() -> None:

@@ -88,10 +88,10 @@ def test_names_that_providers_take(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "2a", "a b", "a" * 65, "é", "a.b"])
 def test_names_that_providers_refuse(name: str) -> None:
-    with pytest.raises(ToolError, match="cannot name a tool"):
+    with pytest.raises(ToolError, match="is not a valid tool name"):
         check_name(name)
 
 
 def test_names_with_a_server_are_kept_for_mcp() -> None:
-    with pytest.raises(ToolError, match="kept for tools of MCP servers"):
+    with pytest.raises(ToolError, match="reserved for tools of MCP servers"):
         check_name("server:tool")

@@ -18,7 +18,7 @@ from statewright.agents import (
     ToolContext,
     ToolFunction,
 )
-from statewright.agents.tools.injected import injected
+from statewright.agents.tools.injected import injected_source
 from statewright.channels import MISSING
 from statewright.errors import InvalidConfig
 from statewright.store import Store
@@ -64,7 +64,7 @@ def parameter(name: str, hint: Any = inspect.Parameter.empty) -> inspect.Paramet
     ],
 )
 def test_what_is_filled(name: str, hint: Any, value: Any, changes: bool | None) -> None:
-    found = injected(parameter(name, hint))
+    found = injected_source(parameter(name, hint))
     if changes is None:
         assert found is None
         return
@@ -86,12 +86,12 @@ def test_what_is_filled(name: str, hint: Any, value: Any, changes: bool | None) 
     ],
 )
 def test_what_is_an_argument(name: str, hint: Any) -> None:
-    assert injected(parameter(name, hint)) is None
+    assert injected_source(parameter(name, hint)) is None
 
 
 @pytest.mark.parametrize("state", [{"user": "eve"}, State({"user": "eve"})], ids=repr)
 def test_one_field_of_the_state(state: Any) -> None:
-    found = injected(parameter("user", Annotated[str, InjectedState("user")]))
+    found = injected_source(parameter("user", Annotated[str, InjectedState("user")]))
     assert found is not None
     assert found.value("t", "user", ToolContext(state=state)) == "eve"
 
@@ -99,14 +99,14 @@ def test_one_field_of_the_state(state: Any) -> None:
 @pytest.mark.parametrize("state", [{}, State({}), None], ids=repr)
 def test_a_missing_field_is_the_default_or_none_or_an_error(state: Any) -> None:
     context = ToolContext(state=state)
-    required = injected(parameter("user", Annotated[str, InjectedState("user")]))
+    required = injected_source(parameter("user", Annotated[str, InjectedState("user")]))
     assert required is not None
     with pytest.raises(InvalidConfig, match="'t' cannot be called: its injected argument 'user' gets the field 'user'"):
         required.value("t", "user", context)
-    optional = injected(parameter("user", Annotated[str | None, InjectedState("user")]))
+    optional = injected_source(parameter("user", Annotated[str | None, InjectedState("user")]))
     assert optional is not None
     assert optional.value("t", "user", context) is None
-    with_default = injected(parameter("user", Annotated[str, InjectedState("user")]).replace(default="ann"))
+    with_default = injected_source(parameter("user", Annotated[str, InjectedState("user")]).replace(default="ann"))
     assert with_default is not None
     assert with_default.value("t", "user", context) is MISSING
 
@@ -122,7 +122,7 @@ def test_a_missing_field_is_the_default_or_none_or_an_error(state: Any) -> None:
     ],
 )
 def test_what_is_not_there_is_an_error_with_a_remedy(name: str, hint: Any, remedy: str) -> None:
-    found = injected(parameter(name, hint))
+    found = injected_source(parameter(name, hint))
     assert found is not None
     with pytest.raises(InvalidConfig, match=remedy):
         found.value("t", name, ToolContext())
@@ -138,7 +138,7 @@ def test_what_is_not_there_is_an_error_with_a_remedy(name: str, hint: Any, remed
     ids=repr,
 )
 def test_markers_count_at_any_depth_of_a_union(hint: Any) -> None:
-    found = injected(parameter("call_id", hint))
+    found = injected_source(parameter("call_id", hint))
     assert found is not None
     assert found.value("t", "call_id", CONTEXT) == "c1"
     assert found.value("t", "call_id", ToolContext()) is None
@@ -150,7 +150,7 @@ class Shopping:
 
 
 def test_the_state_is_an_instance_of_the_annotated_class() -> None:
-    found = injected(parameter("state", Annotated[Shopping, InjectedState]))
+    found = injected_source(parameter("state", Annotated[Shopping, InjectedState]))
     assert found is not None
     assert found.value("t", "state", ToolContext(state={"basket": ["tea"], "more": 1})) == Shopping(["tea"])
     with pytest.raises(InvalidConfig, match="'state' does not fit the annotation: basket"):
@@ -158,7 +158,7 @@ def test_the_state_is_an_instance_of_the_annotated_class() -> None:
 
 
 def test_the_whole_context() -> None:
-    found = injected(parameter("here", ToolContext))
+    found = injected_source(parameter("here", ToolContext))
     assert found is not None
     assert found.value("t", "here", CONTEXT) is CONTEXT
 

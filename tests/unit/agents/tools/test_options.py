@@ -17,13 +17,13 @@ def test_names_that_every_provider_takes(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "2a", "-a", "a b", "a.b", "ä", "a" * 65, "a\n", " a", "a/b"])
 def test_other_names_are_refused(name: str) -> None:
-    with pytest.raises(ToolError, match=r"cannot name a tool. Names have up to 64"):
+    with pytest.raises(ToolError, match=r"is not a valid tool name. Use up to 64"):
         check_name(name)
 
 
 @pytest.mark.parametrize("name", ["files:read", ":"])
 def test_names_with_a_colon_belong_to_servers(name: str) -> None:
-    with pytest.raises(ToolError, match="kept for tools of MCP servers"):
+    with pytest.raises(ToolError, match="reserved for tools of MCP servers"):
         check_name(name)
 
 

@@ -37,7 +37,7 @@ def read(function: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
 
 def test_the_schema_is_that_of_an_object_without_the_context() -> None:
     signature = Signature("find", find, {"key": "Which one."})
-    assert signature.filled(ToolContext(idempotency_key="k")) == {"context": ToolContext(idempotency_key="k")}
+    assert signature.injected_kwargs(ToolContext(idempotency_key="k")) == {"context": ToolContext(idempotency_key="k")}
     assert signature.schema == {
         "type": "object",
         "additionalProperties": False,
@@ -82,7 +82,7 @@ def test_2_7_a_mismatch_names_what_is_expected_and_what_was_found() -> None:
     with pytest.raises(ToolError) as caught:
         read(find, kei="a", limit="soon")
     assert str(caught.value) == (
-        "Tool 'find' was called with other arguments than it takes: 'key' is missing; 'limit' is 'soon': Input should "
+        "Tool 'find' was called with wrong arguments: 'key' is missing; 'limit' is 'soon': Input should "
         "be a valid integer, unable to parse string as an integer; there is no argument 'kei' (Did you mean 'key'?). "
         "It takes key (string), limit (integer, optional)."
     )
@@ -155,5 +155,5 @@ def test_what_cannot_be_described_is_refused() -> None:
     def of_strange(one) -> None: ...  # pyright: ignore
 
     of_strange.__annotations__["one"] = Strange
-    with pytest.raises(ToolError, match="types that JSON cannot say"):
+    with pytest.raises(ToolError, match="types that JSON cannot express"):
         Signature("odd", of_strange, {})

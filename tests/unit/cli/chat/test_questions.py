@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from statewright.agents.tool_call import read_decision
+from statewright.agents.tools.calling import read_decision
 from statewright.checkpoint import Interrupt
 from statewright.cli.chat.display import Display
 from statewright.cli.chat.input import Command, Lines

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from statewright.models.providers.dropped import close_generators, generators_below
+from statewright.models.providers.stream_cleanup import close_generators, nested_generators
 
 
 def test_generators_are_found_within_each_other_and_closed_from_within() -> None:
@@ -29,7 +29,7 @@ def test_generators_are_found_within_each_other_and_closed_from_within() -> None
     async def use() -> None:
         held: dict[str, Any] = {"response": layer("outer", layer("inner"))}
         assert await anext(held["response"]) == 0
-        found = generators_below(held)
+        found = nested_generators(held)
         assert [one.__name__ for one in found] == ["layer", "layer", "layer_of_numbers"]
         await close_generators(found)
         await close_generators(found)

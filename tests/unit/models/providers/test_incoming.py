@@ -9,7 +9,7 @@ from pydantic_ai.usage import RequestUsage
 
 from statewright.errors import ModelUnavailable
 from statewright.models import Usage
-from statewright.models.providers.incoming import response_from, usage_from
+from statewright.models.providers.incoming import convert_response, convert_usage
 from statewright.models.providers.provenance import Source
 
 SOURCE = Source("openai", "http://127.0.0.1:1")
@@ -17,7 +17,7 @@ STOPPED: dict[str, Any] = {"finish_reason": "stop", "provider_details": {"finish
 
 
 def read(*parts: Any, streamed: bool = False, **about: Any) -> Any:
-    return response_from(ModelResponse(parts=parts, **{**STOPPED, **about}), SOURCE, streamed=streamed)
+    return convert_response(ModelResponse(parts=parts, **{**STOPPED, **about}), SOURCE, streamed=streamed)
 
 
 def test_text_is_joined_as_it_was_streamed() -> None:
@@ -81,7 +81,7 @@ def test_files_stand_beside_the_text() -> None:
 
 def test_usage_has_all_its_kinds() -> None:
     usage = RequestUsage(input_tokens=9, output_tokens=5, cache_read_tokens=3, output_reasoning_tokens=2)
-    assert usage_from(usage, 0.5) == Usage(9, 5, 0.5, 3, 2)
+    assert convert_usage(usage, 0.5) == Usage(9, 5, 0.5, 3, 2)
 
 
 def test_a_known_model_has_a_price() -> None:

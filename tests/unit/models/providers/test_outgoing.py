@@ -16,7 +16,7 @@ from pydantic_ai.messages import (
 from statewright.errors import ModelError
 from statewright.messages import Message, ToolCall
 from statewright.models import ModelRequest
-from statewright.models.providers.outgoing import messages_of
+from statewright.models.providers.outgoing import convert_messages
 from statewright.models.providers.provenance import Source
 
 SOURCE = Source("openai", "http://127.0.0.1:1")
@@ -24,7 +24,7 @@ CALLS = Message("", role="assistant", tool_calls=(ToolCall("1", "add", {"a": 1})
 
 
 def parts(*messages: Message, system: str = "") -> list[list[Any]]:
-    return [list(one.parts) for one in messages_of(ModelRequest(messages, system=system), SOURCE)]
+    return [list(one.parts) for one in convert_messages(ModelRequest(messages, system=system), SOURCE)]
 
 
 def test_what_stands_between_two_answers_is_one_request() -> None:

@@ -8,7 +8,7 @@ import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
 from statewright.messages import Message, ToolCall
-from statewright.models.providers.provenance import Source, record_of, response_of
+from statewright.models.providers.provenance import Source, provenance_of, restore_response
 
 SOURCE = Source("anthropic", "http://127.0.0.1:1")
 ANSWER = ModelResponse(
@@ -26,21 +26,21 @@ MESSAGE = Message("one two", role="assistant", tool_calls=(ToolCall("c1", "add",
 
 def kept(message: Message = MESSAGE, source: Source = SOURCE) -> Message:
     """The message with what is kept of the answer, after a way through JSON."""
-    record = json.loads(json.dumps(record_of(ANSWER, source)))
+    record = json.loads(json.dumps(provenance_of(ANSWER, source)))
     return replace(message, metadata={"provider": record})
 
 
 def sent(message: Message, source: Source = SOURCE) -> list[Any]:
-    return list(response_of(message, source).parts)
+    return list(restore_response(message, source).parts)
 
 
 def test_an_answer_goes_back_as_it_came() -> None:
     assert sent(kept()) == list(ANSWER.parts)
-    assert response_of(kept(), SOURCE).provider_name == "anthropic"
+    assert restore_response(kept(), SOURCE).provider_name == "anthropic"
 
 
 def test_what_stands_in_the_message_is_not_kept_twice() -> None:
-    written = json.dumps(record_of(ANSWER, SOURCE))
+    written = json.dumps(provenance_of(ANSWER, SOURCE))
     assert "one" not in written
     assert "add" not in written
     assert "signed" in written
@@ -52,11 +52,11 @@ def test_a_password_in_an_address_is_not_kept() -> None:
     about = ModelResponse(
         parts=ANSWER.parts, provider_name="openai", provider_url="http://me:secret@127.0.0.1:8000/v1/"
     )
-    assert "secret" not in json.dumps(record_of(about, source))
+    assert "secret" not in json.dumps(provenance_of(about, source))
 
 
 def test_of_plain_text_and_calls_nothing_is_kept() -> None:
-    assert record_of(ModelResponse(parts=[TextPart("a"), ToolCallPart("t", "{}", "c")]), SOURCE) is None
+    assert provenance_of(ModelResponse(parts=[TextPart("a"), ToolCallPart("t", "{}", "c")]), SOURCE) is None
 
 
 @pytest.mark.parametrize("other", [Source("openai", SOURCE.url), Source(SOURCE.name, "http://127.0.0.1:2")])
@@ -84,7 +84,7 @@ def test_removed_calls_are_gone_and_new_ones_come_last() -> None:
 
 def test_text_that_was_added_later_comes_last() -> None:
     thought = ModelResponse(parts=[ThinkingPart("hm", signature="s", provider_name="anthropic")])
-    message = Message("said", role="assistant", metadata={"provider": record_of(thought, SOURCE)})
+    message = Message("said", role="assistant", metadata={"provider": provenance_of(thought, SOURCE)})
     assert [type(part) for part in sent(message)] == [ThinkingPart, TextPart]
 
 

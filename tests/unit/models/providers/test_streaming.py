@@ -18,7 +18,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.usage import RequestUsage
 
 from statewright.models import ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageUpdate
-from statewright.models.providers.streaming import pieces_of
+from statewright.models.providers.incoming import stream_events
 
 
 class Stream:
@@ -38,7 +38,7 @@ class Stream:
 
 def pieces(*events: Any) -> list[Any]:
     async def read() -> list[Any]:
-        return [piece async for piece in pieces_of(cast(Any, Stream(*events)))]
+        return [piece async for piece in stream_events(cast(Any, Stream(*events)))]
 
     return asyncio.run(read())
 

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from statewright.agents import answer_call, ask
-from statewright.agents.inference import specs_of
+from statewright.agents.loop.request import tool_specs
 from statewright.agents.tools import Tool, ToolContext
 from statewright.checkpoint import JournalKey
 from statewright.errors import InternalError, InvalidConfig, MissingKey, ModelError, RunError, StorageError
@@ -101,7 +101,7 @@ class StepConversation:
         journal: ConversationJournal,
     ) -> None:
         self._step = step
-        self._request = replace(request, tools=specs_of(tools.values()))
+        self._request = replace(request, tools=tool_specs(tools.values()))
         self._models = models
         self._tools = tools
         self._execution = execution

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, cast
 
 from statewright.agents.tools import Tool, ToolContext, ToolFunction, ToolOptions
-from statewright.agents.tools.function import called
+from statewright.agents.tools.function import call_function
 from statewright.errors import InvalidConfig, ToolError
 from statewright.workflow.steps.execution import StepExecution
 from statewright.workflow.steps.handlers import Handler, takes_step
@@ -108,7 +108,9 @@ class HandlerTool:
         step_context = self._execution.context(
             arguments, idempotency_key=context.idempotency_key, runtime=context.runtime
         )
-        result = read_result(await called(_make_call(handler, step_context, self._source.step), handler), self.name)
+        result = read_result(
+            await call_function(_make_call(handler, step_context, self._source.step), handler), self.name
+        )
         if result.status == "waiting":
             raise ToolError(
                 f"The handler {self.name!r} returned 'waiting', which tools do not support. Make it a step of its own."

@@ -191,7 +191,7 @@ def test_what_a_model_writes_that_is_no_json_goes_back_to_it() -> None:
     model = ScriptedModel([wrong, "sorry"])
     app = conversing(model, {"add": add})
     assert app.invoke({"input": "hi"}, thread_id="t")["result"] == "sorry"
-    assert "are no JSON object" in model.requests[1].messages[-1].text
+    assert "are not a JSON object" in model.requests[1].messages[-1].text
 
 
 def test_each_item_of_an_iteration_has_a_conversation_of_its_own() -> None:

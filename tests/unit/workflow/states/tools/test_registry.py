@@ -72,7 +72,7 @@ def test_a_tool_of_a_server_has_to_be_declared_with_it() -> None:
 
 def test_names_that_cannot_be_are_refused() -> None:
     for tool in (add, "module:f"):
-        with pytest.raises(ToolError, match="cannot name a tool"):
+        with pytest.raises(ToolError, match="is not a valid tool name"):
             ToolRegistry({"a b": tool})
 
 

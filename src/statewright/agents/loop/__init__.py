@@ -1,0 +1,1 @@
+"""The loop of one agent: build a request, call the model, call the tools, and again."""

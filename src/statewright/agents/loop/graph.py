@@ -1,0 +1,245 @@
+"""The graph of one call of an agent: call the model, call its tools, repeat, and build the result.
+
+    infer -> tool (each call a task of its own) -> infer ... -> finish
+          -> ordered (calls that change the state, one after another)
+
+Every arrow is a saved superstep, so a crash costs only the call in progress: a finished tool is not called again, and
+the model is not asked again for an answer that was saved. The state of the network comes with the `AgentCall` (see
+`call`); this graph's state holds only what is new since.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Annotated, Any, Final
+
+from statewright.agents.agent import Agent
+from statewright.agents.kwargs_injection import acall_with_kwargs
+from statewright.agents.loop.call import RunView, current_call
+from statewright.agents.loop.model_call import ask, cut_short_reason, keep_answer, not_retried, retry_policy
+from statewright.agents.loop.request import Inference, next_tool_choice
+from statewright.agents.state.result import AgentResult
+from statewright.agents.tools import Tool, ToolContext
+from statewright.agents.tools.calling import RESULTS, answer_message, failure_message, run_tool_call, tool_options
+from statewright.channels import add_messages
+from statewright.errors import InvalidConfig, InvalidUpdateError, SerdeError, ToolError
+from statewright.graph import START, Command, Runtime, Send
+from statewright.messages import Message, ToolCall
+from statewright.models import ModelResponse, Usage, named, repair_tool_rounds
+from statewright.runtime import CompiledGraph, StateGraph
+
+Values = Mapping[str, Any]
+CALL_A_TOOL: Final = "Answer by calling a tool."
+"""Sent to a model that had to call a tool and did not."""
+_STATE: Final[Mapping[str, Any]] = {
+    "messages": add_messages,
+    "ordered": list,
+    "made": int,
+    "scheduled": Annotated[list[str], operator.add],
+    "iteration": int,
+    "then": str,
+    "usage": list,
+    "requests": int,
+    "notes": dict,
+    "stop": str,
+    "result": AgentResult,
+}
+"""The fields of the data are written under their prefix. `made` is the number of `ordered` calls that are done.
+`notes` belong to the agent's memory strategy."""
+
+
+def compile_agent(agent: Agent) -> CompiledGraph:
+    """Return the compiled graph of an agent. It runs within a call, see `call.enter_call`."""
+    steps = _AgentNodes(agent)
+    retries = retry_policy(agent.retries)
+    graph = StateGraph(dict(_STATE))
+    ends = ["infer", "finish"]
+    graph.add_node(
+        "infer", steps.infer, join="idle", retry_policy=retries, destinations=["infer", "tool", "ordered", "finish"]
+    )
+    graph.add_node("tool", steps.tool)
+    graph.add_node("ordered", steps.ordered, destinations=["ordered", *ends])
+    graph.add_node("finish", steps.finish, join="idle", retry_policy=retries)
+    graph.add_edge(START, "infer")
+    graph.add_conditional_edges("tool", _after_tools, {end: end for end in ends})
+    return graph.compile(name=agent.name)
+
+
+class _AgentNodes:
+    """The nodes of an agent's graph."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    async def infer(self, state: Values, runtime: Runtime[Any]) -> Command[Any]:
+        """Call the model, unless a hook or a limit ends the agent."""
+        agent, call = self._agent, current_call()
+        view = RunView(call, state)
+        tools = await agent.all_tools()
+        inference = await Inference.prepare(agent, call, view, state, tools, runtime)
+        window = inference.window
+        usage = Usage(*state.get("usage") or ()) + window.usage
+        requests = state.get("requests", 0) + window.requests
+        update: dict[str, Any] = {"notes": dict(window.notes)} if window.notes else {}
+        if inference.stop is not None:
+            update |= {"stop": inference.stop, "usage": usage.to_list(), "requests": requests}
+            return Command(update={**update, **view.update()}, goto="finish")
+        _saveable_update(view, runtime)  # checked before the model is paid
+        response = await self._call_model(inference, runtime)
+        inference.allowance.count(response, named(inference.model, inference.request))
+        usage += response.usage
+        view.network.count(window.usage + response.usage)
+        with not_retried():
+            messages = await self._apply_on_response(view, [response.message])
+            update |= {
+                "messages": messages,
+                "iteration": state.get("iteration", 0) + 1,
+                "requests": requests + 1,
+                "usage": usage.to_list(),
+            }
+            nodes, next_update = await self._next_nodes(messages, tools, state, view)
+            return Command(update={**update, **next_update, **view.update()}, goto=nodes)
+
+    async def _call_model(self, inference: Inference, runtime: Runtime[Any]) -> ModelResponse:
+        """Call the model. If user code that may fail follows, the answer is saved in the journal first."""
+        agent = self._agent
+        call = partial(ask, inference.model, inference.request, runtime, name=agent.name)
+        if agent.lifecycle.on_response is None and agent.stop_when is None:
+            return await call()
+        return await keep_answer(runtime, "the model", call)
+
+    async def _apply_on_response(self, view: RunView, messages: list[Message]) -> list[Message]:
+        """Return the messages of an answer, as the hook on_response leaves them."""
+        hook = self._agent.lifecycle.on_response
+        if hook is None:
+            return messages
+        return list((await self._call_hook(hook, view, self._partial_result(messages))).messages)
+
+    def _partial_result(self, messages: Sequence[Message]) -> AgentResult:
+        """Return the messages so far as a result."""
+        return AgentResult(agent_name=self._agent.name, messages=messages, created_at=datetime.now(UTC))
+
+    async def _call_hook(self, hook: Any, view: RunView, result: AgentResult) -> AgentResult:
+        """Return the result that a hook makes of another. Raises InvalidConfig for any other answer."""
+        answer = await acall_with_kwargs(hook, {**view.kwargs, "agent": self._agent, "result": result})
+        if answer is None:
+            return result
+        if not isinstance(answer, AgentResult):
+            raise InvalidConfig(
+                f"A hook of agent {self._agent.name!r} returned {answer!r}. Return an AgentResult, or None."
+            )
+        return answer
+
+    async def _next_nodes(
+        self, messages: Sequence[Message], tools: Mapping[str, Tool], state: Values, view: RunView
+    ) -> tuple[list[str | Send], dict[str, Any]]:
+        """Return the next nodes, and an update with what they need to know."""
+        calls = [call for message in messages for call in message.tool_calls]
+        is_last = state.get("iteration", 0) + 1 >= self._agent.max_iter
+        if not calls:
+            if next_tool_choice(self._agent, state) in ("auto", "none") or is_last:
+                return ["finish"], {}
+            return ["infer"], {"messages": [*messages, Message(CALL_A_TOOL)]}
+        ordered_names = {name for name, tool in tools.items() if getattr(tool, "in_order", False)}
+        ordered = [call for call in calls if call.name in ordered_names]
+        sends: list[str | Send] = [Send("tool", call) for call in calls if call.name not in ordered_names]
+        is_direct = any(call.name in tools and tool_options(tools[call.name]).return_direct for call in calls)
+        stop = None if is_direct else await self._stop_reason(messages, state, view, is_last=is_last)
+        then = "finish" if is_direct or is_last or stop is not None else "infer"
+        update = {"ordered": ordered, "made": 0, "then": then, "stop": stop}
+        return [*sends, *(["ordered"] if ordered else [])], update
+
+    async def _stop_reason(
+        self, messages: Sequence[Message], state: Values, view: RunView, *, is_last: bool
+    ) -> str | None:
+        """Return why the model is not called again after the tools; None if nothing stops it."""
+        agent = self._agent
+        if is_last:
+            return "max_iter" if agent.max_iter else None
+        if agent.stop_when is None:
+            return None
+        result = self._partial_result([*state.get("messages", ()), *messages])
+        return "stop_when" if await acall_with_kwargs(agent.stop_when, {**view.kwargs, "result": result}) else None
+
+    async def tool(self, call: ToolCall, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Make one call of a tool."""
+        view = RunView(current_call(), runtime.state)
+        return await self._run_tool(call, view, runtime)
+
+    async def ordered(self, state: Values, runtime: Runtime[Any]) -> Command[Any]:
+        """Make the next of the calls that are made in order."""
+        calls, made = state["ordered"], state["made"]
+        update = await self._run_tool(calls[made], RunView(current_call(), state), runtime)
+        made += 1
+        return Command(update={**update, "made": made}, goto="ordered" if made < len(calls) else _after_tools(state))
+
+    async def _run_tool(self, call: ToolCall, view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
+        context = ToolContext(
+            stream_writer=runtime.stream_writer,
+            idempotency_key=runtime.idempotency_key,
+            tool_call_id=call.id,
+            runtime=runtime,
+            state=view.state,
+            network=view.network,
+            agent=self._agent,
+        )
+        tools = await self._agent.all_tools()
+        try:
+            answer = await run_tool_call(call, tools, context, kept=RESULTS)
+        except Exception as error:
+            return {"messages": [failure_message(call, context, error)]}
+        try:
+            update = _tool_update(call, view, runtime)
+        except ToolError as error:
+            return {"messages": [failure_message(call, context, error)]}
+        return {"messages": [answer_message(call, context, answer)], **update}
+
+    async def finish(self, state: Values, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Build the result, as the hook on_finish leaves it."""
+        view = RunView(current_call(), state)
+        messages = repair_tool_rounds(state.get("messages", []))
+        result = AgentResult(
+            agent_name=self._agent.name,
+            messages=messages,
+            created_at=datetime.now(UTC),
+            id=runtime.idempotency_key,
+            usage=Usage(*state.get("usage") or ()),
+            requests=state.get("requests", 0),
+            stop_reason=state.get("stop") or _cut_short_reason(messages),
+        )
+        hook = self._agent.lifecycle.on_finish
+        if hook is not None:
+            result = await self._call_hook(hook, view, result)
+        return {"result": result, **view.update()}
+
+
+def _cut_short_reason(messages: Sequence[Message]) -> str | None:
+    """Return `length` or `refused` if the last answer ended so; None otherwise."""
+    last = next((message for message in reversed(messages) if message.role == "assistant"), None)
+    return cut_short_reason(last) if last is not None else None
+
+
+def _tool_update(call: ToolCall, view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
+    """Return the changes of a tool. Raises ToolError if they cannot be saved; then nothing is changed."""
+    try:
+        update = _saveable_update(view, runtime)
+    except SerdeError as error:
+        raise ToolError(f"Tool {call.name!r} wrote a value to the state that cannot be saved: {error}") from error
+    except (AttributeError, InvalidUpdateError) as error:
+        raise ToolError(f"Tool {call.name!r} wrote an invalid value to the state: {error}") from error
+    return update
+
+
+def _saveable_update(view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
+    """Return the update of a hook or tool. Raises InvalidUpdateError or SerdeError if it cannot be saved."""
+    update = view.update()
+    if update:
+        runtime.check_saveable(update)
+    return update
+
+
+def _after_tools(state: Values) -> str:
+    return state["then"]

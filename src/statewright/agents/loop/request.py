@@ -1,0 +1,124 @@
+"""Build the next request to the model of an agent: prompt, conversation and tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, cast
+
+from statewright.agents.agent import Agent, Prompt
+from statewright.agents.kwargs_injection import acall_with_kwargs
+from statewright.agents.loop.call import AgentCall, RunView
+from statewright.agents.loop.context_window import ContextWindow, select_messages
+from statewright.agents.state.usage_limits import Allowance
+from statewright.agents.tools import Tool
+from statewright.agents.tools.calling import tool_options
+from statewright.errors import InvalidConfig, ModelError
+from statewright.graph import Runtime
+from statewright.messages import Message
+from statewright.models import ChatModel, ModelRequest, ToolSpec, Usage, repair_tool_rounds
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """The next call of an agent's model."""
+
+    model: ChatModel
+    request: ModelRequest
+    window: ContextWindow
+    """The selected messages, with the usage and the notes of the agent's memory strategy."""
+    allowance: Allowance
+    """The usage that the limits of the run still allow."""
+    stop: str | None = None
+    """The reason not to call the model, if there is one."""
+
+    @classmethod
+    async def prepare(
+        cls,
+        agent: Agent,
+        call: AgentCall,
+        view: RunView,
+        state: Values,
+        tools: Mapping[str, Tool],
+        runtime: Runtime[Any],
+    ) -> Self:
+        """Return the next call of an agent's model. Raises ModelError if it has none."""
+        prompt = await build_prompt(agent, call, view, state)
+        used = call.usage + Usage(*state.get("usage") or ())
+        allowance = Allowance(call.limits, used, call.requests + state.get("requests", 0))
+        stop = "stopped" if prompt.stop else "usage_limit" if allowance.is_used_up else None
+        notes = {**call.notes.get(agent.name, {}), **state.get("notes", {})}
+        memory = agent.memory if stop is None else None
+        window = await select_messages(
+            memory, prompt.history, runtime, notes=notes, agent=agent.name, allowance=allowance
+        )
+        if stop is None and allowance.is_used_up:
+            stop = "usage_limit"
+        opening = [message for message in prompt.prompt if message.role != "system"]
+        request = ModelRequest(
+            messages=[*window.messages, *opening],
+            continue_last=bool(opening),
+            system="\n\n".join(message.text for message in prompt.prompt if message.role == "system" and message.text),
+            tools=tool_specs(tools.values()),
+            tool_choice=next_tool_choice(agent, state),
+            metadata={"agent": agent.name, "call_count": call.call_count},
+            **agent.settings,
+        )
+        return cls(resolve_model(agent, call), request, window, allowance, stop)
+
+
+async def build_prompt(agent: Agent, call: AgentCall, view: RunView, state: Values) -> Prompt:
+    """Return the prompt and the conversation to send, as the hook on_start leaves them."""
+    system = agent.system
+    if callable(system):
+        system = await acall_with_kwargs(system, {**view.kwargs, "agent": agent})
+    more = (call.message.metadata or {}).get("system_prompt") if call.message is not None else None
+    text = "\n\n".join(part for part in (str(system or ""), more) if part)
+    prompt = [Message(text, role="system")] if text else []
+    if agent.assistant:
+        prompt.append(Message(agent.assistant, role="assistant"))
+    history = [*call.history, *repair_tool_rounds(state.get("messages", []))]
+    hook = agent.lifecycle.on_start
+    if hook is None:
+        return Prompt(prompt, history)
+    kwargs = {**view.kwargs, "agent": agent, "input": view.network.input, "prompt": prompt, "history": history}
+    return _check_prompt(await acall_with_kwargs(hook, kwargs), Prompt(prompt, history), agent)
+
+
+def _check_prompt(answer: Any, default: Prompt, agent: Agent) -> Prompt:
+    if answer is None:
+        return default
+    if isinstance(answer, Prompt) and _are_messages(answer.prompt) and _are_messages(answer.history):
+        return answer
+    raise InvalidConfig(f"on_start of agent {agent.name!r} returned {answer!r}. Return a Prompt, or None.")
+
+
+def _are_messages(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(item, Message) for item in cast("list[Any]", value))
+
+
+def next_tool_choice(agent: Agent, state: Values) -> str:
+    """Return the tool choice for the next answer.
+
+    A choice that forces a call applies until the first call: the model could never end if it were forced again.
+    """
+    is_met = any(message.tool_calls for message in state.get("messages", ()))
+    return "auto" if is_met and agent.tool_choice != "none" and not agent.repeats_tool_choice else agent.tool_choice
+
+
+def tool_specs(tools: Sequence[Tool] | Any) -> list[ToolSpec]:
+    """Return the specifications of tools that are sent to a model."""
+    return [ToolSpec(tool.name, tool.description, tool.parameters, tool_options(tool).strict) for tool in tools]
+
+
+def resolve_model(agent: Agent, call: AgentCall) -> ChatModel:
+    """Return the model of the run, of the agent, or of its network. Raises ModelError if there is none."""
+    model = call.model or agent.chat_model or call.default_model
+    if model is None:
+        raise ModelError(
+            f"Agent {agent.name!r} of {call.network!r} has no model. "
+            f"Pass model= to the agent, or default_model= to the network."
+        )
+    return model

@@ -1,0 +1,207 @@
+"""The graph of a network: a router chooses an agent, the agent is called, and again.
+
+    route -> agent -> route ... until the router chooses nobody
+
+Both steps are saved supersteps. The router's choice is part of the frontier, so the router is called once per
+position, and an agent that was interrupted is resumed where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from statewright.agents.agent import Agent
+from statewright.agents.kwargs_injection import acall_with_kwargs
+from statewright.agents.loop.call import RunView, data_fields, enter_call
+from statewright.agents.loop.model_call import CUT_SHORT
+from statewright.agents.network.routing_agent import RoutingAgent
+from statewright.agents.network.start import start_run, with_start_update
+from statewright.agents.network.state import (
+    NETWORK_STATE,
+    Values,
+    build_agent_call,
+    build_run_view,
+    check_fields,
+    discarded_usage_update,
+    results_of_run,
+    run_agents,
+    usage_of_run,
+)
+from statewright.agents.state.data import PREFIX
+from statewright.agents.state.result import AgentResult
+from statewright.channels import Overwrite
+from statewright.errors import InvalidConfig
+from statewright.graph import END, START, Command, Runtime, Send
+from statewright.models import Usage
+from statewright.runtime import StateGraph
+from statewright.runtime.lifecycle.unfinished import DISCARDED
+
+if TYPE_CHECKING:
+    from statewright.agents.network.network import Network
+
+NO_LIMIT: Final = 1_000_000_000
+"""Recursion limit of one call of an agent, which is limited by max_iter instead."""
+_DRAWN_EDGES: Final = (("agent", "declared", ""), (END, "declared", ""))
+
+_ON_DISCARD: Final = {DISCARDED: discarded_usage_update}
+
+
+def build_network_graph(network: Network[Any]) -> StateGraph:
+    """Return the graph of a network, not compiled yet."""
+    steps = _NetworkNodes(network)
+    graph = StateGraph({**NETWORK_STATE, **network.form.entries})
+    graph.add_node(
+        "route", steps.route, destinations=["agent", "route"], metadata={"drawn": _DRAWN_EDGES, **_ON_DISCARD}
+    )
+    graph.add_node("agent", steps.agent, metadata={"transparent": True, **_ON_DISCARD, **_drawn_agents(network)})
+    graph.add_edge(START, "route")
+    graph.add_edge("agent", "route")
+    return graph
+
+
+def _drawn_agents(network: Network[Any]) -> dict[str, Any]:
+    """Return the metadata by which the declared agents are drawn instead of the one node that calls them all."""
+    agents = network.agents
+    return {"boxes": {name: partial(_graph_of, agent) for name, agent in agents.items()}} if agents else {}
+
+
+def _graph_of(agent: Agent) -> Any:
+    return agent.graph.graph
+
+
+class _NetworkNodes:
+    """The nodes of a network's graph."""
+
+    def __init__(self, network: Network[Any]) -> None:
+        self._network = network
+
+    # -- route
+
+    async def route(self, state: Values, runtime: Runtime[Any]) -> Command[Any]:
+        """Choose the next agent, or end the run."""
+        check_fields(state)
+        update: dict[str, Any] = {}
+        if state.get("input") is not None:
+            update = await start_run(self._network, state, runtime)
+            state = with_start_update(state, update)
+        view = build_run_view(self._network, state, runtime)
+        if state.get("routing") is None:
+            reason = await self._stop_reason(state, view)
+            if reason is not None:
+                return await self._end_run({"stop_reason": reason}, state, update, view, runtime)
+        self._check_enabled(view)
+        agents, routing = run_agents(self._network, runtime), state.get("routing")
+        router: Any = self._network.router if routing is None else agents.find(routing)
+        if isinstance(router, RoutingAgent):
+            return await self._run_routing_agent(router, state, update, runtime)
+        chosen = await acall_with_kwargs(router, _router_kwargs(view))
+        if isinstance(
+            chosen, RoutingAgent
+        ):  # called in a superstep of its own, so that the function's choice is saved first
+            agents.admit(chosen)
+            return Command(update={**update, **_data_update(view), "routing": chosen.name}, goto="route")
+        return await self._call_next(chosen, state, update, view, runtime)
+
+    async def _run_routing_agent(
+        self, router: RoutingAgent, state: Values, update: dict[str, Any], runtime: Runtime[Any]
+    ) -> Command[Any]:
+        """Let a routing agent choose the next agent."""
+        result, data, scheduled = await self._call_agent(router, state, f"route {state.get('position', 0)}", runtime)
+        routed = Overwrite([result]) if "routed" in update else [result]  # the first of a run begins a new list
+        usage = Usage(*state.get("routing_usage") or ()) + result.usage
+        update = {**update, **data, "routed": routed, "routing": None, "routing_usage": usage.to_list()}
+        view = build_run_view(self._network, {**state, **data, "routing_usage": usage.to_list()}, runtime)
+        if result.stop_reason == "usage_limit":  # it made no choice, and no agent could be called
+            return await self._end_run({"stop_reason": "usage_limit"}, state, update, view, runtime)
+        chosen = run_agents(self._network, runtime).resolve_names(await router.chosen(result, view.network))
+        return await self._call_next([*scheduled, *chosen], state, update, view, runtime)
+
+    async def _call_next(
+        self, chosen: Any, state: Values, update: dict[str, Any], view: RunView, runtime: Runtime[Any]
+    ) -> Command[Any]:
+        """Add the chosen agents to the queue, and call the first one in it."""
+        chosen = run_agents(self._network, runtime).resolve_names(chosen)
+        queue = [*state.get("queue", ()), *chosen, *view.network.scheduled]
+        if not queue:
+            summary = view.network.summary
+            reason = "done" if summary is not None else _last_cut_short(results_of_run(state)) or "completed"
+            final = {"stop_reason": reason, "summary": summary}
+            return await self._end_run(final, state, update, view, runtime)
+        name, *rest = queue
+        called = Send("agent", {"agent": name, "position": state.get("position", 0)})
+        return Command(update={**update, **_data_update(view), "queue": rest}, goto=called)
+
+    def _check_enabled(self, view: RunView) -> None:
+        if self._network.agents and not view.network.available_agents:
+            raise InvalidConfig(
+                f"No agent of network {self._network.name!r} is enabled. Check the `enabled` hooks of its agents."
+            )
+
+    async def _stop_reason(self, state: Values, view: RunView) -> str | None:
+        """Return why the run ends without calling the router; None if it does not."""
+        network, calls = self._network, view.network.call_count
+        if not calls:
+            return None
+        kwargs = {**view.kwargs, "result": view.network.last_result}
+        if network.stop_when is not None and await acall_with_kwargs(network.stop_when, kwargs):
+            return "stop_when"
+        if network.max_iter and calls >= network.max_iter:
+            return "max_iter"
+        limits = network.usage_limits
+        return "usage_limit" if limits is not None and limits.reached(*usage_of_run(state)) else None
+
+    async def _end_run(
+        self, final: dict[str, Any], state: Values, update: dict[str, Any], view: RunView, runtime: Runtime[Any]
+    ) -> Command[Any]:
+        history = self._network.history
+        if history is not None:
+            thread = view.state.thread_id
+            await history.save_results(thread, results_of_run(state), view.kwargs, runtime)
+        run_agents(self._network, runtime).forget()
+        return Command(update={**update, **_data_update(view), **final}, goto=END)
+
+    # -- agent
+
+    async def agent(self, target: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any]:
+        """Call an agent, and save its result."""
+        state, agent = runtime.state, run_agents(self._network, runtime).find(target["agent"])
+        result, data, scheduled = await self._call_agent(agent, state, str(target["position"]), runtime)
+        queue = [*state.get("queue", ()), *scheduled]
+        counts = {"position": target["position"] + 1, "call_count": state.get("call_count", 0) + 1}
+        return {**data, "turns": [result], "queue": queue, **counts}
+
+    async def _call_agent(
+        self, agent: Agent, state: Values, key: str, runtime: Runtime[Any]
+    ) -> tuple[AgentResult, dict[str, Any], Sequence[str]]:
+        """Call an agent; return its result, the update of the data, and the names of the agents that it scheduled."""
+        with enter_call(build_agent_call(self._network, state, runtime, agent)):
+            values = await agent.graph.ainvoke({"iteration": 0}, call_key=key, recursion_limit=NO_LIMIT)
+        update = {f"{PREFIX}{name}": value for name, value in data_fields(values).items()}
+        if values.get("notes"):
+            update["notes"] = {**state.get("notes", {}), agent.name: values["notes"]}
+        return values["result"], update, values.get("scheduled", ())
+
+
+def _last_cut_short(results: Sequence[AgentResult]) -> str | None:
+    """The stop reason of the last result, if its answer was cut off or refused."""
+    return results[-1].stop_reason if results and results[-1].stop_reason in CUT_SHORT else None
+
+
+def _router_kwargs(view: RunView) -> dict[str, Any]:
+    """Return the arguments for a router function."""
+    network = view.network
+    return {
+        **view.kwargs,
+        "input": network.input,
+        "message": network.message,
+        "stack": network.stack,
+        "call_count": network.call_count,
+        "last_result": network.last_result,
+    }
+
+
+def _data_update(view: RunView) -> dict[str, Any]:
+    """Return the changes of a router to the data."""
+    return {name: value for name, value in view.update().items() if name != "scheduled"}

@@ -1,0 +1,1 @@
+"""The state that agents share: typed data, results and usage limits."""

@@ -1,0 +1,251 @@
+"""The mutable data of a network, as its tools, hooks and routers receive it.
+
+They work on a copy, made lazily when a field is first read. Differences from the original become the update of their
+task, field by field. So writes by attribute, by key and by a method of a list are equivalent, and a task that fails or
+is retried has written nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any, Final, cast
+
+from pydantic import ValidationError
+
+from statewright.errors import InvalidConfig, InvalidSchema, InvalidUpdateError, suggestion
+from statewright.state import SchemaKind, StateSchema, read_schema, type_adapter
+
+PREFIX: Final = "data."
+"""The prefix of the data's fields in the state of a network's graph."""
+_IMMUTABLE: Final = (str, int, float, bool, bytes, type(None))
+
+
+class Data(MutableMapping[str, Any]):
+    """Data with fields by attribute or by key. A declared field without a value is None as an attribute.
+
+    Data without a schema accepts any field; with one, an unknown name is an error.
+    """
+
+    __slots__ = ("_base", "_names", "_own")
+    _base: dict[str, Any]
+    _own: dict[str, Any]
+    _names: tuple[str, ...] | None
+
+    def __init__(self, values: Mapping[str, Any] | None = None, names: tuple[str, ...] | None = None) -> None:
+        object.__setattr__(self, "_base", dict(values or {}))
+        object.__setattr__(self, "_own", {})
+        object.__setattr__(self, "_names", names)
+
+    def __getattribute__(self, name: str) -> Any:
+        # A field may have the name of a mapping method, such as `items`. The field takes precedence.
+        if not name.startswith("_") and (name in _base_of(self) or name in _own_of(self)):
+            return self[name]
+        return object.__getattribute__(self, name)
+
+    def __getitem__(self, name: str) -> Any:
+        own = self._own
+        if name not in own:
+            value = self._base[name]
+            if isinstance(value, _IMMUTABLE):
+                return value
+            own[name] = copy.deepcopy(value)
+        return own[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"The name of a field of the data is {name!r}. Use text.")
+        if self._names is not None and name not in self._names:
+            raise AttributeError(f"The data has no field {name!r}. {suggestion(name, self._names, noun='Fields')}")
+        self._own[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError(f"Field {name!r} of the data cannot be removed. Set it to None.")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*self._base, *self._own]))
+
+    def __len__(self) -> int:
+        return len(self._base.keys() | self._own.keys())
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in self._own or name in self._base:
+            return self[name]
+        if self._names is not None and name in self._names:
+            return None
+        if self._names is not None:
+            raise AttributeError(f"The data has no field {name!r}. {suggestion(name, self._names, noun='Fields')}")
+        raise AttributeError(
+            f"The data has no field {name!r} yet. {suggestion(name, tuple(self), noun='Fields')} Read it with "
+            f"get({name!r}), or declare the fields in a class."
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Data:
+        return Data(copy.deepcopy(field_values(self), memo), self._names)
+
+    def __repr__(self) -> str:
+        return f"Data({', '.join(f'{name}={self[name]!r}' for name in self)})"
+
+
+_base_of = Data.__dict__["_base"].__get__
+_own_of = Data.__dict__["_own"].__get__
+"""The slots, read without `__getattribute__`."""
+
+
+class DataSchema:
+    """The schema of a network's data: the fields of a class, or any fields."""
+
+    def __init__(self, source: type | None = None) -> None:
+        self.source = source
+        self._schema = read_schema(source) if source is not None else StateSchema()
+        if self._schema.kind is SchemaKind.ROOT:
+            raise InvalidSchema(
+                f"The schema of a network's data is {source!r}. Pass a TypedDict, a dataclass or a pydantic model."
+            )
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """The fields for the state of a graph; each write replaces the value."""
+        return {f"{PREFIX}{name}": field.hint for name, field in self._schema.fields.items()}
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the fields; None if any name is allowed."""
+        return tuple(self._schema.fields) if self.source is not None else None
+
+    def build(self, values: Mapping[str, Any]) -> Any:
+        """Build the object that readers get: an instance of the class, or `Data`."""
+        if self._schema.kind is SchemaKind.MAPPING:
+            return Data(values, self.names)
+        return self._instance({name: self._copy_value(name, values) for name in self._schema.fields})
+
+    def _copy_value(self, name: str, values: Mapping[str, Any]) -> Any:
+        """Return a copy of a field's value, or its default in a thread that is older than the field."""
+        start = self._schema.fields[name].start
+        return copy.deepcopy(values[name]) if name in values else start() if start is not None else None
+
+    def _instance(self, values: Mapping[str, Any]) -> Any:
+        source = cast(Any, self.source)
+        if self._schema.kind is SchemaKind.PYDANTIC:
+            return source.model_construct(**values)
+        instance = object.__new__(source)
+        for name, value in values.items():
+            object.__setattr__(instance, name, value)
+        return instance
+
+    def changes(self, data: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields in which data differs from the values that it was built from.
+
+        Raises InvalidUpdateError for a value that does not fit its field's type, AttributeError for an unknown field.
+        """
+        fields = touched_fields(data)
+        self._check_attributes(data)
+        return {
+            name: self._validate(name, value)
+            for name, value in fields.items()
+            if not (name in values and _is_same(value, values[name]))
+        }
+
+    def _validate(self, name: str, value: Any) -> Any:
+        """Return the new value of a field, validated by its type. Raises InvalidUpdateError if it does not fit."""
+        field = self._schema.fields.get(name)
+        if self.source is None or field is None or value is None:
+            return value
+        try:
+            adapter = type_adapter(field.hint)
+        except Exception:  # pydantic does not support the class
+            return value
+        try:
+            return adapter.validate_python(value)
+        except ValidationError as error:
+            problems = "; ".join(problem["msg"] for problem in error.errors(include_url=False))
+            raise InvalidUpdateError(
+                f"Field {name!r} of the data was set to {repr(value)[:200]}, which is not of its type {field.hint}: "
+                f"{problems}."
+            ) from None
+
+    def _check_attributes(self, data: Any) -> None:
+        """Raise AttributeError if an instance has attributes that are not fields, which would be lost."""
+        known = self._schema.fields
+        unknown = [name for name in getattr(data, "__dict__", ()) if name not in known and not name.startswith("_")]
+        if unknown and not isinstance(data, Data):
+            hint = suggestion(unknown[0], known, noun="Fields")
+            raise AttributeError(f"The data has no field {unknown[0]!r}, but it was set. {hint}")
+
+
+def read_data(data: Any, schema: type | None = None) -> tuple[DataSchema, dict[str, Any]]:
+    """Return the schema and the values of user-supplied data: a class, an instance, a mapping, or None.
+
+    `schema` is the class with the fields of a mapping. Raises InvalidConfig for a class whose instances need values,
+    and for anything else.
+    """
+    if schema is not None:
+        return _read_as(DataSchema(schema), data)
+    if data is None:
+        return DataSchema(), {}
+    if isinstance(data, type):
+        return _read_class(data)
+    if isinstance(data, Data):
+        return DataSchema(), field_values(data)
+    if isinstance(data, Mapping):
+        return DataSchema(), dict(cast("Mapping[str, Any]", data))
+    kind = cast("type[Any]", type(data))
+    if dataclasses.is_dataclass(kind) or hasattr(kind, "model_fields"):
+        return DataSchema(kind), field_values(data)
+    raise InvalidConfig(
+        f"The data of a network is {data!r} of type {type(data).__name__}. Pass a mapping, an instance of a dataclass "
+        f"or of a pydantic model, or a TypedDict."
+    )
+
+
+def _read_as(form: DataSchema, data: Any) -> tuple[DataSchema, dict[str, Any]]:
+    values = field_values(data) if data is not None else _read_class(cast("type", form.source))[1]
+    unknown = next((name for name in values if name not in (form.names or ())), None)
+    if unknown is not None:
+        hint = suggestion(unknown, form.names or (), noun="Fields")
+        raise InvalidConfig(f"The data has a field {unknown!r}, which {form.source!r} does not have. {hint}")
+    return form, values
+
+
+def _read_class(source: type) -> tuple[DataSchema, dict[str, Any]]:
+    form = DataSchema(source)
+    if form.build({}).__class__ is Data:
+        return form, {}
+    try:
+        return form, field_values(source())
+    except Exception as error:
+        raise InvalidConfig(
+            f"The schema of a network's data is {source.__qualname__}, which cannot be created without values: "
+            f"{error} Pass an instance."
+        ) from error
+
+
+def field_values(data: Any) -> dict[str, Any]:
+    """Return the fields of data of any kind."""
+    if isinstance(data, Mapping):
+        mapping = cast("Mapping[str, Any]", data)
+        return {name: mapping[name] for name in mapping}
+    fields = getattr(cast("type[Any]", type(data)), "model_fields", None)
+    if fields is None:
+        fields = {field.name: field for field in dataclasses.fields(data)}
+    return {name: getattr(data, name, None) for name in fields}
+
+
+def touched_fields(data: Any) -> dict[str, Any]:
+    """Return the fields of data that may have changed: those that were read or written."""
+    return data._own if isinstance(data, Data) else field_values(data)  # pyright: ignore[reportPrivateUsage]
+
+
+def _is_same(value: Any, before: Any) -> bool:
+    if value is before:
+        return True
+    try:
+        return type(value) is type(before) and bool(value == before)
+    except Exception:  # e.g. arrays, whose comparison is not a bool
+        return False

@@ -1,0 +1,156 @@
+"""The state shared by the agents of a network: typed data, the results so far, and the initial messages."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+from statewright.agents.state.data import DataSchema, field_values, read_data
+from statewright.agents.state.result import USER, AgentResult
+from statewright.errors import InvalidConfig, InvalidUpdateError
+from statewright.messages import Message, as_message
+from statewright.state import type_adapter
+
+T = TypeVar("T")
+Formatter = Callable[[AgentResult], Iterable[Message]]
+"""Converts a result to messages of the history that is sent to models."""
+
+
+class State(Generic[T]):
+    """The state of a network, or of an agent alone.
+
+    `data` is a mapping, an instance of a dataclass or pydantic model, or such a class; `schema` is the TypedDict with
+    the fields of a mapping. Results named `user` are the user's turns; `turns` includes them, `results` does not.
+    """
+
+    injected_as: ClassVar = "state"
+
+    def __init__(
+        self,
+        data: T | type[T] | Mapping[str, Any] | None = None,
+        *,
+        schema: type[T] | None = None,
+        messages: Iterable[Any] = (),
+        results: Iterable[AgentResult] = (),
+        thread_id: str | None = None,
+    ) -> None:
+        self.form, values = read_data(data, schema)
+        self._data: Any = self.form.build(values)
+        self._messages = [cast(Message, as_message(message)) for message in messages]
+        self._turns = list(results)
+        self.thread_id = thread_id
+
+    @property
+    def data(self) -> T:
+        """The mutable data: fields by attribute, and by key if it is a mapping."""
+        return self._data
+
+    @property
+    def messages(self) -> list[Message]:
+        """The initial messages of the conversation."""
+        return list(self._messages)
+
+    @property
+    def turns(self) -> list[AgentResult]:
+        """All turns since, the user's included."""
+        return list(self._turns)
+
+    @property
+    def results(self) -> list[AgentResult]:
+        """The results of agents."""
+        return [result for result in self._turns if result.agent_name != USER]
+
+    def results_from(self, place: int) -> list[AgentResult]:
+        """Return the results from an index on."""
+        return self.results[place:]
+
+    def append_result(self, result: AgentResult) -> None:
+        """Append a result."""
+        self._turns.append(result)
+
+    def set_results(self, results: Iterable[AgentResult]) -> None:
+        """Replace all results."""
+        self._turns = list(results)
+
+    def format_history(self, formatter: Formatter | None = None) -> list[Message]:
+        """Return the conversation as it is sent to a model: the initial messages, and those of each turn."""
+        to_messages = formatter or result_messages
+        return [*self._messages, *(message for result in self._turns for message in to_messages(result))]
+
+    def clone(self) -> State[T]:
+        """Return a copy with independent data."""
+        values = copy.deepcopy(field_values(self._data))
+        return self.of(self.form, values, self._messages, self._turns, self.thread_id)
+
+    @classmethod
+    def of(
+        cls,
+        form: DataSchema,
+        values: Mapping[str, Any],
+        messages: Iterable[Message],
+        turns: Iterable[AgentResult],
+        thread_id: str | None,
+    ) -> State[Any]:
+        """Return a state with data built from values, which are copied when they are first read."""
+        state = cast("State[Any]", cls(messages=messages, results=turns, thread_id=thread_id))
+        state.form, state._data = form, form.build(values)
+        return state
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the state as plain JSON, thread included. Raises InvalidConfig for data that JSON cannot express."""
+        return {
+            "data": {name: _to_json_value(name, value) for name, value in field_values(self._data).items()},
+            "messages": [message.to_dict() for message in self._messages],
+            "results": [result.to_json() for result in self._turns],
+            **({"threadId": self.thread_id} if self.thread_id is not None else {}),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], data: type[T] | None = None) -> State[T]:
+        """Return the state that `to_json` wrote; `data` is the class of its data. Raises InvalidConfig if invalid."""
+        try:
+            results = [AgentResult.from_json(result) for result in value.get("results", value.get("_results", ()))]
+            state: State[T] = State(
+                _read_data(value.get("data") or {}, data),
+                schema=data,
+                messages=value.get("messages", value.get("_messages", ())),
+                results=results,
+                thread_id=value.get("threadId"),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError, InvalidUpdateError) as error:
+            raise InvalidConfig(
+                f"The value is not a state of a network with data of class {data!r}: {error!r}. Use to_json."
+            ) from error
+        return state
+
+    def __repr__(self) -> str:
+        return f"State({self._data!r}, {len(self.results)} results)"
+
+
+def _to_json_value(name: str, value: Any) -> Any:
+    """Convert a value to JSON; numbers that are not finite become None, as in answers of tools."""
+    from pydantic_core import PydanticSerializationError, to_json
+
+    try:
+        return json.loads(to_json(value, inf_nan_mode="null"))
+    except (PydanticSerializationError, ValueError) as error:
+        raise InvalidConfig(f"Field {name!r} of the data cannot be written as JSON: {error}") from error
+
+
+def result_messages(result: AgentResult) -> Sequence[Message]:
+    """Return the messages of a result unchanged."""
+    return result.messages
+
+
+def user_turn(message: Message) -> AgentResult:
+    """Return the user's message as a turn."""
+    return AgentResult(agent_name=USER, messages=[message], created_at=datetime.now(UTC), id=message.id)
+
+
+def _read_data(value: Any, data: type[Any] | None) -> Any:
+    if data is None:
+        return value
+    return type_adapter(data).validate_python(value)

@@ -1,0 +1,186 @@
+"""Convert the answers of tools: to text, to message parts with images and audio, and iterators to lists."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Final, Self, cast
+
+from statewright.errors import ToolError
+from statewright.models.conversation.files import audio_part, image_part, omission_note
+from statewright.runtime.concurrency.private_loop import run_privately
+from statewright.runtime.concurrency.worker_threads import call_in_thread
+
+
+def as_text(value: Any) -> str:
+    """Return text unchanged, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return _fallback_text(value)
+
+
+def _fallback_text(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:  # an integer of thousands of digits, or an error in a user's class
+        return f"<{type(value).__name__}>"
+
+
+# -- images and audio
+
+
+def content_parts(answer: Any) -> list[dict[str, Any]] | None:
+    """Return the parts of a message for an answer that is a list of parts with images or audio; None for any other.
+
+    The parts are maps as tools of MCP servers answer them: `{"type": "image", "data": <base64>, "mime_type": ...}`,
+    `audio` likewise, and `text`. Every other part becomes text, as JSON.
+    """
+    if not isinstance(answer, list) or not answer:
+        return None
+    parts = cast("list[Any]", answer)
+    if not all(map(_is_part, parts)) or not any(map(_is_file, parts)):
+        return None
+    return [_part(part) for part in parts]
+
+
+def _is_part(part: Any) -> bool:
+    return isinstance(part, Mapping) and isinstance(cast("Mapping[str, Any]", part).get("type"), str)
+
+
+def _is_file(part: Mapping[str, Any]) -> bool:
+    if part["type"] == "resource":
+        return isinstance(part.get("blob"), str)
+    return part["type"] in ("image", "audio") and isinstance(part.get("data"), str)
+
+
+def _part(part: Mapping[str, Any]) -> dict[str, Any]:
+    if not _is_file(part):
+        is_text = part["type"] == "text" and isinstance(part.get("text"), str)
+        return {"type": "text", "text": part["text"] if is_text else json.dumps(dict(part), ensure_ascii=False)}
+    media_type = str(part.get("mime_type") or part.get("mimeType") or "application/octet-stream")
+    if part["type"] == "resource":
+        size = len(part["blob"]) * 3 // 4
+        return omission_note("file", media_type, f"it has {size} bytes", uri=str(part.get("uri") or ""))
+    if part["type"] == "audio":
+        return audio_part(part["data"], media_type.partition("/")[2])
+    return image_part(part["data"], media_type)
+
+
+# -- iterators
+
+MAX_VALUES: Final = 100_000
+"""Maximum number of values: an endless generator would fill the memory until the process is killed."""
+MAX_TEXT: Final = 10_000_000
+"""Maximum characters and bytes of all values together; no model reads a tenth of this."""
+_MAX_DEPTH: Final = 20
+"""Levels of nested lists and maps that are searched for generators."""
+_SCALARS: Final = (str, int, float, bool, type(None), bytes)
+
+
+async def read_iterators(tool: str, answer: Any, *, in_place: bool = False) -> Any:
+    """Return an answer with its iterators replaced by lists; unchanged if it has none.
+
+    Plain iterators are read on a worker thread, or on the current thread with `in_place`: reading them runs the code
+    of the tool. Raises ToolError for too many values, and the errors of the iterators.
+    """
+    with IteratorReader(tool) as reader:
+        if isinstance(answer, AsyncIterable):
+            values = cast("AsyncIterable[Any]", answer)
+            return run_privately(reader.read_async, values) if in_place else await reader.read_async(values)
+        if not _holds_iterator(answer):
+            return answer
+        return reader.read(answer) if in_place else await call_in_thread(reader.read, answer)
+
+
+class IteratorReader:
+    """Reads the iterators of one call. On exit, a generator that a thread still reads is closed."""
+
+    def __init__(self, tool: str) -> None:
+        self._tool = tool
+        self._values = 0
+        self._text = 0
+        self._is_closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_closed = True
+
+    def read_call(self, call: Callable[[], Any]) -> Any:
+        """Call a function and read the plain iterators in its answer."""
+        return self.read(call())
+
+    def read(self, answer: Any) -> Any:
+        """Return an answer with its plain iterators replaced by tuples; unchanged if it has none."""
+        return self._read_nested(answer, 0) if _holds_iterator(answer) else answer
+
+    async def read_async(self, values: AsyncIterable[Any]) -> list[Any]:
+        """Return all values of an asynchronous iterator."""
+        items: list[Any] = []
+        try:
+            async for value in values:
+                self._count(value)
+                items.append(value)
+        finally:
+            if isinstance(values, AsyncGenerator):
+                await values.aclose()
+        return items
+
+    def _read_nested(self, answer: Any, depth: int) -> Any:
+        if isinstance(answer, Iterator):
+            return self._read_iterator(cast("Iterator[Any]", answer), depth)
+        if depth >= _MAX_DEPTH or not _holds_iterator(answer):
+            return answer
+        if isinstance(answer, dict):
+            items = cast("dict[Any, Any]", answer).items()
+            return {key: self._read_nested(value, depth + 1) for key, value in items}
+        return [self._read_nested(value, depth + 1) for value in cast("list[Any]", answer)]
+
+    def _read_iterator(self, values: Iterator[Any], depth: int) -> tuple[Any, ...]:
+        """Return all values as a tuple: a list that a tool returns may mean several answers, see ToolNode."""
+        items: list[Any] = []
+        try:
+            for value in values:
+                self._count(value)
+                items.append(self._read_nested(value, depth + 1) if depth < _MAX_DEPTH else value)
+                if self._is_closed:
+                    break
+        finally:
+            if isinstance(values, Generator):
+                values.close()
+        return tuple(items)
+
+    def _count(self, value: Any) -> None:
+        self._values += 1
+        self._text += len(value) if isinstance(value, str | bytes) else 0
+        if self._values > MAX_VALUES or self._text > MAX_TEXT:
+            raise ToolError(
+                f"Tool {self._tool!r} yielded more than {MAX_VALUES} values or {MAX_TEXT} characters. An answer must "
+                f"be finite; yield fewer values, or a summary of them."
+            )
+
+
+def _holds_iterator(answer: Any) -> bool:
+    """Return True for an iterator, or for a list or map that contains one."""
+    seen: set[int] = set()
+    """Ids of visited lists and maps, which may contain each other."""
+    unread: list[Any] = [answer]
+    while unread:
+        value = unread.pop()
+        if isinstance(value, _SCALARS) or id(value) in seen:
+            continue
+        if isinstance(value, Iterator):
+            return True
+        if isinstance(value, dict | list | tuple):
+            seen.add(id(cast("object", value)))
+            unread.extend(
+                cast("dict[Any, Any]", value).values() if isinstance(value, dict) else cast("list[Any]", value)
+            )
+    return False

@@ -1,0 +1,55 @@
+"""Classes that derive from LangChain's: markers for injected tool parameters, under LangGraph's names, and a state.
+
+The markers of `statewright.agents` mean the same to our agents, but LangChain does not know them: a tool that is given
+to a model of LangChain with `bind_tools` would show them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Generic, TypeVar
+
+from langchain_core.messages import AnyMessage
+from langchain_core.tools import InjectedToolArg, InjectedToolCallId
+from langchain_core.tools.base import _DirectlyInjectedToolArg  # pyright: ignore  # LangGraph derives from it too
+from typing_extensions import TypedDict  # pydantic refuses that of typing below Python 3.12
+
+from statewright.langchain.channel import add_messages
+
+ContextT = TypeVar("ContextT")
+StateT = TypeVar("StateT")
+
+__all__ = ["InjectedState", "InjectedStore", "InjectedToolCallId", "MessagesState", "ToolRuntime"]
+
+
+class InjectedState(InjectedToolArg):
+    """Marks a parameter that gets the state as a dict, or one field of it."""
+
+    def __init__(self, field: str | None = None) -> None:
+        self.field = field
+
+
+class InjectedStore(InjectedToolArg):
+    """Marks a parameter that gets the store."""
+
+
+@dataclass
+class ToolRuntime(_DirectlyInjectedToolArg, Generic[ContextT, StateT]):  # pyright: ignore
+    """Everything that a call of a tool can be given: the annotation of a parameter, without Annotated."""
+
+    state: StateT
+    context: ContextT
+    config: Mapping[str, Any]
+    """A RunnableConfig."""
+    stream_writer: Callable[[Any], None]
+    tool_call_id: str | None
+    store: Any
+    tools: Sequence[Any] = field(default_factory=list[Any])
+    execution_info: Any = None
+
+
+class MessagesState(TypedDict):
+    """One field, `messages`, with messages of LangChain, merged by `add_messages`."""
+
+    messages: Annotated[list[AnyMessage], add_messages]

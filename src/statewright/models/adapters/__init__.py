@@ -1,0 +1,1 @@
+"""Adapters to model libraries, and the conversions that adapters share."""

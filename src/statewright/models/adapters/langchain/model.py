@@ -1,0 +1,204 @@
+"""Adapter from chat models of LangChain to the port.
+
+It uses LangChain's own interface: `bind_tools`, `with_structured_output`, `ainvoke` and `astream`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from statewright.errors import InvalidConfig, ModelAnswerInvalid, ModelError, ModelUnavailable, StatewrightError
+from statewright.langchain_messages import calls_of
+from statewright.models.adapters.langchain.errors import mask_for, model_error
+from statewright.models.adapters.langchain.request import (
+    function_schema,
+    langchain_messages,
+    output_instruction,
+    request_settings,
+    titled_schema,
+    tool_options,
+)
+from statewright.models.adapters.langchain.response import ChunkMerger, as_text, convert_response
+from statewright.models.adapters.output_form import provider_form, unwrapped
+from statewright.models.conversation.prepare import check_request
+from statewright.models.event import ModelEvent, ResponseFinished, UsageUpdate
+from statewright.models.guard import check_calls_allowed
+from statewright.models.model import ModelRequest, ModelResponse, OutputForm, ToolSpec
+from statewright.models.port import closing, response_events
+from statewright.redaction import without_secrets
+
+_ADDRESSES: Final = ("base_url", "openai_api_base", "anthropic_api_url", "api_base", "endpoint_url", "azure_endpoint")
+"""Attributes of LangChain's models with their address."""
+
+
+class LangChainModel:
+    """A chat model of LangChain.
+
+    Temperature and the other settings of a request, also those in `extra`, are handed to the model as keyword
+    arguments. With `tool_choice="none"` it is shown no tools. A structured answer comes through
+    `with_structured_output`, or as the call of one more tool where there are tools or settings besides, which LangChain
+    does not hand on there; a model that knows neither is asked in words. It comes in one piece. Costs are not known.
+
+    Where calls of real models are forbidden this is one, unless it is one of LangChain's own fakes, or `fake=True` says
+    that it reaches no provider.
+    """
+
+    def __init__(self, chat_model: Any, *, fake: bool | None = None) -> None:
+        _check_is_chat_model(chat_model)
+        self.chat_model = chat_model
+        self.name = _name(chat_model)
+        self._fake = type(chat_model).__module__.startswith("langchain_core.") if fake is None else fake
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        self._check_allowed()
+        check_request(request)
+        try:
+            async with asyncio.timeout(request.timeout):
+                return unwrapped(await self._request_answer(_in_sent_form(request)), request.output)
+        except StatewrightError:
+            raise
+        except Exception as error:
+            failure = self._translate_error(error, request)
+        raise failure
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        if request.output is not None:
+            for event in response_events(await self.complete(request)):
+                yield event
+            return
+        self._check_allowed()
+        check_request(request)
+        merger = ChunkMerger()
+        async with closing(self._chunks(request)) as chunks:
+            async for chunk in chunks:
+                for event in merger.add(chunk):
+                    yield event
+        whole = merger.merge()
+        if whole is None:
+            raise ModelAnswerInvalid(f"The LangChain model {self.name!r} ended its answer without having begun it.")
+        response = convert_response(whole, merger.calls(), merger.facts, self.name)
+        yield UsageUpdate(response.usage)
+        yield ResponseFinished(response)
+
+    # -- asking
+
+    async def _request_answer(self, request: ModelRequest) -> ModelResponse:
+        form = request.output
+        if form is None:
+            return await self._invoke(self._with_tools(request), request)
+        if not _callable_tools(request) and not request_settings(request):
+            try:
+                structured = self.chat_model.with_structured_output(titled_schema(form), include_raw=True)
+            except NotImplementedError:
+                return await self._invoke(self.chat_model, request, output_instruction(form))
+            found = await structured.ainvoke(langchain_messages(request))
+            return as_text(self._response(found["raw"]), form)
+        return await self._request_by_tool(request, form)
+
+    async def _request_by_tool(self, request: ModelRequest, form: OutputForm) -> ModelResponse:
+        """Request an answer that may call tools, or be the call of one more tool."""
+        tools = _callable_tools(request)
+        choice = "any" if request.tool_choice in ("auto", "none") else request.tool_choice
+        answering = ToolSpec(form.name, "Gives the final answer.", form.schema)
+        try:
+            bound = self._bind_tools(replace(request, tools=(*tools, answering), tool_choice=choice))
+        except NotImplementedError:
+            if tools:
+                raise self._no_tools_error(request) from None
+            return await self._invoke(self.chat_model, request, output_instruction(form))
+        return as_text(await self._invoke(bound, request), form)
+
+    async def _invoke(self, asked: Any, request: ModelRequest, instruction: str = "") -> ModelResponse:
+        return self._response(
+            await asked.ainvoke(langchain_messages(request, instruction), **request_settings(request))
+        )
+
+    async def _chunks(self, request: ModelRequest) -> AsyncIterator[Any]:
+        """Yield the chunks of an answer; the time of their reader does not count against the timeout."""
+        left = request.timeout
+        loop = asyncio.get_running_loop()
+        try:
+            stream = self._with_tools(request).astream(langchain_messages(request), **request_settings(request))
+            async with closing(stream) as chunks:
+                while True:
+                    begun = loop.time()
+                    async with asyncio.timeout(left):
+                        chunk = await anext(chunks, None)
+                    left = None if left is None else max(left - (loop.time() - begun), 0.0)
+                    if chunk is None:
+                        return
+                    yield chunk
+        except StatewrightError:
+            raise
+        except Exception as error:
+            failure = self._translate_error(error, request)
+        raise failure
+
+    def _with_tools(self, request: ModelRequest) -> Any:
+        """Return the model, with the tools of the request."""
+        if not _callable_tools(request):
+            return self.chat_model
+        try:
+            return self._bind_tools(request)
+        except NotImplementedError:
+            raise self._no_tools_error(request) from None
+
+    def _bind_tools(self, request: ModelRequest) -> Any:
+        return self.chat_model.bind_tools([function_schema(tool) for tool in request.tools], **tool_options(request))
+
+    def _no_tools_error(self, request: ModelRequest) -> ModelError:
+        names = ", ".join(tool.name for tool in request.tools)
+        return ModelError(
+            f"The LangChain model {self.name!r} takes no tools: it has no bind_tools. "
+            f"It was asked with {names}. Use another model, or ask without tools."
+        )
+
+    def _check_allowed(self) -> None:
+        if not self._fake:
+            check_calls_allowed(self.name, base_url=_address(self.chat_model))
+
+    def _translate_error(self, error: Exception, request: ModelRequest) -> ModelError:
+        """Return our error for one of LangChain. Raise it outside of the handler: the original may contain the key."""
+        mask = mask_for(self.chat_model, request.extra)
+        if type(error) is TimeoutError and request.timeout is not None:
+            failure = ModelUnavailable(
+                f"The LangChain model {self.name!r} did not answer within {request.timeout:g} seconds."
+            )
+            failure.__cause__ = without_secrets(error, mask)
+            return failure
+        return model_error(self.name, error, mask)
+
+    def _response(self, answer: Any) -> ModelResponse:
+        return convert_response(answer, calls_of(answer), answer.response_metadata, self.name)
+
+
+def _in_sent_form(request: ModelRequest) -> ModelRequest:
+    return request if request.output is None else replace(request, output=provider_form(request.output))
+
+
+def _callable_tools(request: ModelRequest) -> Sequence[ToolSpec]:
+    """Return the tools to send: none if it may call none, since not every provider supports that choice."""
+    return () if request.tool_choice == "none" else request.tools
+
+
+# -- the model
+
+
+def _check_is_chat_model(value: Any) -> None:
+    if not (hasattr(value, "ainvoke") and hasattr(value, "bind_tools")):
+        raise InvalidConfig(
+            f"LangChainModel was given {value!r} of type {type(value).__name__}. Give a chat model of LangChain."
+        )
+
+
+def _name(chat_model: Any) -> str:
+    found = (getattr(chat_model, name, None) for name in ("model_name", "model"))
+    return next((name for name in found if isinstance(name, str) and name), type(chat_model).__name__)
+
+
+def _address(chat_model: Any) -> str | None:
+    found = (getattr(chat_model, name, None) for name in _ADDRESSES)
+    return next((str(address) for address in found if address), None)

@@ -1,0 +1,122 @@
+"""Convert an output schema to what providers accept: a schema of an object, with a name of letters and digits.
+
+OpenAI refuses a strict schema whose root is a list, a number, an enum or a union, and LangChain makes a tool of the
+form, whose arguments are an object. So any other schema is sent as an object with one field, which holds the answer.
+Names come from classes, such as `Box[int]`, and from titles.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from statewright.messages import copied
+from statewright.models.model import ModelResponse, OutputForm
+
+FIELD: Final = "value"
+_LONGEST_NAME: Final = 64
+_DEFINITIONS: Final = ("$defs", "definitions")
+_OF_DOCUMENT: Final = ("$schema", "$id", *_DEFINITIONS)
+"""Keywords that are valid only at the root of a schema."""
+
+
+def provider_form(form: OutputForm) -> OutputForm:
+    """Return a form as it is sent to providers."""
+    name = re.sub(r"[^a-zA-Z0-9_-]+", "_", form.name).strip("_")[:_LONGEST_NAME] or "answer"
+    if is_wrapped(form):
+        return OutputForm(_wrapped(form.schema), name)
+    schema = form.schema if "type" in form.schema or "$ref" in form.schema else {"type": "object", **form.schema}
+    return OutputForm(schema, name)
+
+
+def is_wrapped(form: OutputForm | None) -> bool:
+    """Return True if a form is not an object, and is sent as the field of one."""
+    return form is not None and not _is_object(form.schema, form.schema, seen=frozenset())
+
+
+def unwrapped(response: ModelResponse, form: OutputForm | None) -> ModelResponse:
+    """Return the response without the object that was added around its answer.
+
+    An answer without such an object, for example because it was cut off, is unchanged.
+    """
+    if not is_wrapped(form):
+        return response
+    try:
+        found: Any = json.loads(without_fence(response.text))
+    except (ValueError, RecursionError):
+        return response
+    if not isinstance(found, dict) or list(cast("dict[str, Any]", found)) != [FIELD]:
+        return response
+    message = copied(response.message)
+    message.content = json.dumps(found[FIELD], ensure_ascii=False)
+    return replace(response, message=message)
+
+
+def without_fence(text: str) -> str:
+    """Return the JSON of an answer without a Markdown fence."""
+    stripped = text.strip()
+    if stripped.startswith("```") and stripped.endswith("```"):
+        return stripped[3:-3].removeprefix("json").strip()
+    return stripped
+
+
+def _is_object(schema: Mapping[str, Any], root: Mapping[str, Any], *, seen: frozenset[str]) -> bool:
+    """Return True if a schema describes objects only."""
+    if "anyOf" in schema or "oneOf" in schema:
+        return False
+    if "type" in schema:
+        return schema["type"] == "object"
+    reference = schema.get("$ref")
+    if not isinstance(reference, str) or reference in seen:
+        return "properties" in schema
+    found: Any = root
+    for key in reference.removeprefix("#").split("/")[1:]:
+        found = cast("Mapping[str, Any]", found).get(key) if isinstance(found, Mapping) else None
+    return isinstance(found, Mapping) and _is_object(
+        cast("Mapping[str, Any]", found), root, seen=seen | frozenset((reference,))
+    )
+
+
+def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
+    inner = {key: value for key, value in schema.items() if key not in _OF_DOCUMENT}
+    outer: dict[str, Any] = {
+        "type": "object",
+        "properties": {FIELD: inner},
+        "required": [FIELD],
+        "additionalProperties": False,
+    }
+    outer |= {key: schema[key] for key in _DEFINITIONS if key in schema}
+    if not _refers_to_root(schema):
+        return outer
+    # References to the root of the schema must find it under a name.
+    moved: dict[str, Any] = _rebased(outer)
+    moved["$defs"] = {**moved.get("$defs", {}), FIELD: moved["properties"][FIELD]}
+    moved["properties"] = {FIELD: {"$ref": f"#/$defs/{FIELD}"}}
+    return moved
+
+
+def _refers_to_root(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        known = cast("Mapping[str, Any]", value)
+        return _is_root_reference(known.get("$ref")) or any(map(_refers_to_root, known.values()))
+    return isinstance(value, list) and any(map(_refers_to_root, cast("list[Any]", value)))
+
+
+def _is_root_reference(reference: Any) -> bool:
+    """Return True for a reference to the root, or to a part of it that is not a definition."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return False
+    return reference.removeprefix("#/").partition("/")[0] not in _DEFINITIONS
+
+
+def _rebased(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        known = cast("Mapping[str, Any]", value)
+        changed = {key: _rebased(item) for key, item in known.items()}
+        if _is_root_reference(known.get("$ref")):
+            changed["$ref"] = f"#/$defs/{FIELD}{known['$ref'][1:].rstrip('/')}"
+        return changed
+    return [_rebased(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value

@@ -1,0 +1,1 @@
+"""Repair conversations so that every provider accepts them."""

@@ -1,0 +1,150 @@
+"""Images and audio in messages, in the form that every provider accepts.
+
+A provider refuses a whole request for one image of an unknown type, or whose data it cannot decode: a thread with such
+an image could never be continued. So a file that no model accepts is replaced by a note.
+
+Four image types are accepted, and providers compare the declared type with the data. If the data begin as one of these,
+that is the type, whatever was declared. Faults that the first bytes do not show, such as a truncated image, are left to
+the provider.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+from urllib.parse import unquote
+
+from statewright.messages import Message, copied
+
+LARGEST_FILE: Final = 5_000_000
+"""Maximum characters of base64, above Anthropic's limit for an image (5 MB). A larger file is replaced by a note."""
+_IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_SOUNDS: Final = ("aac", "aiff", "flac", "mp3", "mpeg", "ogg", "wav")
+_ALIASES: Final = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
+_BEGINNINGS: Final = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+}
+_SHOWN: Final = 100
+"""Characters of a media type or address in a note."""
+
+Part = Mapping[str, Any]
+
+
+def image_part(data: str, media_type: str, **options: Any) -> dict[str, Any]:
+    """Return an image as a message part, or a note if no model accepts it."""
+    declared = media_type.partition(";")[0].strip().lower()
+    plain = _normalize_base64(data)
+    problem = _data_problem(plain, data)
+    if plain is None or problem is not None:
+        return omission_note("image", declared, str(problem))
+    actual = _image_type(plain) or _ALIASES.get(declared, declared)
+    if actual not in _IMAGES:
+        return omission_note("image", declared, "models read png, jpeg, gif and webp")
+    return {"type": "image_url", "image_url": {"url": f"data:{actual};base64,{plain}", **options}}
+
+
+def audio_part(data: str, form: str) -> dict[str, Any]:
+    """Return audio as a message part, or a note if no model accepts it."""
+    declared = form.partition(";")[0].strip().lower()
+    plain = _normalize_base64(data)
+    problem = _data_problem(plain, data)
+    if problem is None and declared.removeprefix("x-") not in _SOUNDS:
+        problem = f"models hear {', '.join(_SOUNDS)}"
+    if plain is None or problem is not None:
+        return omission_note("sound", declared, str(problem))
+    return {"type": "input_audio", "input_audio": {"data": plain, "format": declared.removeprefix("x-")}}
+
+
+def omission_note(kind: str, media_type: str, why: str, *, uri: str = "") -> dict[str, Any]:
+    """Return a text part that replaces a file which is not sent."""
+    where = f" at {uri[:_SHOWN]}" if uri else ""
+    article = "An" if kind == "image" else "A"
+    return {"type": "text", "text": f"[{article} {kind} of type {media_type[:_SHOWN]}{where} was left out: {why}.]"}
+
+
+def with_sendable_files(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages with files that providers accept, and notes for the others; unchanged if all are accepted.
+
+    URLs of images are unchanged: their content is unknown.
+    """
+    if all(isinstance(message.content, str) for message in messages):
+        return messages
+    sendable = [_with_sendable_files(message) for message in messages]
+    return sendable if any(new is not old for new, old in zip(sendable, messages, strict=True)) else messages
+
+
+def _with_sendable_files(message: Message) -> Message:
+    if isinstance(message.content, str):
+        return message
+    parts = [_sendable_part(part) for part in message.content]
+    if parts == message.content:
+        return message
+    changed = copied(message)
+    changed.content = parts
+    return changed
+
+
+def _sendable_part(part: dict[str, Any]) -> dict[str, Any]:
+    match part:
+        case {"type": "image_url", "image_url": {"url": str(url), **options}} if _is_data(url):
+            found = image_part(*_parse_data_url(url), **options)
+        case {"type": "image_url", "image_url": str(url)} if _is_data(url):
+            found = image_part(*_parse_data_url(url))
+        case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(form)}}:
+            found = audio_part(data, form)
+        case _:
+            return part
+    if found["type"] == "text":
+        return found
+    name = found["type"]
+    if isinstance(part[name], str):
+        return part if found[name]["url"] == part[name] else {**part, **found}
+    return {**part, name: {**cast("Part", part[name]), **found[name]}}
+
+
+def _is_data(url: str) -> bool:
+    return url[:5].lower() == "data:"
+
+
+def _parse_data_url(url: str) -> tuple[str, str]:
+    """Return the data and the media type of a data URL."""
+    head, _, data = url[5:].partition(",")
+    if not head.lower().endswith(";base64"):
+        return "?", head  # another encoding, which no provider accepts
+    return unquote(data) if "%" in data else data, head
+
+
+def _data_problem(plain: str | None, data: str) -> str | None:
+    """Return why every provider would refuse the data; None if none of these reasons applies."""
+    if plain is None:
+        return "its data are not valid base64"
+    if not plain:
+        return "it is empty"
+    return f"it has {len(plain) * 3 // 4} bytes" if len(data) > LARGEST_FILE else None
+
+
+def _normalize_base64(data: str) -> str | None:
+    """Return the data in the base64 alphabet that all providers accept; None if they are not base64."""
+    if any(letter in data for letter in "-_\n\r\t "):
+        data = "".join(data.split()).translate(_STANDARD)
+    if len(data) % 4 and not data.endswith("="):
+        data += "=" * (-len(data) % 4)
+    try:
+        binascii.a2b_base64(data, strict_mode=True)
+    except ValueError:  # binascii.Error is one, and text that is not ASCII gives another
+        return None
+    return data
+
+
+_STANDARD: Final = str.maketrans("-_", "+/")
+
+
+def _image_type(plain: str) -> str | None:
+    """Return the type of an image by its first bytes; None for other data."""
+    begin = binascii.a2b_base64(plain[:24])
+    if begin.startswith(b"RIFF") and begin[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for first, kind in _BEGINNINGS.items() if begin.startswith(first)), None)

@@ -1,0 +1,109 @@
+"""API keys of providers: the environment variables that hold them, and the secrets to mask in errors.
+
+Keys come from an argument or from the environment; headers, settings and the address may contain other secrets, and
+servers and proxies repeat them in their errors. Variables are read when the model is connected and again at each error,
+since clients that are created in between read them too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from statewright.errors import MissingKey
+from statewright.redaction import (
+    Mask,
+    is_secret_name,
+    mask_of,
+    secrets_in_environment,
+    secrets_in_settings,
+    secrets_in_url,
+)
+
+VARIABLES_BY_PROVIDER: dict[str, tuple[str, ...]] = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "azure": ("AZURE_OPENAI_API_KEY",),
+    "bedrock": (),
+    "cerebras": ("CEREBRAS_API_KEY",),
+    "cohere": ("CO_API_KEY",),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "fireworks": ("FIREWORKS_API_KEY",),
+    "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    "google-cloud": (),
+    "groq": ("GROQ_API_KEY",),
+    "huggingface": ("HF_TOKEN",),
+    "mistral": ("MISTRAL_API_KEY",),
+    "moonshotai": ("MOONSHOTAI_API_KEY",),
+    "ollama": (),
+    "openai": ("OPENAI_API_KEY",),
+    "openai-chat": ("OPENAI_API_KEY",),
+    "openai-responses": ("OPENAI_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "together": ("TOGETHER_API_KEY",),
+    "vllm": (),
+    "xai": ("XAI_API_KEY",),
+}
+"""The known providers, with the variables that may hold their key; none if a key is not always needed."""
+
+_KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b")
+
+
+def check_key(name: str, provider: str, *, api_key: str | None, base_url: str | None) -> None:
+    """Raise MissingKey if the provider needs a key and there is none. A custom address may need none."""
+    variables = VARIABLES_BY_PROVIDER.get(provider, ())
+    elsewhere = base_url or (provider.startswith("openai") and os.environ.get("OPENAI_BASE_URL"))
+    if variables and not api_key and not elsewhere and not any(os.environ.get(one) for one in variables):
+        raise missing_key_error(name, variables)
+
+
+def missing_key_error(name: str, variables: tuple[str, ...]) -> MissingKey:
+    """Return the error for a model without a key."""
+    named = " or ".join(variables)
+    return MissingKey(
+        f"Model {name!r} needs a key, and there is none. Set {named} in the environment, or pass api_key."
+    )
+
+
+def key_variables_in(text: str) -> tuple[str, ...]:
+    """Return the key variables that an error of a provider's adapter names."""
+    return tuple(dict.fromkeys(_KEY_VARIABLE.findall(text)))
+
+
+# -- secrets
+
+_NOT_SECRET: Final = frozenset({"PWD", "OLDPWD"})
+"""Variables of the shell: folders."""
+
+
+class ProviderSecrets:
+    """The values to mask in the errors of one connection, with whatever else has the shape of a secret."""
+
+    def __init__(
+        self,
+        provider: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._provider = provider
+        self._values = (
+            api_key or "",
+            *secrets_in_url(base_url or ""),
+            *secrets_in_settings(settings or {}),
+            *_secrets_in_environment(provider),
+        )
+
+    def mask_for(self, settings: Mapping[str, Any], base_url: str) -> Mask:
+        """Return a function that masks the secrets in a text about a request with these settings."""
+        values = (*secrets_in_settings(settings), *secrets_in_url(base_url), *_secrets_in_environment(self._provider))
+        return mask_of((*self._values, *values))
+
+
+def _secrets_in_environment(provider: str) -> Iterator[str]:
+    """Yield the keys of a provider; the values of all variables with the name of a secret, if its own are not known."""
+    names = VARIABLES_BY_PROVIDER.get(provider, ())
+    secret_names = (name for name in os.environ if is_secret_name(name) and name not in _NOT_SECRET)
+    return secrets_in_environment(names or secret_names, os.environ)

@@ -1,0 +1,80 @@
+"""Close the streams of a provider in the right order and task, even if their reader leaves early.
+
+The reader of a stream may stop anywhere without closing it. The nested generators inside hold an open response, and
+must be closed innermost first, in the task that opened them. `run_apart` runs them in a task of their own, which is
+cancelled when the reader stops, when its iterator is dropped, and when the loop ends.
+
+google-genai reads an answer through nested generators, and keeps one of them in an object that the generator refers to.
+If a stream is left early, only the outermost is closed. The others wait for the garbage collector with the connection
+open; and if the loop ends first, it closes all of them at once, and each fails because another is running. So they are
+looked up before the stream is closed, and closed after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+from types import AsyncGeneratorType
+from typing import Any, Final, TypeVar, cast
+
+Item = TypeVar("Item")
+
+
+async def run_apart(items: AsyncGenerator[Item]) -> AsyncGenerator[Item]:
+    """The same items; raises what `items` raises, after the items before it."""
+    queue: asyncio.Queue[tuple[Item] | None] = asyncio.Queue()
+    task = asyncio.create_task(_fill(queue, items))
+    task.add_done_callback(lambda _: queue.put_nowait(None))
+    try:
+        while (item := await queue.get()) is not None:
+            yield item[0]
+        await task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()  # asked for, so that nobody complains of an error that came after the reader had left
+
+
+async def _fill(queue: asyncio.Queue[tuple[Item] | None], items: AsyncGenerator[Item]) -> None:
+    async with aclosing(items):
+        async for item in items:
+            queue.put_nowait((item,))
+
+
+# -- generators that a library drops
+
+_LIBRARIES: Final = ("google.genai", "pydantic_ai", "httpx", "httpcore")
+"""Objects of these are looked into, beside the generators themselves."""
+_MOST_OBJECTS: Final = 10_000
+
+
+def nested_generators(root: object) -> list[AsyncGenerator[Any]]:
+    """Return the asynchronous generators that an object refers to, directly or through others; the outermost first."""
+    found: list[AsyncGenerator[Any]] = []
+    seen: dict[int, object] = {id(root): root}
+    level: Sequence[object] = [root]
+    while level and len(seen) < _MOST_OBJECTS:
+        below: list[object] = []
+        for item in gc.get_referents(*level):
+            if id(item) in seen or not _is_followed(item):
+                continue
+            seen[id(item)] = item
+            below.append(item)
+            if isinstance(item, AsyncGeneratorType):
+                found.append(cast("AsyncGenerator[Any]", item))
+        level = below
+    return found
+
+
+def _is_followed(item: object) -> bool:
+    return isinstance(item, AsyncGeneratorType | dict) or type(item).__module__.startswith(_LIBRARIES)
+
+
+async def close_generators(generators: Sequence[AsyncGenerator[Any]]) -> None:
+    """Close generators, the last one first. One that is closed or running already is left alone."""
+    for generator in reversed(generators):
+        with suppress(RuntimeError):
+            await generator.aclose()

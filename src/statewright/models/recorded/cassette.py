@@ -1,0 +1,243 @@
+"""A file of requests and answers, recorded once and replayed in tests.
+
+It is JSON, in UTF-8, with keys in a fixed order and records in the order of the requests, so that a second recording
+differs only where the model did. It contains messages, tools and settings, but never keys or headers, which adapters
+keep to themselves. It may be edited by hand: a request is matched by its written form.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, cast
+
+from statewright.errors import ModelError
+from statewright.fingerprint import fingerprint
+from statewright.models.recorded.cassette_format import (
+    Plain,
+    decode_error,
+    decode_event,
+    decode_response,
+    mask_settings,
+)
+
+VERSION: Final = 1
+"""The format that is read and written."""
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """One call of a model: the request, and its response or error."""
+
+    request: Plain
+    response: Plain | None = None
+    pieces: list[Plain] = field(default_factory=list[Plain])
+    """The streamed events, if the answer was streamed."""
+    error: Plain | None = None
+    used: bool = False
+    """True if it was replayed or recorded in this run."""
+    from_file: bool = False
+    key: str = field(init=False, repr=False)
+    """Equal for equal requests."""
+    _text: str | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.key = fingerprint(self.request)
+
+    @property
+    def has_answer(self) -> bool:
+        return self.response is not None or self.error is not None
+
+    def to_json(self) -> str:
+        """Return the record as JSON, which is cached so that saving a long file again stays cheap."""
+        if self._text is None:
+            parts = {"request": self.request, "pieces": self.pieces, "response": self.response, "error": self.error}
+            present = {name: value for name, value in parts.items() if value}
+            self._text = json.dumps(present, ensure_ascii=False, indent=1)
+        return self._text
+
+
+class Cassette:
+    """The records of one file. It is read on first use, and may be shared by several models and threads."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._lock = threading.RLock()
+        self._records: list[Record] = []
+        self._is_loaded = False
+
+    def load(self) -> None:
+        """Read the file once. Raises ModelError if it cannot be read; a missing file is empty."""
+        with self._lock:
+            if not self._is_loaded:
+                self._records = [*_read_file(self.path), *self._records]
+                self._is_loaded = True
+
+    def start_anew(self) -> None:
+        """Discard the records of the file: the next save replaces it."""
+        with self._lock:
+            self._records = [record for record in self._records if not record.from_file]
+            self._is_loaded = True
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """All records with an answer, in order."""
+        with self._lock:
+            self.load()
+            return [record for record in self._records if record.has_answer]
+
+    @property
+    def unused(self) -> Sequence[Record]:
+        """The records that were never replayed."""
+        return [record for record in self.records if not record.used]
+
+    def take(self, request: Plain) -> Record | None:
+        """Return the first unused record of an equal request, and mark it as used; None if there is none."""
+        wanted = fingerprint(request)
+        with self._lock:
+            self.load()
+            for record in self._records:
+                if not record.used and record.has_answer and record.key == wanted:
+                    record.used = True
+                    return record
+        return None
+
+    def begin(self, request: Plain) -> Record:
+        """Add a record without an answer, whose position is that of the request."""
+        record = Record(request, used=True)
+        with self._lock:
+            self._records.append(record)
+        return record
+
+    def save(self) -> None:
+        """Write all records with an answer; the file is replaced atomically."""
+        with self._lock:
+            records = ",\n".join(record.to_json() for record in self.records)
+            text = f'{{\n"version": {VERSION},\n"records": [\n{records}\n]\n}}\n'
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            written = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
+            written.write_bytes(text.encode(errors="surrogatepass"))
+            os.replace(written, self.path)
+
+    def drop(self, record: Record) -> None:
+        """Remove a record without an answer."""
+        with self._lock:
+            self._records.remove(record)
+
+    def missing(self, request: Plain) -> ModelError:
+        """Return the error for a request that was not recorded."""
+        return ModelError(
+            f"The cassette {str(self.path)!r} has no answer for this request: {self._reason(request)} "
+            f"Record it with STATEWRIGHT_RECORD=new in the environment, or everything with STATEWRIGHT_RECORD=all."
+        )
+
+    def _reason(self, request: Plain) -> str:
+        records = self.records
+        if not records:
+            return "it is empty." if self.path.exists() else "there is no such file."
+        wanted = fingerprint(request)
+        times = sum(record.key == wanted for record in records)
+        if times:
+            return f"it was recorded {times} {'time' if times == 1 else 'times'}, and all of these were replayed."
+        difference = describe_difference(request, [record.request for record in records])
+        return f"the nearest of {len(records)} recorded ones differs in {difference}."
+
+
+def _read_file(path: Path) -> list[Record]:
+    """Read the records of a file; none if it is missing."""
+    try:
+        data: Any = json.loads(path.read_bytes().decode(errors="surrogatepass"))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise _unreadable_error(path, str(error)) from error
+    except ValueError as error:
+        raise _unreadable_error(path, f"it is not JSON: {error}") from error
+    whole = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+    version = whole.get("version")
+    if version != VERSION:
+        found = "no version" if version is None else f"the version {version!r}"
+        raise _unreadable_error(path, f"it has {found}, and this version of Statewright reads {VERSION}")
+    try:
+        return [_read_record(record) for record in whole["records"]]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise _unreadable_error(path, f"a record is invalid: {type(error).__name__}: {error}") from error
+
+
+def _read_record(data: Plain) -> Record:
+    request = mask_settings(data["request"])  # older versions wrote them, and the request must still match
+    record = Record(request, data.get("response"), data.get("pieces") or [], data.get("error"), from_file=True)
+    # Decoded to validate it: a wrong edit is found when the file is opened, and not in the middle of a test.
+    _ = [decode_event(piece) for piece in record.pieces]
+    if record.response is not None:
+        decode_response(record.response)
+    elif record.error is not None:
+        decode_error(record.error)
+    else:
+        raise ValueError("it has neither a response nor an error")
+    return record
+
+
+def _unreadable_error(path: Path, reason: str) -> ModelError:
+    return ModelError(f"The cassette {str(path)!r} cannot be read: {reason}. Repair it, or delete it and record again.")
+
+
+# -- differences between requests
+
+_ABSENT: Final = object()
+_MAX_DIFFERENCES: Final = 3
+"""Maximum number of reported differences."""
+_WIDTH: Final = 60
+"""Characters of an excerpt."""
+_BEFORE: Final = 20
+"""Characters of an excerpt before the first difference."""
+
+
+def describe_difference(asked: Any, recorded: Sequence[Any]) -> str:
+    """Describe how a request differs from the nearest recorded one, the one with the fewest differences."""
+    found = min((list(_differences(one, asked, "")) for one in recorded), key=len)
+    more = f"; and {len(found) - _MAX_DIFFERENCES} more" if len(found) > _MAX_DIFFERENCES else ""
+    return "; ".join(found[:_MAX_DIFFERENCES]) + more
+
+
+def _differences(recorded: Any, asked: Any, where: str) -> Iterator[str]:
+    if recorded == asked:
+        return
+    if isinstance(recorded, dict) and isinstance(asked, dict):
+        before, now = cast("dict[str, Any]", recorded), cast("dict[str, Any]", asked)
+        for key in dict.fromkeys((*before, *now)):
+            place = f"{where}.{key}" if where else key
+            yield from _differences(before.get(key, _ABSENT), now.get(key, _ABSENT), place)
+    elif isinstance(recorded, list) and isinstance(asked, list):
+        before_, now_ = cast("list[Any]", recorded), cast("list[Any]", asked)
+        for number in range(max(len(before_), len(now_))):
+            yield from _differences(_item_at(before_, number), _item_at(now_, number), f"{where}[{number}]")
+    else:
+        first, second = _excerpts(recorded, asked)
+        yield f"{where}: recorded {first}, asked {second}"
+
+
+def _item_at(items: list[Any], number: int) -> Any:
+    return items[number] if number < len(items) else _ABSENT
+
+
+def _excerpts(recorded: Any, asked: Any) -> tuple[str, str]:
+    """Return excerpts of both values, from long texts the part around the first difference."""
+    if not (isinstance(recorded, str) and isinstance(asked, str)):
+        return _excerpt(recorded, 0), _excerpt(asked, 0)
+    same = next((n for n, (a, b) in enumerate(zip(recorded, asked, strict=False)) if a != b), None)
+    start = max((min(len(recorded), len(asked)) if same is None else same) - _BEFORE, 0)
+    return _excerpt(recorded, start), _excerpt(asked, start)
+
+
+def _excerpt(value: Any, start: int) -> str:
+    if value is _ABSENT:
+        return "nothing"
+    text: str = value if isinstance(value, str) else repr(value)
+    shown = text[start : start + _WIDTH]
+    shown = ("..." if start else "") + shown + ("..." if start + _WIDTH < len(text) else "")
+    return repr(shown) if isinstance(value, str) else shown

@@ -1,0 +1,241 @@
+"""The JSON form of requests, answers and errors in a cassette.
+
+A request is written with everything that is sent, except what differs from run to run and means nothing to a model: ids
+of messages, their metadata, the metadata of the request, and the timeout. Ids of calls are numbered, since some
+adapters draw them at random. Secrets in the settings of a request, such as a key in its headers, are masked, since
+cassettes are committed; requests that differ in nothing else are equal.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from datetime import datetime
+from typing import Any, Final, cast
+
+from statewright.errors import ModelAnswerInvalid, ModelError, ModelUnavailable
+from statewright.messages import Message, ToolCall
+from statewright.models.event import ModelEvent, ReasoningDelta, StreamRestarted, TextDelta, ToolCallDelta, UsageUpdate
+from statewright.models.model import ModelRequest, ModelResponse, Usage
+from statewright.redaction import Redactor, mask_of, secrets_in_settings
+
+Plain = dict[str, Any]
+_REDACTOR: Final = Redactor()
+_BYTES: Final = "$bytes"
+_INSTANT: Final = "$datetime"
+_DICT: Final = "$dict"
+"""Wraps a dict that would otherwise be read as one of the above."""
+
+
+# -- requests
+
+
+def encode_request(request: ModelRequest) -> Plain:
+    """Encode the parts of a request that are sent; unset settings are omitted."""
+    calls: dict[str, str] = {}
+    form = request.output
+    whole = {
+        "model": request.model,
+        "system": request.system or None,
+        "messages": [_encode_message(message, calls) for message in request.messages],
+        "tools": [_without_empty(_fields(tool)) for tool in request.tools] or None,
+        "tool_choice": None if request.tool_choice == "auto" else request.tool_choice,
+        "output": None if form is None else _fields(form),
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "max_tokens": request.max_tokens,
+        "stop": list(request.stop) or None,
+        "seed": request.seed,
+        "parallel_tool_calls": request.parallel_tool_calls,
+        "extra": dict(request.extra) or None,
+    }
+    return mask_settings(encode_value(_without_empty(whole), "request"))
+
+
+def mask_settings(request: Plain) -> Plain:
+    """Return an encoded request with the values masked whose name or shape is that of a secret."""
+    if "extra" not in request:
+        return request
+    return {**request, "extra": _REDACTOR.value(request["extra"])}
+
+
+def _encode_message(message: Message, calls: dict[str, str]) -> Plain:
+    """Encode a message; `calls` maps the ids of calls so far to the ids that are written."""
+    return _without_empty(
+        {
+            "role": message.role,
+            "name": message.name,
+            "content": message.content,
+            "tool_calls": [{**_encode_call(call), "id": _number_call(call.id, calls)} for call in message.tool_calls]
+            or None,
+            "tool_call_id": None if message.tool_call_id is None else _number_call(message.tool_call_id, calls),
+        }
+    )
+
+
+def _number_call(call_id: str, calls: dict[str, str]) -> str:
+    return calls.setdefault(call_id, f"call-{len(calls) + 1}")
+
+
+def _fields(value: Any) -> Plain:
+    return {one.name: getattr(value, one.name) for one in fields(value)}
+
+
+def _without_empty(data: Mapping[str, Any]) -> Plain:
+    return {name: value for name, value in data.items() if value is not None}
+
+
+# -- answers
+
+
+def encode_response(response: ModelResponse) -> Plain:
+    """Encode a response; unknown fields are omitted."""
+    message = response.message
+    written = _without_empty(
+        {
+            "content": message.content,
+            "tool_calls": [_encode_call(call) for call in message.tool_calls] or None,
+            "id": message.id,
+            "name": message.name,
+            "metadata": message.metadata or None,
+        }
+    )
+    whole = {
+        "message": written,
+        "usage": _encode_usage(response.usage),
+        "model": response.model,
+        "finish_reason": response.finish_reason,
+    }
+    return encode_value(_without_empty(whole), "response")
+
+
+def decode_response(data: Plain) -> ModelResponse:
+    """Decode a response."""
+    whole = decode_value(data)
+    written = whole["message"]
+    message = Message(
+        written["content"],
+        role="assistant",
+        id=written.get("id"),
+        name=written.get("name"),
+        tool_calls=tuple(ToolCall(**call) for call in written.get("tool_calls", ())),
+        metadata=written.get("metadata"),
+    )
+    return ModelResponse(message, Usage(**whole.get("usage", {})), whole.get("model"), whole.get("finish_reason"))
+
+
+def _encode_call(call: ToolCall) -> Plain:
+    whole = {"id": call.id, "name": call.name, "arguments": call.arguments}
+    return whole if call.invalid is None else {**whole, "invalid": call.invalid}
+
+
+def _encode_usage(usage: Usage) -> Plain:
+    return {name: value for name, value in asdict(usage).items() if value}
+
+
+# -- pieces of answers
+
+
+def encode_event(event: ModelEvent) -> Plain | None:
+    """Encode an event of a stream; None for the final response, which is written separately."""
+    match event:
+        case TextDelta(text):
+            return {"text": text}
+        case ReasoningDelta(text):
+            return {"reasoning": text}
+        case ToolCallDelta(index, identity, name, arguments):
+            return _without_empty({"call": index, "id": identity, "name": name, "arguments": arguments or None})
+        case UsageUpdate(usage):
+            return {"usage": _encode_usage(usage)}
+        case StreamRestarted():
+            return {"restarted": True}
+        case _:
+            return None
+
+
+def decode_event(data: Plain) -> ModelEvent:
+    """Decode an event of a stream."""
+    match data:
+        case {"text": text}:
+            return TextDelta(text)
+        case {"reasoning": text}:
+            return ReasoningDelta(text)
+        case {"usage": usage}:
+            return UsageUpdate(Usage(**usage))
+        case {"restarted": True}:
+            return StreamRestarted()
+        case _:
+            return ToolCallDelta(data["call"], data.get("id"), data.get("name"), data.get("arguments", ""))
+
+
+# -- errors
+
+
+def encode_error(error: ModelError, settings: Mapping[str, Any]) -> Plain:
+    """Encode an error of a model, without the secrets in the settings of its request."""
+    kind = next((one for one in (ModelUnavailable, ModelAnswerInvalid) if isinstance(error, one)), ModelError)
+    status, wait = (getattr(error, name, None) for name in ("status", "retry_after"))
+    whole = {
+        "kind": kind.__name__,
+        "message": mask_of(secrets_in_settings(settings))(str(error)),
+        "status": status,
+        "retry_after": wait,
+    }
+    return _without_empty(whole)
+
+
+def decode_error(data: Plain) -> ModelError:
+    """Decode an error."""
+    message = data["message"]
+    if data["kind"] == ModelUnavailable.__name__:
+        return ModelUnavailable(message, status=data.get("status"), retry_after=data.get("retry_after"))
+    return ModelAnswerInvalid(message) if data["kind"] == ModelAnswerInvalid.__name__ else ModelError(message)
+
+
+# -- values
+
+
+def encode_value(value: Any, where: str) -> Any:
+    """Encode plain data, bytes and instants as JSON. Raises ModelError for other values."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case bytes():
+            return {_BYTES: base64.b64encode(value).decode()}
+        case datetime():
+            return {_INSTANT: value.isoformat()}
+        case Mapping():
+            return _encode_mapping(cast("Mapping[Any, Any]", value), where)
+        case list() | tuple():
+            return [encode_value(one, f"{where}[{n}]") for n, one in enumerate(cast("Sequence[Any]", value))]
+        case _:
+            raise ModelError(
+                f"{where} is {value!r} of type {type(value).__name__}, which a cassette cannot hold. "
+                f"Use plain data: text, numbers, lists and dicts."
+            )
+
+
+def _encode_mapping(value: Mapping[Any, Any], where: str) -> Plain:
+    for key in value:
+        if not isinstance(key, str):
+            raise ModelError(f"{where} has the key {key!r}, which a cassette cannot hold. Keys have to be text.")
+    whole = {key: encode_value(one, f"{where}.{key}") for key, one in value.items()}
+    return {_DICT: whole} if len(whole) == 1 and next(iter(whole)) in (_BYTES, _INSTANT, _DICT) else whole
+
+
+def decode_value(data: Any) -> Any:
+    """Decode a value."""
+    if isinstance(data, list):
+        return [decode_value(one) for one in cast("list[Any]", data)]
+    if not isinstance(data, dict):
+        return data
+    whole = cast(Plain, data)
+    if len(whole) == 1:
+        ((key, inside),) = whole.items()
+        if key == _BYTES:
+            return base64.b64decode(inside)
+        if key == _INSTANT:
+            return datetime.fromisoformat(inside)
+        whole = inside if key == _DICT else whole
+    return {key: decode_value(one) for key, one in whole.items()}

@@ -1,0 +1,172 @@
+"""Models that wrap others: fall back to another model, and retry an unavailable one."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import ClassVar
+
+from statewright.clock import Clock, SystemClock
+from statewright.errors import ModelUnavailable, add_note
+from statewright.graph import RetryPolicy
+from statewright.models.coerce import as_chat_model
+from statewright.models.event import ModelEvent, StreamRestarted
+from statewright.models.model import ModelRequest, ModelResponse
+from statewright.models.port import closing
+from statewright.models.timeouts import in_time, stream_in_time
+
+
+def is_unavailable(error: Exception) -> bool:
+    """Return True if a model could not be reached, or refused temporarily."""
+    return isinstance(error, ModelUnavailable)
+
+
+class FallbackModel:
+    """Calls its models in order until one answers.
+
+    All get the same request, so models of different providers are named when they are created and not in the request;
+    each gets its full `timeout`. Models are anything that `as_chat_model` accepts. `when` decides after which errors
+    the next one is called; any other error is raised at once. If all fail, ModelUnavailable reports each failure.
+
+
+    A stream falls back only before its first event: a reader must not get half of one answer and half of another. With
+    `restart=True` it does so at any time, with a StreamRestarted between the events of the two.
+    """
+
+    times_attempts: ClassVar = True
+
+    def __init__(
+        self,
+        first: object,
+        *others: object,
+        when: Callable[[Exception], bool] = is_unavailable,
+        restart: bool = False,
+    ) -> None:
+        self.models = tuple(as_chat_model(model) for model in (first, *others))
+        self._when = when
+        self._restart = restart
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        errors: list[Exception] = []
+        for model in self.models:
+            try:
+                return await in_time(model.complete(request), model, request)
+            except Exception as error:
+                self._record_error(errors, error)
+        raise self._failure(errors)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        errors: list[Exception] = []
+        for model in self.models:
+            begun = False
+            try:
+                async with closing(stream_in_time(model, request)) as events:
+                    async for event in events:
+                        begun = True
+                        yield event
+                return
+            except Exception as error:
+                if begun and not self._restart:
+                    raise
+                self._record_error(errors, error)
+                if begun and len(errors) < len(self.models):
+                    yield StreamRestarted()
+        raise self._failure(errors)
+
+    def _record_error(self, errors: list[Exception], error: Exception) -> None:
+        """Record the failure of a model. Raises the error if no other model is called after it."""
+        if not self._when(error):
+            for number, before in enumerate(errors, 1):
+                add_note(error, f"Before, model {number} of {len(self.models)} failed: {_error_text(before)}")
+            raise error
+        errors.append(error)
+
+    def _failure(self, errors: Sequence[Exception]) -> ModelUnavailable:
+        told = " ".join(
+            f"{number}. {type(model).__name__}: {_error_text(error)}"
+            for number, (model, error) in enumerate(zip(self.models, errors, strict=True), 1)
+        )
+        failure = ModelUnavailable(
+            f"None of {len(errors)} models answered. {told}",
+            status=getattr(errors[-1], "status", None),
+            retry_after=_earliest_retry(errors),
+        )
+        failure.__cause__ = errors[-1]
+        return failure
+
+
+def _error_text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _earliest_retry(errors: Sequence[Exception]) -> float | None:
+    """Return the smallest Retry-After of the errors, in seconds; None if there is none."""
+    waits: list[float | None] = [getattr(error, "retry_after", None) for error in errors]
+    return min((wait for wait in waits if wait is not None), default=None)
+
+
+# -- retries
+
+
+class RetryingModel:
+    """Calls its model up to `policy.max_attempts` times, with backoff.
+
+    It honours Retry-After. A stream is retried only before its first event. Each attempt gets the full `timeout` of the
+    request. The default policy retries after ModelUnavailable only. Nodes of a graph have retries already; this is for
+    models outside of graphs, and for retrying one of several calls in a node.
+    """
+
+    times_attempts: ClassVar = True
+
+    def __init__(self, model: object, policy: RetryPolicy | None = None, *, clock: Clock | None = None) -> None:
+        self.model = as_chat_model(model)
+        self._policy = policy or RetryPolicy(retry_on=ModelUnavailable)
+        self._clock = clock or SystemClock()
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        attempt = 1
+        while True:
+            try:
+                return await in_time(self.model.complete(request), self.model, request)
+            except Exception as error:
+                await self._wait_after(attempt, error)
+            attempt += 1
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        attempt = 1
+        while True:
+            begun = False
+            try:
+                async with closing(stream_in_time(self.model, request)) as events:
+                    async for event in events:
+                        begun = True
+                        yield event
+                return
+            except Exception as error:
+                if begun:
+                    raise
+                await self._wait_after(attempt, error)
+            attempt += 1
+
+    async def _wait_after(self, attempt: int, error: Exception) -> None:
+        """Wait until the next attempt. Raises the error if there is none."""
+        if attempt >= self._policy.max_attempts or not self._policy.matches(error):
+            raise error
+        asked: float = getattr(error, "retry_after", None) or 0.0
+        await _sleep(self._clock, max(self._policy.delay(attempt, random.random()), asked))
+
+
+async def _sleep(clock: Clock, seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+    over = asyncio.Event()
+
+    def ring() -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(over.set)
+
+    timer = clock.call_later(seconds, ring)
+    try:
+        await over.wait()
+    finally:
+        timer.cancel()

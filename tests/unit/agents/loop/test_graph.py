@@ -1,0 +1,233 @@
+"""The graph of one call of an agent: what is a task of its own, and what is saved."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from statewright import Command, InMemorySaver, RetryPolicy, interrupt
+from statewright.agents import Agent, Network, NetworkRun, State, tool
+from statewright.agents.loop.graph import compile_agent
+from statewright.errors import InvalidConfig
+from statewright.messages import ToolCall
+from statewright.models import ScriptedModel
+from statewright.storage.sqlite import SqliteSaver
+
+
+def calls(*names: str) -> list[ToolCall]:
+    return [ToolCall(f"{place}", name) for place, name in enumerate(names)]
+
+
+def test_it_is_made_once() -> None:
+    agent = Agent("a", model=ScriptedModel([]))
+    assert agent.graph is agent.graph
+    assert compile_agent(agent) is not agent.graph
+
+
+def test_it_does_not_run_by_itself() -> None:
+    with pytest.raises(InvalidConfig, match=r"agent\.alone\(\)"):
+        Agent("a", model=ScriptedModel(["x"]), retries=0).graph.invoke({"iteration": 0})
+
+
+@pytest.mark.parametrize("driver", ["run", "arun"])
+def test_calls_that_change_nothing_run_side_by_side(driver: str) -> None:
+    barrier = threading.Barrier(3, timeout=600)
+
+    def meet() -> str:
+        """Wait for the others."""
+        barrier.wait()
+        return "met"
+
+    agent = Agent("a", model=ScriptedModel([calls("meet", "meet", "meet")]), tools=[meet])
+    result = agent.run("go") if driver == "run" else asyncio.run(agent.arun("go"))
+    assert [one.text for one in result.tool_calls] == ["met"] * 3
+
+
+def test_coroutines_run_side_by_side_on_one_loop() -> None:
+    running: list[int] = []
+    together = asyncio.Event()
+
+    async def work() -> None:
+        """Work."""
+        running.append(1)
+        if len(running) == 20:
+            together.set()
+        await asyncio.wait_for(together.wait(), 600)
+
+    agent = Agent("a", model=ScriptedModel([calls(*["work"] * 20)]), tools=[work])
+    result = asyncio.run(agent.arun("go"))
+    assert (len(running), len(result.tool_calls)) == (20, 20)
+    assert not any(one.metadata for one in result.tool_calls), "none was given up"
+
+
+@pytest.mark.parametrize("parameter", ["network", "state"])
+def test_calls_that_change_the_state_are_never_made_at_once(parameter: str) -> None:
+    running: list[int] = []
+
+    def by_network(network: NetworkRun[Any]) -> int:
+        """Work."""
+        return _work(network.state)
+
+    def by_state(state: State[Any]) -> int:
+        """Work."""
+        return _work(state)
+
+    def _work(state: Any) -> int:
+        running.append(1)
+        assert len(running) == 1
+        state.data.count += 1
+        running.pop()
+        return state.data.count
+
+    work = by_network if parameter == "network" else by_state
+    agent = Agent("a", model=ScriptedModel([calls(*[work.__name__] * 20)]), tools=[work])
+    ended = agent.alone(state={"count": 0}).run("go")
+    assert [one.text for one in ended.results[0].tool_calls] == [str(number) for number in range(1, 21)]
+
+
+def test_a_name_with_an_annotation_of_another_kind_is_an_argument() -> None:
+    def move(state: str) -> str:
+        """Move to a state of the union."""
+        return state
+
+    agent = Agent("a", model=ScriptedModel([ToolCall("1", "move", {"state": "Ohio"})]), tools=[move])
+    assert agent.run("go").tool_calls[0].text == "Ohio"
+
+
+def test_a_finished_call_is_not_made_again_when_another_one_stops_the_run() -> None:
+    done: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
+    broken = [True]
+
+    def fine() -> str:
+        """Work."""
+        done["fine"] += 1
+        return "fine"
+
+    async def stops() -> str:
+        """Stop the run once, when the others are through."""
+        done["stops"] += 1
+        if broken:
+            while reported["fine"] < 2:
+                await asyncio.sleep(0.005)
+            broken.clear()
+            raise InvalidConfig("the run")
+        return "went on"
+
+    saver = InMemorySaver()
+    model = ScriptedModel([calls("fine", "stops", "fine"), "end"])
+    network = Agent("a", model=model, tools=[fine, stops], max_iter=2).alone()
+
+    def run_until_stopped() -> None:
+        parts = network.stream("go", stream_mode="tasks", subgraphs=True, checkpointer=saver, thread_id="t")
+        for _, part in parts:
+            if part["name"] == "tool" and "result" in part:
+                reported["fine"] += 1
+
+    with pytest.raises(InvalidConfig, match="the run"):
+        run_until_stopped()
+    ended = network.run(None, checkpointer=saver, thread_id="t")
+    assert [one.text for one in ended.results[0].tool_calls] == ["fine", "went on", "fine"]
+    assert done == {"fine": 2, "stops": 2}
+    assert len(model.requests) == 2
+
+
+def test_calls_beside_one_that_asks_are_not_made_again() -> None:
+    done: Counter[str] = Counter()
+
+    def fine(state: State[Any]) -> str:
+        """Work."""
+        done["fine"] += 1
+        state.data.count += 1
+        return "fine"
+
+    def quick() -> str:
+        """Work."""
+        done["quick"] += 1
+        return "quick"
+
+    def ask() -> str:
+        """Ask."""
+        return interrupt("?")
+
+    saver = InMemorySaver()
+    model = ScriptedModel([calls("fine", "ask", "quick", "fine"), "end"])
+    network = Agent("a", model=model, tools=[fine, quick, ask], max_iter=2).alone(state={"count": 0})
+    network.run("go", checkpointer=saver, thread_id="t")
+    ended = network.run(Command(resume="!"), checkpointer=saver, thread_id="t")
+    assert [one.text for one in ended.results[0].tool_calls] == ["fine", "!", "quick", "fine"]
+    assert (done, ended.state.data.count) == ({"fine": 2, "quick": 1}, 2)
+
+
+def test_each_call_has_a_key_that_stays() -> None:
+    keys: list[Any] = []
+    failures = [ConnectionError("cut")]
+
+    @tool
+    def work(runtime) -> str:  # type: ignore[no-untyped-def]  # known by its name alone
+        """Work."""
+        keys.append(runtime.idempotency_key)
+        return "ok"
+
+    def system() -> str:
+        if keys and failures:
+            raise failures.pop()
+        return ""
+
+    model = ScriptedModel([calls("work", "work"), "end"])
+    policy = RetryPolicy(initial_interval=0.001, max_attempts=2)
+    Agent("a", model=model, tools=[work], max_iter=2, system=system, retries=policy).run("go")
+    assert len(keys) == len(set(keys)) == 2
+
+
+def test_results_have_ids_and_what_they_cost() -> None:
+    agent = Agent("a", model=ScriptedModel(["four"], repeat_last=True))
+    network = Network("n", agents=[agent], router=lambda call_count: None if call_count == 3 else agent)
+    ended = network.run("go")
+    assert len({one.id for one in ended.results}) == 3
+    assert all(one.usage.output_tokens == 1 for one in ended.results)
+    assert ended.usage.output_tokens == 3
+    assert len({message.id for one in ended.results for message in one.messages}) == 3
+
+
+def test_a_long_history_is_not_saved_once_more_for_each_agent(tmp_path: Any) -> None:
+    """The data and the turns stand in the network; what an agent saves is what is new."""
+    agent = Agent("a", model=ScriptedModel(["x"], repeat_last=True))
+    sizes = []
+    for count in (5, 25):
+        path = tmp_path / f"{count}.db"
+        with SqliteSaver(path) as saver:
+            network = Network(
+                "n",
+                agents=[agent],
+                router=lambda call_count, count=count: None if call_count == count else agent,
+                state={"text": "y" * 100_000},
+            )
+            network.run("go", checkpointer=saver, thread_id="t")
+        sizes.append(sum(file.stat().st_size for file in tmp_path.glob(f"{count}.db*")))
+    assert sizes[1] < sizes[0] + 20 * 50_000
+
+
+def test_a_long_loop_is_ended_by_max_iter_and_not_by_the_runtime() -> None:
+    def work() -> int:
+        """Work."""
+        return 1
+
+    model = ScriptedModel([ToolCall("1", "work")], repeat_last=True)
+    result = Agent("a", model=model, tools=[work], max_iter=600).run("go")
+    assert (result.requests, result.stop_reason) == (600, "max_iter")
+
+
+def test_a_thousand_calls_are_made_in_order() -> None:
+    def work(state: State[Any]) -> int:
+        """Work."""
+        state.data.count += 1
+        return state.data.count
+
+    agent = Agent("a", model=ScriptedModel([calls(*["work"] * 1000)]), tools=[work])
+    ended = agent.alone(state={"count": 0}).run("go")
+    assert [one.text for one in ended.results[0].tool_calls] == [str(number) for number in range(1, 1001)]

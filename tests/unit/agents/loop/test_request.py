@@ -1,0 +1,102 @@
+"""What the model of an agent is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from statewright import InMemorySaver
+from statewright.agents import Agent, Network, State, tool
+from statewright.agents.loop.request import tool_specs
+from statewright.errors import ModelError
+from statewright.messages import Message, ToolCall
+from statewright.models import ModelRequest, OutputForm, ScriptedModel, ToolSpec
+
+
+def work(number: int) -> int:
+    """Do it."""
+    return number
+
+
+def asked(agent: Agent, given: Any = "go", **options: Any) -> ModelRequest:
+    agent.run(given, **options)
+    return agent.model.requests[-1]
+
+
+def test_tools_are_told_with_their_schema() -> None:
+    request = asked(Agent("a", model=ScriptedModel(["x"]), tools=[work, tool(name="other", strict=True)(lambda: None)]))
+    assert [(one.name, one.description, one.strict) for one in request.tools] == [
+        ("work", "Do it.", None),
+        ("other", "", True),
+    ]
+    assert request.tools[0].parameters["required"] == ["number"]
+
+
+def test_a_tool_without_options_can_be_told() -> None:
+    class Bare:
+        name, description, parameters = "bare", "d", {"type": "object"}
+
+    assert tool_specs([Bare()]) == [ToolSpec("bare", "d", {"type": "object"})]
+
+
+def test_who_asks_stands_in_the_metadata() -> None:
+    second = Agent("b", model=ScriptedModel(["x"]))
+    first = Agent("a", model=ScriptedModel(["x"]))
+    Network("n", agents=[first, second], router=lambda call_count: [first, second, None][call_count]).run("go")
+    found = second.model.requests[0].metadata
+    assert (found["agent"], found["call_count"]) == ("b", 1)
+
+
+def test_settings_may_want_a_form() -> None:
+    form = OutputForm({"type": "object"})
+    assert asked(Agent("a", model=ScriptedModel(["x"]), settings={"output": form})).output is form
+
+
+def test_a_memory_chooses_what_is_shown() -> None:
+    class Last:
+        async def select(self, messages: Sequence[Message], **rest: Any) -> list[Message]:
+            return list(messages)[-1:]
+
+    agent = Agent("a", model=ScriptedModel(["x"], repeat_last=True), memory=Last())
+    network, saver = agent.alone(), InMemorySaver()
+    for turn in ("one", "two"):
+        network.run(turn, checkpointer=saver, thread_id="t")
+    assert [one.text for one in agent.model.requests[1].messages] == ["two"]
+    kept = network.run("three", checkpointer=saver, thread_id="t")
+    assert len(kept.state.turns) == 6
+
+
+def test_calls_that_were_left_open_are_answered_in_the_next_turn() -> None:
+    dangling = Message("", role="assistant", tool_calls=(ToolCall("1", "work"),))
+    request = asked(Agent("a", model=ScriptedModel(["x"])), state=State(messages=["hi", dangling]))
+    assert [(one.role, one.tool_call_id) for one in request.messages] == [
+        ("user", None),
+        ("assistant", None),
+        ("tool", "1"),
+        ("user", None),
+    ]
+
+
+def test_the_order_of_a_prompt_is_conversation_then_beginning() -> None:
+    request = asked(Agent("a", model=ScriptedModel(["x"]), system="S", assistant="B"))
+    assert request.system == "S"
+    assert [one.text for one in request.messages] == ["go", "B"]
+
+
+def test_the_formatter_of_the_network_says_how_results_are_shown() -> None:
+    first, second = (Agent(name, model=ScriptedModel([f"I am {name}"])) for name in "ab")
+    network = Network(
+        "n",
+        agents=[first, second],
+        router=lambda call_count: [first, second, None][call_count],
+        formatter=lambda result: [Message(f"{result.agent_name} said: {result.messages[-1].text}")],
+    )
+    network.run("go")
+    assert [one.text for one in second.model.requests[0].messages] == ["user said: go", "a said: I am a"]
+
+
+def test_an_agent_without_a_model_names_itself_and_its_network() -> None:
+    with pytest.raises(ModelError, match="Agent 'a' of 'n' has no model"):
+        Network("n", agents=[Agent("a")], router=lambda: "a").run("go")

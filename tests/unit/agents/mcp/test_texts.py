@@ -1,0 +1,61 @@
+"""What a server says is bounded; what it takes is not changed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from statewright.agents.mcp.texts import LONGEST_TEXT, LONGEST_TEXTS, truncate, truncate_schema
+
+LONG = "D" * 2_000_000
+WAYS: dict[str, Any] = {
+    "itself": {"description": LONG},
+    "a field": {"properties": {"a": {"type": "string", "description": LONG}}},
+    "a definition": {"$defs": {"A": {"description": LONG}}},
+    "items": {"items": {"title": LONG}},
+    "a union": {"anyOf": [{"$comment": LONG}, {"type": "null"}]},
+    "further fields": {"additionalProperties": {"description": LONG}},
+    "examples": {"properties": {"a": {"examples": [LONG]}}},
+    "many fields": {"properties": {f"p{n}": {"description": "D" * 9_999} for n in range(500)}},
+    "deep fields": {"properties": {"a": {"properties": {"b": {"items": {"description": LONG}}}}}},
+    "fields with the names of keywords": {"properties": {"description": {"type": "string", "description": LONG}}},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_words_in_a_schema_are_bounded(way: str) -> None:
+    schema = {"type": "object", **WAYS[way]}
+    before = json.dumps(schema)
+    shorter = truncate_schema(schema)
+    assert len(json.dumps(shorter)) < LONGEST_TEXTS + 30_000
+    assert json.dumps(schema) == before
+    assert shorter["type"] == "object"
+    assert shorter.get("properties", {}).keys() == schema.get("properties", {}).keys()
+
+
+def test_a_schema_within_the_bounds_is_the_very_same() -> None:
+    schema = {
+        "type": "object",
+        "description": "d",
+        "title": None,
+        "properties": {"description": {"type": "string"}, "a": {"anyOf": [{"type": "null"}], "default": None}},
+        "required": ["description"],
+        "examples": [{"a": 1}],
+        "additionalProperties": False,
+    }
+    assert truncate_schema(schema) is schema
+
+
+def test_what_is_valid_stays() -> None:
+    choice = {"enum": ["x" * 20_000], "default": {"description": "y" * 20_000}, "description": LONG}
+    (shorter,) = truncate_schema({"properties": {"a": choice}})["properties"].values()
+    assert (shorter["enum"], shorter["default"]) == (choice["enum"], choice["default"])
+    assert shorter["description"] == f"{'D' * LONGEST_TEXT} [The description was cut off here.]"
+
+
+def test_short_texts_stay() -> None:
+    assert truncate("x") == "x"
+    assert truncate("x" * LONGEST_TEXT) == "x" * LONGEST_TEXT
+    assert truncate("xyz", "error", 2) == "xy [The error was cut off here.]"

@@ -1,0 +1,56 @@
+"""With what a run of a network begins."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from statewright import InMemorySaver, Message
+from statewright.agents import Agent, AgentResult, Network, State
+from statewright.models import ScriptedModel
+from statewright.models.conversation.prepare import YOUR_TURN
+
+_NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+
+
+def once(network: object, call_count: int) -> str | None:
+    return None if call_count else "a"
+
+
+def network(**options: object) -> Network[object]:
+    agent = Agent("a", model=ScriptedModel(["one", "two", "three"]))
+    return Network("n", agents=[agent], router=once, **options)  # type: ignore[arg-type]
+
+
+def texts(found: Network[object], call: int) -> list[str]:
+    return [message.text for message in found.agents["a"].model.requests[call].messages]
+
+
+def test_a_new_conversation_begins_with_what_the_network_has() -> None:
+    old = AgentResult(agent_name="a", messages=[Message("before", role="assistant")], created_at=_NOON)
+    made = network(state=State({"n": 1}, messages=["seed"], results=[old], thread_id="owner's"))
+    run = made.run("hi")
+    assert texts(made, 0) == ["seed", "before", "hi"]
+    assert (dict(run.state.data), run.state.thread_id) == ({"n": 1}, "owner's")
+    assert [result.text for result in run.results] == ["before", "one"]
+
+
+def test_a_second_turn_goes_on_with_what_the_first_left() -> None:
+    made, saver = network(state={"n": 1}), InMemorySaver()
+    made.run("hi", checkpointer=saver, thread_id="t")
+    run = made.run("and?", checkpointer=saver, thread_id="t")
+    assert texts(made, 1) == ["hi", "one", "and?"]
+    assert (run.call_count, [result.text for result in run.results]) == (1, ["one", "two"])
+
+
+def test_a_state_that_is_given_stands_instead() -> None:
+    made, saver = network(state={"n": 1}), InMemorySaver()
+    made.run("hi", checkpointer=saver, thread_id="t")
+    run = made.run("new", state={"n": 5}, checkpointer=saver, thread_id="t")
+    assert texts(made, 1) == ["new"]
+    assert dict(run.state.data) == {"n": 5}
+
+
+def test_an_input_without_words_is_no_turn() -> None:
+    made = network()
+    made.run("")
+    assert texts(made, 0) == [YOUR_TURN]  # no provider takes an empty conversation

@@ -1,0 +1,80 @@
+"""What agents and routers are shown of the state of a network."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from statewright import Message
+from statewright.agents import Agent, AgentResult, Network
+from statewright.agents.network.state import build_agent_call, build_run_view, results_of_run, run_agents, usage_of_run
+from statewright.errors import RoutingError
+from statewright.models import ScriptedModel, Usage
+
+AT = datetime(2026, 1, 2, tzinfo=UTC)
+INFO = SimpleNamespace(workspace="default", thread_id="t", run_id="r", namespace="")
+RUNTIME = cast(Any, SimpleNamespace(execution_info=INFO))
+
+
+def result(name: str, tokens: int = 0) -> AgentResult:
+    message = Message(name, role="assistant")
+    return AgentResult(agent_name=name, messages=[message], created_at=AT, usage=Usage(tokens), requests=1)
+
+
+STATE = {
+    "data.n": 1,
+    "turns": [result("a", 100), result("user"), result("a", 10), result("b", 20)],
+    "first": 2,
+    "routed": [result("router", 5)],
+    "queue": ["b"],
+    "call_count": 2,
+    "message": Message("hi"),
+}
+
+
+def network(default: Any = None) -> Network[Any]:
+    return Network("n", agents=[Agent("a"), Agent("b")], router=lambda: None, default_model=default)
+
+
+def test_what_was_said_since_the_user_spoke_has_no_older_turns() -> None:
+    assert [one.agent_name for one in results_of_run(STATE)] == ["a", "b"]
+
+
+def test_routers_count_among_what_was_used_up() -> None:
+    assert usage_of_run(STATE) == (Usage(35), 3)
+    assert usage_of_run({}) == (Usage(), 0)
+
+
+def test_a_call_has_what_surrounds_it() -> None:
+    made = network(ScriptedModel([]))
+    call = build_agent_call(made, STATE, RUNTIME, made.agents["a"])
+    assert (call.values, call.call_count, call.thread_id) == ({"n": 1}, 2, "t")
+    assert [agent.name for agent in call.stack] == ["b"]
+    assert call.default_model is made.default_chat_model
+    assert [message.text for message in call.history] == ["a", "user", "a", "b"]
+
+
+def test_the_owners_thread_counts_before_ours_and_an_own_model_before_the_default() -> None:
+    made = network(ScriptedModel([]))
+    own = Agent("own", model=ScriptedModel([]))
+    call = build_agent_call(made, {**STATE, "history_thread": "theirs"}, RUNTIME, own)
+    assert (call.thread_id, call.default_model) == ("theirs", None)
+
+
+def test_a_view_is_of_the_run() -> None:
+    view = build_run_view(network(), STATE, RUNTIME)
+    view.state.data.n = 2
+    assert (view.network.input, view.network.call_count) == ("hi", 2)
+    assert view.update() == {"data.n": 2}
+
+
+def test_agents_that_a_router_made_are_not_found_in_another_workspace() -> None:
+    made = network()
+    other = cast(Any, SimpleNamespace(execution_info=SimpleNamespace(**{**vars(INFO), "workspace": "other"})))
+    run_agents(made, RUNTIME).admit(Agent("guest"))
+    assert run_agents(made, RUNTIME).find("guest").name == "guest"
+    with pytest.raises(RoutingError):
+        run_agents(made, other).find("guest")

@@ -1,0 +1,96 @@
+"""What a user says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from statewright.agents import Agent
+from statewright.agents.network.start import as_user_message
+from statewright.errors import InvalidConfig, InvalidUpdateError
+from statewright.messages import Message, RemoveMessage
+from statewright.models import ScriptedModel
+from statewright.models.conversation.prepare import YOUR_TURN
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "hi",
+        Message("hi"),
+        {"content": "hi"},
+        {"role": "user", "content": "hi"},
+        {"role": "human", "content": "hi"},
+        ("user", "hi"),
+        {"content": [{"type": "text", "text": "hi"}]},
+    ],
+)
+def test_a_message_is_written_in_many_forms(value: Any) -> None:
+    message = as_user_message(value)
+    assert (message.role, message.text) == ("user", "hi")
+
+
+def test_what_a_web_page_sends_is_kept() -> None:
+    sent = {
+        "id": "u1",
+        "content": "hi",
+        "systemPrompt": "Be brief.",
+        "clientTimestamp": "2026-01-01T00:00:00Z",
+        "state": {"tab": 3},
+        "metadata": {"own": 1},
+    }
+    message = as_user_message(sent)
+    assert message.id == "u1"
+    assert message.metadata == {
+        "own": 1,
+        "system_prompt": "Be brief.",
+        "client_timestamp": "2026-01-01T00:00:00Z",
+        "client_state": {"tab": 3},
+    }
+    assert set(sent) == {"id", "content", "systemPrompt", "clientTimestamp", "state", "metadata"}
+
+
+def test_a_prompt_of_this_turn_comes_after_that_of_the_agent() -> None:
+    model = ScriptedModel(["x"])
+    Agent("a", model=model, system="Help.").run({"content": "hi", "systemPrompt": "Be brief."})
+    assert model.requests[0].system == "Help.\n\nBe brief."
+
+
+def test_without_content_the_model_is_told_only_what_the_system_says() -> None:
+    model = ScriptedModel(["x"])
+    Agent("a", model=model, system="Help.").run("")
+    assert (model.requests[0].system, list(model.requests[0].messages)) == ("Help.", [Message(YOUR_TURN)])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        3,
+        b"hi",
+        ["hi"],
+        {},
+        {"role": "user"},
+        {"role": "assistant", "content": "hi"},
+        Message("hi", role="system"),
+        ("assistant", "hi"),
+        {"role": "boss", "content": "hi"},
+        RemoveMessage("1"),
+        {"role": "remove", "id": "1"},
+    ],
+)
+def test_anything_else_is_refused(value: Any) -> None:
+    with pytest.raises((InvalidConfig, InvalidUpdateError)):
+        as_user_message(value)
+
+
+def test_a_prompt_that_is_no_text_is_refused() -> None:
+    with pytest.raises((InvalidConfig, InvalidUpdateError)):
+        as_user_message({"content": "hi", "systemPrompt": 3})
+
+
+def test_the_message_of_the_caller_stays_as_it_is() -> None:
+    given = Message("hi", metadata={"own": 1})
+    as_user_message(given)
+    assert given == Message("hi", metadata={"own": 1})

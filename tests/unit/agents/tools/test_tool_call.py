@@ -1,0 +1,299 @@
+"""One call of a tool: whatever comes of it answers the call."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from statewright import START, InMemorySaver, Runtime, StateGraph, get_runtime
+from statewright.agents import (
+    ModelRetry,
+    ToolContext,
+    ToolFunction,
+    ToolOptions,
+    answer_call,
+    create_tool,
+    tool,
+)
+from statewright.agents.tools.calling import read_decision
+from statewright.errors import InternalError, RunCancelled, RunError, SerdeError, StorageUnavailable, ToolError
+from statewright.messages import Message, ToolCall
+
+
+def answered(function: Any, *, name: str | None = None, asked: ToolCall | None = None, **arguments: Any) -> Message:
+    made = function if isinstance(function, ToolFunction) else ToolFunction(function, name="work")
+    call = asked or ToolCall("c1", name or made.name, arguments)
+    return asyncio.run(answer_call(call, {made.name: made}, ToolContext()))
+
+
+def is_error(message: Message) -> bool:
+    return message.metadata == {"status": "error"}
+
+
+def test_the_answer_stands_under_the_id_of_the_call() -> None:
+    message = answered(lambda number: number + 1, number=1)
+    assert message == Message("2", role="tool", name="work", tool_call_id="c1")
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("text", "text"),
+        ("", ""),
+        (None, "work was executed."),
+        (0, "0"),
+        (False, "false"),
+        ({"a": [1, None]}, '{"a": [1, null]}'),
+        ("ä ☃", "ä ☃"),
+        (["ä"], '["ä"]'),
+    ],
+)
+def test_answers_are_text_or_json(answer: Any, text: str) -> None:
+    message = answered(lambda: answer)
+    assert (message.text, is_error(message)) == (text, False)
+
+
+def circle() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+@pytest.mark.parametrize("make", [object, circle, lambda: lambda: None, lambda: {object(): 1}, lambda: b"\xff"])
+def test_what_cannot_be_json_is_told_to_the_model(make: Any) -> None:
+    message = answered(make)
+    assert is_error(message)
+    assert "'work'" in message.text
+    assert "JSON" in message.text
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (KeyError("row"), "Error: KeyError: 'row'"),
+        (ValueError(), "Error: ValueError"),
+        (ToolError("No such file."), "Error: No such file."),
+        (ModelRetry("Ask for less."), "Error: Ask for less."),
+        (OSError(2, "gone"), "Error: FileNotFoundError: [Errno 2] gone"),
+    ],
+    ids=repr,
+)
+def test_what_a_tool_raises_is_told_to_the_model(error: Exception, text: str) -> None:
+    def fail() -> None:
+        raise error
+
+    async def fail_later() -> None:
+        raise error
+
+    for one in (fail, fail_later):
+        message = answered(one)
+        assert (message.text, is_error(message)) == (text, True)
+
+
+@pytest.mark.parametrize(
+    "error", [RunError("run"), StorageUnavailable("gone"), SerdeError("value", "lost"), InternalError("x")]
+)
+def test_what_the_runtime_raises_concerns_the_run(error: Exception) -> None:
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        answered(fail)
+
+
+def test_an_interrupt_of_the_keyboard_is_no_tools_business() -> None:
+    async def leave() -> None:
+        raise KeyboardInterrupt
+
+    made = ToolFunction(leave, name="work")
+    coroutine = answer_call(ToolCall("c1", "work"), {"work": made}, ToolContext())
+    with pytest.raises(KeyboardInterrupt):
+        coroutine.send(None)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"), [(SystemExit(2), "exit code 2"), (asyncio.CancelledError(), "was cancelled")]
+)
+def test_a_tool_ends_nothing_but_itself(error: BaseException, said: str) -> None:
+    """Tools call programs that were written for the command line."""
+
+    async def leave() -> None:
+        raise error
+
+    made = ToolFunction(leave, name="work")
+    answer = asyncio.run(answer_call(ToolCall("c1", "work"), {"work": made}, ToolContext()))
+    assert said in answer.text
+    assert answer.metadata == {"status": "error"}
+
+
+def test_an_approval_sees_the_arguments_as_the_tool_will_understand_them() -> None:
+    """Text that counts as true must not slip by."""
+    seen: list[Any] = []
+
+    def removes(path: str, force: bool = False) -> str:
+        """Remove a file."""
+        return f"{path} {force}"
+
+    def wanted(arguments: Any, context: ToolContext) -> bool:
+        seen.append(dict(arguments))
+        return False
+
+    made = ToolFunction(removes, name="removes", options=ToolOptions(approve=wanted))
+    for given in ({"path": "x", "force": "yes"}, {"path": "x"}, {"force": True}):
+        asyncio.run(answer_call(ToolCall("c1", "removes", given), {"removes": made}, ToolContext()))
+    assert seen == [{"path": "x", "force": True}, {"path": "x", "force": False}]
+
+
+def test_a_tool_that_there_is_not() -> None:
+    message = answered(lambda: 1, name="wrok")
+    assert is_error(message)
+    assert message.text == "Error: There is no tool 'wrok'. Did you mean 'work'? Tools: work."
+    assert message.name == "wrok"
+
+
+@pytest.mark.parametrize("written", ["{", "[1]", "null", "3", '"text"', "{'a': 1}"])
+def test_arguments_that_are_no_json_object(written: str) -> None:
+    message = answered(lambda: 1, asked=ToolCall("c1", "work", invalid=written))
+    assert is_error(message)
+    assert "not a JSON object" in message.text
+    assert repr(written) in message.text
+
+
+@pytest.mark.parametrize("arguments", [{}, {"number": "x"}, {"number": None}, {"number": 1, "more": 2}])
+def test_arguments_that_do_not_fit(arguments: dict[str, Any]) -> None:
+    calls: list[int] = []
+
+    def work(number: int) -> None:
+        calls.append(number)
+
+    message = answered(work, asked=ToolCall("c1", "work", arguments))
+    assert is_error(message)
+    assert "number" in message.text
+    assert calls == []
+
+
+def test_a_tool_that_takes_too_long_is_given_up() -> None:
+    over = threading.Event()
+
+    @tool(timeout=0.05)
+    def plain() -> None:
+        """Wait."""
+        over.wait(600)
+
+    @tool(timeout=0.05)
+    async def coroutine() -> None:
+        """Wait."""
+        await asyncio.sleep(30)
+
+    for one in (plain, coroutine):
+        message = answered(one)
+        assert is_error(message)
+        assert message.text.endswith("took longer than 0.05 seconds and was abandoned.")
+    over.set()
+
+
+def test_a_timeout_of_the_tool_itself_is_told_as_it_is() -> None:
+    @tool(timeout=30)
+    async def work() -> None:
+        """Wait."""
+        raise TimeoutError("the server said so")
+
+    message = answered(work)
+    assert is_error(message)
+    assert "the server said so" in message.text
+
+
+def test_a_tool_without_options_can_be_called() -> None:
+    class Bare:
+        name, description, parameters = "bare", "", {"type": "object"}
+
+        async def call(self, arguments: Any, *, context: ToolContext) -> Any:
+            return arguments["x"], context.tool_call_id
+
+    message = asyncio.run(
+        answer_call(ToolCall("c1", "bare", {"x": 1}), {"bare": Bare()}, ToolContext(tool_call_id="c1"))
+    )
+    assert message.text == '[1, "c1"]'
+
+
+def test_a_handler_is_a_tool_as_any_other() -> None:
+    made = create_tool(name="add", parameters={"type": "object", "required": ["n"]}, handler=lambda given: given["n"])
+    asked = [ToolCall("1", "add", {"n": 4}), ToolCall("2", "add", {})]
+    told = [asyncio.run(answer_call(one, {"add": made}, ToolContext())) for one in asked]
+    assert next(one.text for one in told) == "4"
+    assert is_error(told[1])
+    assert '"n" is a required property' in told[1].text
+
+
+# -- decisions
+
+
+@pytest.mark.parametrize(
+    ("answer", "decision"),
+    [
+        (True, (True, None, "")),
+        (False, (False, None, "")),
+        (None, (False, None, "")),
+        (1, (False, None, "")),
+        ("yes", (True, None, "")),
+        (" YES ", (True, None, "")),
+        ("ok", (True, None, "")),
+        ("no", (False, None, "no")),
+        ("too dear", (False, None, "too dear")),
+        ("", (False, None, "")),
+        ({"approved": True}, (True, None, "")),
+        ({"approved": True, "arguments": {"n": 2}}, (True, {"n": 2}, "")),
+        ({"approved": False, "reason": "late"}, (False, None, "late")),
+        ({}, (False, None, "")),
+        ({"approve": True}, (False, None, "")),
+        ([True], (False, None, "")),
+    ],
+)
+def test_a_decision_is_said_in_many_ways(answer: Any, decision: Any) -> None:
+    assert read_decision(answer) == decision
+
+
+@pytest.mark.parametrize("said", ["no", "false", "denied", 0])
+def test_a_mapping_with_anything_but_a_truth_value_is_no_approval(said: Any) -> None:
+    """A form of a web page sends text: 'false' must not send the mail."""
+    assert read_decision({"approved": said})[0] is False
+
+
+def test_what_a_tool_that_was_given_up_still_does_has_no_effect() -> None:
+    paid, shown, go_on, refused = list[int](), list[Any](), threading.Event(), list[Exception]()
+    done = threading.Event()
+
+    @tool(timeout=0.05)
+    def pay(amount: int, runtime: Runtime[Any]) -> str:
+        """Pays."""
+        assert go_on.wait(600)
+        for step in (runtime.step, get_runtime().step):
+            try:
+                step("pay", paid.append, amount)
+            except RunCancelled as error:
+                refused.append(error)
+        runtime.stream_writer("late")
+        done.set()
+        return "paid"
+
+    async def node(state: dict[str, Any], runtime: Runtime[Any]) -> dict[str, Any]:
+        context = ToolContext(runtime=runtime, stream_writer=runtime.stream_writer)
+        answer = await answer_call(ToolCall("c1", "pay", {"amount": 5}), {"pay": pay}, context)
+        go_on.set()
+        while not done.is_set():
+            await asyncio.sleep(0.001)
+        return {"said": [answer.text, runtime.step("after", str, 1)]}
+
+    app = StateGraph({"said": list}).add_node("node", node).add_edge(START, "node").compile(InMemorySaver())
+
+    async def run() -> None:
+        parts = app.astream({}, {"thread_id": "t"}, stream_mode=["custom", "updates"])
+        shown.extend([part async for part in parts])
+
+    asyncio.run(run())
+    [(_, update)] = shown
+    assert "was abandoned" in update["node"]["said"][0]
+    assert (paid, len(refused)) == ([], 2)

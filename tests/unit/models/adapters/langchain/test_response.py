@@ -1,0 +1,79 @@
+"""What LangChain answers, as our response."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from statewright.langchain_messages import calls_of, reasoning_of, text_of
+from statewright.messages import ToolCall
+from statewright.models import OutputForm, Usage
+from statewright.models.adapters.langchain.response import as_text, convert_response
+
+FORM = OutputForm({"type": "object"})
+
+
+def read(answer: AIMessage) -> Any:
+    return convert_response(answer, calls_of(answer), answer.response_metadata, "m")
+
+
+def called(*names: str, content: Any = "") -> AIMessage:
+    return AIMessage(content, tool_calls=[{"name": name, "args": {"n": 1}, "id": name} for name in names])
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    response = read(AIMessage("x"))
+    assert (response.message.metadata, response.usage, response.model, response.finish_reason) == (
+        None,
+        Usage(),
+        "m",
+        None,
+    )
+
+
+def test_an_answer_that_calls_ends_for_its_tools() -> None:
+    assert read(called("look")).finish_reason == "tools"
+    stopped = AIMessage("", tool_calls=called("look").tool_calls, response_metadata={"finish_reason": "length"})
+    assert read(stopped).finish_reason == "length"
+
+
+def test_text_and_thoughts_are_told_apart() -> None:
+    answer = AIMessage([{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "a"}, "b"])
+    assert (text_of(answer), reasoning_of(answer)) == ("ab", "hm")
+
+
+def test_what_says_nothing_new_is_not_kept() -> None:
+    plain = AIMessage("x", additional_kwargs={"refusal": None, "parsed": object(), "tool_calls": []})
+    assert read(plain).message.metadata is None
+    signed = read(AIMessage("x", additional_kwargs={"sign": "s"}, response_metadata={"model_provider": "p", "id": "1"}))
+    assert signed.message.metadata == {
+        "provider": {
+            "langchain": {
+                "content": "x",
+                "additional_kwargs": {"sign": "s"},
+                "response_metadata": {"model_provider": "p"},
+            }
+        }
+    }
+
+
+def test_an_invalid_call_may_lack_everything() -> None:
+    answer = AIMessage("", invalid_tool_calls=[{"name": None, "args": None, "id": None, "error": None}])
+    assert calls_of(answer) == [ToolCall("", "", invalid="")]
+
+
+@pytest.mark.parametrize(
+    ("names", "text", "calls"),
+    [(["answer"], '{"n": 1}', []), (["look", "answer"], "", ["look"]), (["look"], "", ["look"]), ([], "", [])],
+)
+def test_the_answer_among_calls_becomes_the_text(names: list[str], text: str, calls: list[str]) -> None:
+    response = as_text(read(called(*names)), FORM)
+    assert response.text == text
+    assert [call.name for call in response.message.tool_calls] == calls
+
+
+def test_the_call_of_the_answer_is_not_sent_back() -> None:
+    blocks = [{"type": "tool_use", "id": "answer", "name": "answer", "input": {"n": 1}}]
+    before = read(called("answer", content=blocks))
+    assert before.message.metadata is not None
+    assert as_text(before, FORM).message.metadata is None

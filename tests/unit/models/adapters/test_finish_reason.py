@@ -1,0 +1,55 @@
+"""Why a model ended, whatever its provider calls it and wherever that stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from statewright.langchain_messages import calls_of
+from statewright.models import OutputForm
+from statewright.models.adapters.finish_reason import find_finish_reason, finish_reason_of
+from statewright.models.adapters.langchain.response import as_text, convert_response
+
+FACTS: list[tuple[dict[str, Any], str | None]] = [
+    ({"finish_reason": "stop"}, "stop"),
+    ({"stop_reason": "end_turn"}, "stop"),
+    ({"stop_reason": "model_context_window_exceeded"}, "length"),
+    ({"stopReason": "content_filtered"}, "refused"),
+    ({"done_reason": "length"}, "length"),
+    ({"finish_reason": "OTHER"}, "refused"),
+    ({"finish_reason": "MAX_TOKENS"}, "length"),
+    ({"finish_reason": "SPII"}, "refused"),
+    ({"finish_reason": "BLOCKLIST"}, "refused"),
+    ({"finish_reason": "PROHIBITED_CONTENT"}, "refused"),
+    ({"status": "completed", "incomplete_details": None}, "stop"),
+    ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "refused"),
+    ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, "length"),
+    ({"status": "incomplete", "incomplete_details": {"reason": "of another kind"}}, "length"),
+    ({"finish_reason": "never heard of"}, None),
+    ({}, None),
+]
+
+
+@pytest.mark.parametrize(("facts", "reason"), FACTS)
+def test_a_reason_is_found_wherever_it_stands(facts: dict[str, Any], reason: str | None) -> None:
+    assert find_finish_reason(facts) == reason
+
+
+@pytest.mark.parametrize(("facts", "reason"), FACTS)
+@pytest.mark.parametrize("called", [False, True])
+def test_answers_of_langchain_have_it(facts: dict[str, Any], reason: str | None, called: bool) -> None:
+    calls = [{"name": "answer", "args": {}, "id": "1"}] if called else []
+    answer = AIMessage("half", tool_calls=calls, response_metadata=facts)
+    response = convert_response(answer, calls_of(answer), facts, "m")
+    is_ended = reason in ("length", "refused")
+    assert response.finish_reason == ("tools" if called and not is_ended else reason)
+    if called:
+        form = OutputForm({"type": "object"})
+        assert as_text(response, form).finish_reason == (reason if is_ended else "stop")
+
+
+@pytest.mark.parametrize("word", [None, 7, "", "STOP"])
+def test_odd_words_are_no_fault(word: object) -> None:
+    assert finish_reason_of(word) == ("stop" if word == "STOP" else None)

@@ -1,0 +1,92 @@
+"""Forms as they are sent: objects, under names that providers take."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statewright.json_schema import json_schema_validator
+from statewright.messages import Message
+from statewright.models import ModelResponse, OutputForm
+from statewright.models.adapters.output_form import FIELD, is_wrapped, provider_form, unwrapped
+from statewright.models.providers.settings import is_closed
+
+NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
+
+
+@given(st.text())
+def test_every_name_is_made_one_that_is_taken(name: str) -> None:
+    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", provider_form(OutputForm({"type": "object"}, name)).name)
+
+
+@pytest.mark.parametrize(
+    ("schema", "wrapped"),
+    [
+        ({"type": "object"}, False),
+        ({"properties": {}}, False),
+        ({"$ref": "#/$defs/Node", "$defs": {"Node": NODE}}, False),
+        ({"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"type": "array"}}}, True),
+        ({"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A"}}}, True),
+        ({"$ref": "#/$defs/Missing"}, True),
+        ({"type": "object", "anyOf": [{}]}, True),
+        ({"type": ["object"]}, True),
+        ({"oneOf": []}, True),
+        ({"const": {}}, True),
+        ({}, True),
+    ],
+)
+def test_what_is_no_object_is_wrapped(schema: dict[str, Any], wrapped: bool) -> None:
+    form = OutputForm(schema)
+    assert is_wrapped(form) == wrapped
+    assert (provider_form(form).schema.get("required") == [FIELD]) == wrapped
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"type": "array", "items": {"$ref": "#"}}, [[[]]], [[1]]),
+        ({"type": "array", "items": {"$ref": "#/$defs/N"}, "$defs": {"N": {"type": "integer"}}}, [1], ["x"]),
+        ({"anyOf": [{"type": "array", "items": {"$ref": "#/anyOf/1"}}, {"type": "integer"}]}, [1], [[1]]),
+        ({"$ref": "#/definitions/N", "definitions": {"N": {"type": "integer"}}}, 1, "x"),
+    ],
+)
+def test_references_lead_where_they_led(schema: dict[str, Any], good: Any, bad: Any) -> None:
+    validator = json_schema_validator(dict(provider_form(OutputForm(schema)).schema), extra="models")
+    assert not list(validator.iter_errors({FIELD: good}))
+    assert list(validator.iter_errors({FIELD: bad}))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[1", "[1]", '{"value": 1, "more": 2}', '{"other": 1}', "I cannot.", "[" * 100_000]
+)
+def test_an_answer_without_the_object_stays_as_it_is(text: str) -> None:
+    response = ModelResponse(Message(text, role="assistant"))
+    assert unwrapped(response, OutputForm({"type": "array"})) is response
+
+
+def test_an_answer_to_a_form_that_is_an_object_stays_as_it_is() -> None:
+    response = ModelResponse(Message('{"value": 1}', role="assistant"))
+    assert unwrapped(response, OutputForm({"type": "object"})) is response
+    assert unwrapped(response, None) is response
+
+
+@pytest.mark.parametrize(
+    ("schema", "closed"),
+    [
+        ({"type": "object", "properties": {"a": {"type": "integer"}}}, True),
+        ({"type": "object", "properties": {"a": {"type": ["integer", "null"]}}}, False),
+        ({"type": "object"}, False),
+        ({"type": "object", "properties": {"a": {}}}, False),
+        ({"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": True}, False),
+        ({"type": "array", "items": {"type": "object", "additionalProperties": {"type": "integer"}}}, False),
+        ({"$ref": "#/$defs/Node", "$defs": {"Node": NODE}}, False),
+        ({"type": "array", "items": {"$ref": "#"}}, False),
+        ({"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"enum": [1]}}}, True),
+    ],
+)
+def test_schemas_that_a_grammar_can_hold_a_model_to(schema: dict[str, Any], closed: bool) -> None:
+    assert is_closed(schema) == closed

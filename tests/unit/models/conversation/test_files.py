@@ -1,0 +1,74 @@
+"""Files in messages: what is taken stays the very same, what is not becomes a note."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from statewright.messages import Message, ToolCall, read_tool_call
+from statewright.models import ModelRequest, prepare_request
+from statewright.models.conversation.files import with_sendable_files
+
+PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(8)).decode()
+TAKEN: list[Any] = [
+    {"type": "text", "text": "x"},
+    {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}", "detail": "low"}},
+    {"type": "image_url", "image_url": f"data:image/png;base64,{PIXEL}"},
+    {"type": "image_url", "image_url": {"url": "https://127.0.0.1/a.svg"}},
+    {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+    {"type": "file", "file": {"file_data": "data:application/pdf;base64,AAAA"}},
+    {"type": "unknown"},
+]
+
+
+def test_what_is_taken_is_not_copied() -> None:
+    messages = [Message("text"), Message(TAKEN)]
+    assert with_sendable_files(messages) is messages
+    request = ModelRequest(messages)
+    assert prepare_request(request) is request
+
+
+@pytest.mark.parametrize("part", TAKEN[1:3])
+def test_types_are_written_as_the_data_say_and_options_stay(part: Any) -> None:
+    name = "image_url"
+    url = f"data:IMAGE/JPG;base64,{PIXEL}"
+    odd = {**part, name: url if isinstance(part[name], str) else {**part[name], "url": url}}
+    (message,) = with_sendable_files([Message([odd])])
+    found: Any = message.content[0]
+    assert found[name] == part[name] if isinstance(part[name], dict) else found[name] == {"url": part[name]}
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        (
+            "data:image/svg+xml;base64,PHN2Zz4=",
+            "image/svg+xml was left out: models read png, jpeg, gif and webp",
+        ),
+        ("data:image/svg+xml,%3Csvg%3E", "its data are not valid base64"),
+        ("data:image/png;base64,", "it is empty"),
+        ("data:;base64,AAAA", "models read"),
+        ("DATA:image/png;base64,é", "its data are not valid base64"),
+    ],
+)
+def test_what_is_not_taken_becomes_a_note(url: str, why: str) -> None:
+    (message,) = with_sendable_files([Message([{"type": "image_url", "image_url": {"url": url}}])])
+    assert why in message.text
+
+
+def test_percent_signs_in_addresses_are_read() -> None:
+    written = PIXEL.replace("=", "%3D")
+    (message,) = with_sendable_files(
+        [Message([{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{written}"}}])]
+    )
+    assert message.content == [TAKEN[1] | {"image_url": {"url": f"data:image/png;base64,{PIXEL}"}}]
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_arguments_have_no_number_that_json_does_not_know(number: float) -> None:
+    arguments = {"a": [1.5, {"b": number}], "c": (number,)}
+    assert ToolCall("1", "t", arguments).written == '{"a": [1.5, {"b": null}], "c": [null]}'
+    assert read_tool_call("1", "t", arguments).arguments == {"a": [1.5, {"b": None}], "c": [None]}
+    assert read_tool_call("1", "t", '{"a": NaN, "b": 1e999}').arguments == {"a": None, "b": None}

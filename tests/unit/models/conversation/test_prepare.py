@@ -1,0 +1,219 @@
+"""Conversations as every provider accepts them."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from tests.conversations import random_conversation
+
+from statewright.errors import ModelError
+from statewright.messages import Message, ToolCall
+from statewright.models import ModelRequest, check_request, prepare_request, repair_tool_rounds, with_own_call_ids
+from statewright.models.conversation.prepare import starting_with_user
+
+
+def asks(*ids: str, text: str = "") -> Message:
+    return Message(text, role="assistant", tool_calls=tuple(ToolCall(one, "look") for one in ids))
+
+
+def result(call_id: str, text: str = "seen") -> Message:
+    return Message(text, role="tool", name="look", tool_call_id=call_id)
+
+
+def says(text: str) -> Message:
+    return Message(text, role="assistant")
+
+
+def shapes(messages: Sequence[Message]) -> list[Any]:
+    return [(message.role, message.tool_call_id or message.text) for message in messages]
+
+
+USER = Message("Hi.")
+
+
+# -- tool rounds
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [],
+        [USER],
+        [USER, asks("a"), result("a"), says("done")],
+        [USER, asks("a", "b"), result("a"), result("b"), asks("c"), result("c")],
+        [USER, asks("a"), result("a"), asks("a"), result("a")],
+    ],
+)
+def test_rounds_in_order_are_returned_as_they_are(messages: list[Message]) -> None:
+    assert repair_tool_rounds(messages) is messages
+
+
+def test_results_stand_in_the_order_of_the_calls() -> None:
+    messages = [USER, asks("a", "b", "c"), result("c"), result("a"), result("b"), says("end")]
+    repaired = repair_tool_rounds(messages)
+    assert [message.tool_call_id for message in repaired] == [None, None, "a", "b", "c", None]
+
+
+def test_a_result_moves_to_its_call() -> None:
+    """The user writes while an approval is open."""
+    repaired = repair_tool_rounds([USER, asks("a"), Message("Hurry."), result("a")])
+    assert shapes(repaired) == [("user", "Hi."), ("assistant", ""), ("tool", "a"), ("user", "Hurry.")]
+
+
+def test_a_call_that_was_never_made_gets_a_result_that_says_so() -> None:
+    repaired = repair_tool_rounds([USER, asks("a", "b"), result("a"), Message("next"), asks("c")])
+    assert shapes(repaired)[2:5] == [("tool", "a"), ("tool", "b"), ("user", "next")]
+    for message in (repaired[3], repaired[6]):
+        assert (message.text, message.metadata) == ("Error: this call was not made.", {"status": "error"})
+        assert message.name == "look"
+
+
+def test_a_call_is_open_though_its_id_was_answered_before() -> None:
+    """Some servers count the calls of each answer anew; the messages may be one object."""
+    again = asks("1")
+    repaired = repair_tool_rounds([USER, again, result("1"), again, Message("go on")])
+    assert [message.role for message in repaired] == ["user", "assistant", "tool", "assistant", "tool", "user"]
+    assert (repaired[2].text, repaired[4].text) == ("seen", "Error: this call was not made.")
+
+
+@pytest.mark.parametrize(
+    ("messages", "reason"),
+    [
+        ([USER, result("x"), says("y")], "no call before it has the id 'x'"),
+        ([USER, asks("a"), result("a"), result("a", "again"), says("y")], "the call 'a' has a result already"),
+        ([USER, Message("nothing", role="tool")], "no call before it has the id ''"),
+    ],
+)
+def test_a_result_without_an_open_call_is_dropped_with_a_warning(
+    messages: list[Message], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "statewright.agents"):
+        repaired = repair_tool_rounds(messages)
+    assert "again" not in [message.text for message in repaired]
+    assert len(caplog.records) == 1
+    assert caplog.records[0].getMessage().endswith(f"is not sent: {reason}.")
+
+
+# -- what is sent
+
+
+def prepared(*messages: Message, **options: Any) -> list[Any]:
+    request = prepare_request(ModelRequest(messages, **options))
+    check_request(request)
+    return shapes(request.messages)
+
+
+def test_a_request_that_is_right_is_the_same_object() -> None:
+    request = ModelRequest((USER, asks("a"), result("a")), system="Be brief.")
+    assert prepare_request(request) is request
+
+
+def test_a_conversation_that_ends_with_the_assistant_is_closed_by_the_user() -> None:
+    (last_role, last_text) = prepared(USER, says("a draft"))[-1]
+    assert last_role == "user"
+    assert "your turn" in last_text
+
+
+def test_a_beginning_of_the_answer_stays_the_end() -> None:
+    assert prepared(USER, says("{"), continue_last=True) == [("user", "Hi."), ("assistant", "{")]
+
+
+def test_a_conversation_that_begins_with_the_assistant_is_opened_by_the_user() -> None:
+    opened = starting_with_user([Message("Be kind.", role="system"), says("Welcome!"), USER])
+    assert [message.role for message in opened] == ["user", "system", "assistant", "user"]
+    same = [USER, says("x")]
+    assert starting_with_user(same) is same
+    assert starting_with_user([]) == []
+
+
+def test_an_empty_conversation_gets_a_message_of_the_user() -> None:
+    assert [role for role, _ in prepared()] == ["user"]
+    assert [role for role, _ in prepared(Message(""), Message(" \n"))] == ["user"]
+
+
+def test_empty_messages_are_not_sent() -> None:
+    sent = prepared(USER, says(" "), Message("", role="assistant"), Message("Well?"), Message([]))
+    assert sent == [("user", "Hi."), ("user", "Well?")]
+
+
+def test_blank_text_before_a_call_is_not_sent() -> None:
+    assert prepared(USER, asks("a", text="\n\n"), result("a")) == [("user", "Hi."), ("assistant", ""), ("tool", "a")]
+
+
+def test_an_empty_result_of_a_tool_is_sent() -> None:
+    assert prepared(USER, asks("a"), result("a", ""))[-1] == ("tool", "a")
+
+
+def test_text_that_cannot_be_encoded_is_replaced() -> None:
+    broken = Message("half \ud83d of it")
+    paired = Message("both \ud83d\ude00")
+    called = Message("", role="assistant", tool_calls=(ToolCall("a", "look", {"at": ["\udc00"]}),))
+    request = prepare_request(ModelRequest((broken, paired, called, result("a", "\ud83d")), system="\ud83d"))
+    check_request(request)
+    assert [message.text for message in request.messages] == ["half \ufffd of it", "both \U0001f600", "", "\ufffd"]
+    assert request.messages[2].tool_calls[0].arguments == {"at": ["\ufffd"]}
+    assert request.system == "\ufffd"
+    assert broken.text == "half \ud83d of it"
+
+
+# -- what a provider refuses
+
+
+@pytest.mark.parametrize(
+    ("messages", "problem"),
+    [
+        ([], "its conversation is empty"),
+        ([USER, says("a draft")], "ends with the assistant"),
+        ([USER, asks("a")], "ends with calls without a result: a"),
+        ([USER, asks("a"), USER], "message 2 (user) follows calls without a result: a"),
+        ([USER, result("a")], "message 1 (tool) answers the call 'a', which is not open"),
+        ([USER, asks("a"), result("a"), result("a")], "message 3 (tool) answers the call 'a'"),
+        ([USER, asks("a", "a"), result("a")], "a call with the id 'a', which another one has"),
+        ([USER, asks("a"), result("a"), asks("a"), result("a")], "a call with the id 'a', which another one has"),
+        ([USER, asks(""), result("")], "a call with the id '': ids have 1 to 40"),
+        ([USER, asks("a" * 41), result("a" * 41)], "ids have 1 to 40"),
+        ([USER, asks("a:0"), result("a:0")], "ids have 1 to 40"),
+        (
+            [USER, Message("", role="assistant", tool_calls=(ToolCall("a", "look it up!"),)), result("a")],
+            "calls a tool",
+        ),
+        ([Message("be kind", role="system")], "its conversation is empty"),
+        ([Message(" ")], "message 0 (user) has no text"),
+        ([Message([{"type": "text", "text": "a"}, {"type": "text", "text": ""}])], "or a part without"),
+        ([Message("\ud83d")], "message 0 (user) has text that cannot be encoded"),
+    ],
+)
+def test_what_a_provider_refuses_is_refused(messages: list[Message], problem: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        check_request(ModelRequest(messages))
+    assert problem in str(caught.value)
+
+
+def test_every_conversation_can_be_sent_once_it_is_prepared(caplog: pytest.LogCaptureFixture) -> None:
+    draw = random.Random(16)
+    for _ in range(3000):
+        messages = random_conversation(draw)
+        request = prepare_request(ModelRequest(messages))
+        check_request(request)
+        assert prepare_request(request) is request, messages
+        texts = [message.text for message in messages if message.role == "user" and message.text == "text"]
+        assert [
+            message.text for message in request.messages if message.text == "text" and message.role == "user"
+        ] == texts
+
+
+# -- ids of calls
+
+
+def test_calls_get_ids_of_their_own() -> None:
+    before = [USER, asks("call", "x"), result("call"), result("x")]
+    answer = with_own_call_ids(asks("call", "call", "", "y"), before)
+    ids = [call.id for call in answer.tool_calls]
+    assert ids == ["call-2", "call-3", "call-4", "y"]
+    same = asks("z")
+    assert with_own_call_ids(same, before) is same
+    assert with_own_call_ids(says("x"), before).tool_calls == ()

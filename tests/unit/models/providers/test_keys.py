@@ -1,0 +1,49 @@
+"""Where keys come from."""
+
+import pytest
+
+from statewright.errors import MissingKey
+from statewright.models.providers.keys import check_key, key_variables_in, missing_key_error
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "GOOGLE_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def checked(provider: str, *, api_key: str | None = None, base_url: str | None = None) -> None:
+    check_key(f"{provider}:m", provider, api_key=api_key, base_url=base_url)
+
+
+def test_without_a_key_the_variables_are_named() -> None:
+    with pytest.raises(MissingKey, match=r"'google:m' needs a key.*GOOGLE_API_KEY or GEMINI_API_KEY"):
+        checked("google")
+
+
+def test_an_empty_key_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    with pytest.raises(MissingKey):
+        checked("openai", api_key="")
+
+
+def test_a_key_is_given_or_stands_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked("openai", api_key="k")
+    monkeypatch.setenv("GEMINI_API_KEY", "k")
+    checked("google")
+
+
+def test_an_own_address_may_need_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked("openai-chat", base_url="http://127.0.0.1:1")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
+    checked("openai-chat")
+
+
+def test_a_provider_of_which_nothing_is_known_checks_its_key_itself() -> None:
+    checked("heroku")
+
+
+def test_variables_are_found_in_a_complaint() -> None:
+    text = "Set the `HEROKU_INFERENCE_KEY` environment variable, HEROKU_INFERENCE_KEY, or `HF_TOKEN`; see X_URL"
+    assert key_variables_in(text) == ("HEROKU_INFERENCE_KEY", "HF_TOKEN")
+    assert "HF_TOKEN" in str(missing_key_error("a:b", key_variables_in(text)))

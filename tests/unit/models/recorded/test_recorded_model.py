@@ -1,0 +1,318 @@
+"""A model that is recorded once and replayed."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statewright.errors import InvalidConfig, MissingKey, ModelAnswerInvalid, ModelError, ModelUnavailable
+from statewright.messages import Message, ToolCall
+from statewright.models import (
+    ChatModel,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    ResponseFinished,
+    ScriptedModel,
+    TextDelta,
+    Usage,
+)
+from statewright.models.recorded.cassette import Cassette
+from statewright.models.recorded.recorded_model import VARIABLE, RecordedModel
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "cassette.json"
+
+
+def request(text: str = "hi", /, **settings: Any) -> ModelRequest:
+    return ModelRequest((Message(text),), **settings)
+
+
+def asked(model: ChatModel, text: str = "hi", /, **settings: Any) -> ModelResponse:
+    return asyncio.run(model.complete(request(text, **settings)))
+
+
+def streamed(model: RecordedModel, text: str = "hi") -> list[ModelEvent]:
+    async def read() -> list[ModelEvent]:
+        return [event async for event in model.stream(request(text))]
+
+    return asyncio.run(read())
+
+
+class Streaming:
+    """Streams a word, and then does what it was told."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self._error = error
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        raise NotImplementedError
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        yield TextDelta("half")
+        if self._error is not None:
+            raise self._error
+
+
+def test_what_was_recorded_is_replayed_without_the_model(path: Path) -> None:
+    message = Message(
+        "", role="assistant", tool_calls=(ToolCall("c1", "look", {"at": "x"}),), metadata={"reasoning": "hm"}
+    )
+    response = ModelResponse(message, Usage(1, 2, 0.5), "m", "tools")
+    assert asked(RecordedModel(path, ScriptedModel([response]), "record")) == response
+    model = RecordedModel(path)
+    assert asked(model) == response
+    assert model.unused == []
+
+
+def test_a_stream_is_replayed_piece_by_piece(path: Path) -> None:
+    recorded = streamed(RecordedModel(path, ScriptedModel(["one two three"]), "record"))
+    assert len(recorded) == 5
+    assert streamed(RecordedModel(path)) == recorded
+    assert asked(RecordedModel(path)).text == "one two three"
+
+
+def test_an_answer_that_was_not_streamed_comes_at_once(path: Path) -> None:
+    asked(RecordedModel(path, ScriptedModel(["one two"]), "record"))
+    events = streamed(RecordedModel(path))
+    assert events[0] == TextDelta("one two")
+    assert isinstance(events[-1], ResponseFinished)
+
+
+def test_order_matters_among_equal_requests_only(path: Path) -> None:
+    recording = RecordedModel(path, ScriptedModel(lambda one: f"{one.messages[0].text}{next(numbers)}"), "record")
+    numbers: Iterator[int] = iter(range(9))
+    for text in "abab":
+        asked(recording, text)
+    model = RecordedModel(path)
+    assert [asked(model, text).text for text in "bbaa"] == ["b1", "b3", "a0", "a2"]
+
+
+def test_who_asks_does_not_matter(path: Path) -> None:
+    asked(RecordedModel(path, ScriptedModel(["x"]), "record"), metadata={"state": "a"}, timeout=1.0)
+    assert asked(RecordedModel(path), metadata={"state": "b"}).text == "x"
+
+
+@pytest.mark.parametrize("settings", [{"seed": 1}, {"system": "s"}, {"model": "m"}, {"extra": {"a": 1}}])
+def test_everything_that_is_sent_matters(path: Path, settings: dict[str, Any]) -> None:
+    asked(RecordedModel(path, ScriptedModel(["x"]), "record"))
+    (name,) = settings
+    with pytest.raises(ModelError, match=f"differs in {name}"):
+        asked(RecordedModel(path), **settings)
+
+
+def test_to_record_replaces_the_file_with_the_first_answer(path: Path) -> None:
+    asked(RecordedModel(path, ScriptedModel(["old"]), "record"), "a")
+    again = RecordedModel(path, ScriptedModel(["new"]), "record")
+    assert asked(RecordedModel(path), "a").text == "old"
+    asked(again, "b")
+    assert [record.request["messages"][0]["content"] for record in RecordedModel(path).unused] == ["b"]
+
+
+def test_auto_asks_for_what_is_missing_and_keeps_it(path: Path) -> None:
+    real = ScriptedModel(["one", "two", "three"])
+    model = RecordedModel(path, real, "auto")
+    assert [asked(model, text).text for text in "ab"] == ["one", "two"]
+    again = RecordedModel(path, real, "auto")
+    assert [asked(again, text).text for text in "baa"] == ["two", "one", "three"]
+    assert len(RecordedModel(path).unused) == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "mode"), [("none", "replay"), ("", "replay"), ("new", "auto"), ("all", "record"), ("ALL", "record")]
+)
+def test_the_environment_says_the_mode(path: Path, monkeypatch: pytest.MonkeyPatch, value: str, mode: str) -> None:
+    monkeypatch.setenv(VARIABLE, value)
+    assert RecordedModel(path, ScriptedModel([])).mode == mode
+    assert RecordedModel(path, ScriptedModel([]), "auto").mode == "auto"
+    assert RecordedModel(path).mode == "replay"
+
+
+def test_wrong_modes_are_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidConfig, match="Did you mean 'replay'"):
+        RecordedModel(path, mode="repaly")  # type: ignore[arg-type]
+    with pytest.raises(InvalidConfig, match="needs the model"):
+        RecordedModel(path, mode="record")
+    monkeypatch.setenv(VARIABLE, "nwe")
+    with pytest.raises(InvalidConfig, match=r"STATEWRIGHT_RECORD is 'nwe'.*Did you mean 'new'"):
+        RecordedModel(path, ScriptedModel([]))
+
+
+def test_the_model_is_made_when_it_is_needed_only(path: Path) -> None:
+    def make() -> ChatModel:
+        made.append(1)
+        return ScriptedModel(lambda _: "x")
+
+    made: list[int] = []
+    model = RecordedModel(path, make, "auto")
+    assert not made
+    asked(model, "a")
+    asked(model, "b")
+    assert made == [1]
+    asked(RecordedModel(path, make), "a")
+    assert made == [1]
+
+
+def test_errors_are_forgotten_unless_they_are_wanted(path: Path) -> None:
+    busy = ModelUnavailable("busy", status=429, retry_after=2.0)
+    forgetful = RecordedModel(path, ScriptedModel([busy, "x"]), "record")
+    with pytest.raises(ModelUnavailable):
+        asked(forgetful)
+    assert not path.exists()
+    assert asked(forgetful).text == "x"
+
+    keen = RecordedModel(path, ScriptedModel([busy, "x"]), "record", record_errors=True)
+    with pytest.raises(ModelUnavailable):
+        asked(keen)
+    asked(keen)
+    replayed = RecordedModel(path)
+    with pytest.raises(ModelUnavailable, match="busy") as caught:
+        asked(replayed)
+    assert (caught.value.status, caught.value.retry_after) == (429, 2.0)
+    assert asked(replayed).text == "x"
+
+
+def test_a_missing_key_and_errors_of_others_are_never_recorded(path: Path) -> None:
+    for error in (MissingKey("no key"), ZeroDivisionError()):
+        with pytest.raises(type(error)):
+            asked(RecordedModel(path, ScriptedModel([error]), "record", record_errors=True))
+    assert not path.exists()
+
+
+def test_a_stream_that_broke_off_is_replayed_up_to_there(path: Path) -> None:
+    async def read(model: RecordedModel) -> list[ModelEvent]:
+        found: list[ModelEvent] = []
+        with pytest.raises(ModelUnavailable, match="cut"):  # noqa: PT012
+            async for event in model.stream(request()):
+                found.append(event)
+        return found
+
+    recording = RecordedModel(path, Streaming(ModelUnavailable("cut")), "record", record_errors=True)
+    assert asyncio.run(read(recording)) == asyncio.run(read(RecordedModel(path))) == [TextDelta("half")]
+
+
+def test_a_stream_without_an_end_is_no_answer(path: Path) -> None:
+    with pytest.raises(ModelAnswerInvalid, match="without a ResponseFinished"):
+        streamed(RecordedModel(path, Streaming(), "record"))
+    assert not path.exists()
+
+
+def test_a_stream_that_nobody_reads_to_its_end_is_not_recorded(path: Path) -> None:
+    async def leave() -> None:
+        stream = RecordedModel(path, ScriptedModel(["one two"]), "record").stream(request())
+        await anext(stream)
+        await stream.aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(leave())
+    assert not path.exists()
+
+
+def test_what_a_cassette_cannot_hold_is_told_and_is_no_error_of_the_model(path: Path) -> None:
+    odd = Message("x", role="assistant", metadata={"a": {1, 2}})
+    with pytest.raises(ModelError, match=r"response\.message\.metadata\.a"):
+        asked(RecordedModel(path, ScriptedModel([odd]), "record", record_errors=True))
+    assert not path.exists()
+
+
+def test_several_models_share_a_file_by_one_cassette(path: Path) -> None:
+    asked(RecordedModel(path, ScriptedModel(["old"]), "record"), "z")
+    shared = Cassette(path)
+    first = RecordedModel(shared, ScriptedModel(["one"]), "record")
+    second = RecordedModel(shared, ScriptedModel(["two"]), "record")
+    asked(first, "a")
+    asked(second, "b")
+    replayed = RecordedModel(path)
+    assert [asked(replayed, text).text for text in "ba"] == ["two", "one"]
+    assert replayed.unused == []
+
+
+def test_many_threads_record_and_replay(path: Path) -> None:
+    recording = RecordedModel(path, ScriptedModel(lambda one: one.messages[0].text.upper()), "record")
+    texts = [f"t{n % 20}" for n in range(200)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda text: asked(recording, text), texts))
+    model = RecordedModel(path)
+    assert len(model.unused) == 200
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda text: asked(model, text).text, texts))
+    assert answers == [text.upper() for text in texts]
+    assert model.unused == []
+
+
+def test_records_stand_in_the_order_of_asking_whichever_answer_comes_first(path: Path) -> None:
+    class Unequal:
+        async def complete(self, request: ModelRequest) -> ModelResponse:
+            await asyncio.sleep(0.02 if request.messages[0].text == "slow" else 0)
+            return ModelResponse(Message("x", role="assistant"))
+
+    async def both() -> None:
+        model = RecordedModel(path, Unequal(), "record")
+        await asyncio.gather(*(model.complete(request(text)) for text in ("slow", "quick")))
+
+    asyncio.run(both())
+    assert [one.request["messages"][0]["content"] for one in RecordedModel(path).unused] == ["slow", "quick"]
+
+
+KEY = "plain-secret-value-77"
+SECRET_SETTINGS: list[dict[str, Any]] = [
+    {"extra_headers": {"Authorization": f"Bearer {KEY}", "x-api-key": KEY, "X-Tag": "blue"}},
+    {"extra_headers": {"Authorization": f"Basic {base64.b64encode(KEY.encode()).decode()}"}},
+    {"extra_body": {"nested": [{"password": KEY}, {"name": "token", "value": KEY}]}},
+    {"extra_headers": [["Authorization", KEY]]},
+    {"api_key": KEY.encode()},
+    {"extra_query": {"url": f"https://user:{KEY}@127.0.0.1/"}},
+]
+
+
+@pytest.mark.parametrize("settings", SECRET_SETTINGS)
+def test_secrets_in_settings_are_not_written_and_do_not_matter(path: Path, settings: dict[str, Any]) -> None:
+    asked(RecordedModel(path, ScriptedModel(["ok"]), "record"), extra=settings)
+    written = path.read_text()
+    assert KEY not in written
+    assert base64.b64encode(KEY.encode()).decode() not in written
+    assert asked(RecordedModel(path), extra=settings).text == "ok"
+    others = json.loads(json.dumps(settings, default=bytes.decode).replace(KEY, "another-secret-value-78"))
+    if "Basic" not in str(settings):
+        assert asked(RecordedModel(path), extra=others).text == "ok"
+
+
+def test_settings_that_are_no_secrets_matter_still(path: Path) -> None:
+    asked(RecordedModel(path, ScriptedModel(["ok"]), "record"), extra=SECRET_SETTINGS[0])
+    headers = {**SECRET_SETTINGS[0]["extra_headers"], "X-Tag": "red"}
+    with pytest.raises(ModelError, match="X-Tag"):
+        asked(RecordedModel(path), extra={"extra_headers": headers})
+
+
+@pytest.mark.parametrize("settings", SECRET_SETTINGS[:1])
+def test_cassettes_that_hold_secrets_are_played_back_and_lose_them(path: Path, settings: dict[str, Any]) -> None:
+    asked(RecordedModel(path, ScriptedModel(["ok"]), "record"))
+    data = json.loads(path.read_text())
+    data["records"][0]["request"]["extra"] = settings
+    path.write_text(json.dumps(data))
+    model = RecordedModel(path, ScriptedModel(["more"]), "auto")
+    assert asked(model, extra=settings).text == "ok"
+    assert asked(model, "another").text == "more"
+    assert KEY not in path.read_text()
+
+
+def test_errors_are_recorded_without_the_secrets_of_their_request(path: Path) -> None:
+    def refuse(_: ModelRequest) -> str:
+        raise ModelError(f"The key {KEY} was refused.")
+
+    model = RecordedModel(path, ScriptedModel(refuse), "record", record_errors=True)
+    with pytest.raises(ModelError):
+        asked(model, extra=SECRET_SETTINGS[0])
+    assert KEY not in path.read_text()
+    assert "was refused" in path.read_text()
