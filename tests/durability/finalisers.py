@@ -134,8 +134,8 @@ def _note_collection(phase: str, info: dict[str, int]) -> None:
 
 from statewright import CircuitBreaker, InMemorySaver, InMemoryStore, RateLimit, RunControl, StateGraph  # noqa: E402
 from statewright.checkpoint import PrunePolicy  # noqa: E402
-from statewright.runtime import thread_queue  # noqa: E402
 from statewright.runtime.concurrency.worker_threads import workers  # noqa: E402
+from statewright.runtime.lifecycle import thread_lease  # noqa: E402
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver, SqliteStore  # noqa: E402
 
 KIND, SIZE = [*sys.argv[1:], "memory", "small"][:2]
@@ -262,7 +262,7 @@ def enqueued() -> Dropped:
 
     waiter = threading.Thread(target=queue_up)
     waiter.start()
-    wait_until(lambda: bool(thread_queue._queues))
+    wait_until(lambda: bool(thread_lease._queues))
     first.close()
     waiter.join()
     return parts, [(place.app, thread)]

@@ -137,6 +137,6 @@ def schema(
     from statewright.extras import optional
 
     with optional("The schema of workflows in YAML needs", extra="states"):
-        from statewright.workflow.states.language import language_schema
+        from statewright.workflow.states.language.json_schema import language_schema
 
     say(to_json(language_schema()))
