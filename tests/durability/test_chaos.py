@@ -9,7 +9,7 @@ import pytest
 from tests.work import FULL
 
 ROOT = Path(__file__).resolve().parents[2]
-KILLS = 120 if FULL else 15
+KILLS = 120 if FULL else 13  # one of each shape
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no SIGKILL on this system")

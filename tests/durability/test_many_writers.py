@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ from statewright.clock import SystemClock
 from statewright.errors import CheckpointConflict, ThreadBusy
 from statewright.storage.sqlite import SqliteSaver
 
-WRITERS = 200
+WRITERS = 200 if os.environ.get("STATEWRIGHT_FULL") == "1" else 60
 PROCESSES = 4
 SOON = 0.4
 """Seconds in which the second half of the runs begins."""

@@ -42,7 +42,7 @@ from statewright.messages import Message, ToolCall
 from statewright.models import ChatModel, ModelRequest, prepare_request
 from statewright.models.providers import connect_model
 
-COUNT = 190 if os.environ.get("STATEWRIGHT_FULL") else 50
+COUNT = 190 if os.environ.get("STATEWRIGHT_FULL") else 20
 """How many random conversations are sent."""
 Say = str | Answer | Callable[[Asked], "str | Answer"]
 
