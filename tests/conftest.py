@@ -41,6 +41,17 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(10_000, 20, 20)
 
 
+_module: list[Any] = [None]
+
+
+def pytest_runtest_setup(item: Any) -> None:
+    """Let the collector leave alone what other modules have left too: tests that call it would wait a second each."""
+    if item.path != _module[0]:
+        _module[0] = item.path
+        gc.collect()
+        gc.freeze()
+
+
 def pytest_configure(config: Any) -> None:
     """A shell lets what it starts in the background ignore Ctrl-C, children included; some tests are about it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -7,7 +7,7 @@ from tests.work import FULL, check_linear, count_work
 
 from statewright.workflow.states import load_workflow
 
-SIZE = 100 if FULL else 50
+SIZE = 100 if FULL else 30
 """The work is counted for this many states, twice and four times as many."""
 
 QUIET = "enable_summarization_node: false\n"

@@ -31,7 +31,7 @@ START = 1_000
 """Lines and calls of any rendering."""
 START_BYTES = 100_000
 
-SIZE = 1_600
+SIZE = 1_600 if FULL else 600
 SCOPE: dict[str, Any] = {
     "ascii": "ab, cd-e\n" * (SIZE // 9),
     "lines": "\n" * SIZE,
