@@ -76,10 +76,11 @@ what was found, and what to do.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 __all__ = [
     "BudgetExceeded",
@@ -92,7 +93,6 @@ __all__ = [
     "DuplicateRecord",
     "EmptyInputError",
     "ExpressionError",
-    "Fenced",
     "Forbidden",
     "GraphDrained",
     "GraphError",
@@ -107,7 +107,8 @@ __all__ = [
     "InvalidTransition",
     "InvalidUpdateError",
     "JournalConflict",
-    "MissingKey",
+    "LeaseLost",
+    "MissingApiKey",
     "MissingLibrary",
     "ModelAnswerInvalid",
     "ModelError",
@@ -152,9 +153,21 @@ __all__ = [
     "UnknownKeyWarning",
     "UnknownTarget",
     "WorkflowError",
-    "WrongKey",
+    "WrongEncryptionKey",
     "nearest",
 ]
+
+FORMER_NAMES: Final = {"Fenced": "LeaseLost", "MissingKey": "MissingApiKey", "WrongKey": "WrongEncryptionKey"}
+"""The present names of errors by their former ones, under which they can be imported until the next release."""
+
+if not TYPE_CHECKING:  # a type checker would take every name for one that exists
+
+    def __getattr__(name: str) -> object:
+        present = FORMER_NAMES.get(name)
+        if present is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        warnings.warn(f"statewright.errors.{name} is named {present} now.", DeprecationWarning, stacklevel=2)
+        return globals()[present]
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -537,7 +550,7 @@ class ThreadBusy(StorageError):
         )
 
 
-class Fenced(StorageError):
+class LeaseLost(StorageError):
     """The run does not hold its thread any more: its lease expired or was ended, and another run may hold it."""
 
     def __init__(self, thread_id: str, owner: str, found: str | None) -> None:
@@ -645,7 +658,7 @@ class DuplicateRecord(RecordConflict):
         self.args = (f"There is a record of {table} with {told} already. Choose another.",)
 
 
-class WrongKey(StorageError):
+class WrongEncryptionKey(StorageError):
     """The database is encrypted with another key, or is not encrypted."""
 
 
@@ -696,7 +709,7 @@ class ModelAnswerInvalid(ModelError):
     """True if the attempts for one answer are used up: no RetryPolicy starts another one."""
 
 
-class MissingKey(ModelError):
+class MissingApiKey(ModelError):
     """No API key for a model, or for a service that a tool uses."""
 
 

@@ -35,7 +35,7 @@ from typing import Annotated, Any, Final, TypedDict
 from tests.durability.effects_log import EffectsLog, Line, read_lines, tokens, violations
 
 from statewright import END, START, Command, Runtime, StateGraph, append, interrupt
-from statewright.errors import Fenced, InvalidResume, ThreadBusy, UnansweredInterrupts
+from statewright.errors import InvalidResume, LeaseLost, ThreadBusy, UnansweredInterrupts
 from statewright.storage.sqlite import SqliteSaver
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -141,7 +141,7 @@ class Rival:
                 asyncio.run(self._app.ainvoke(given, thread_id=thread))
         except (InvalidResume, ThreadBusy, UnansweredInterrupts):
             return "refused"
-        except Fenced:  # it was stopped, and somebody else has taken over; nobody knows how far it came
+        except LeaseLost:  # it was stopped, and somebody else has taken over; nobody knows how far it came
             return "fenced"
         return "accepted"
 

@@ -33,7 +33,7 @@ from statewright.errors import (
     StorageFull,
     StorageLocked,
     StorageUnavailable,
-    WrongKey,
+    WrongEncryptionKey,
 )
 from statewright.ids import CheckpointId
 from statewright.runtime.core.run import LEASE
@@ -451,7 +451,7 @@ def test_a_wrong_key_and_a_newer_format_change_nothing(path: Path) -> None:
         World(saver).begin(3)
     before = path.read_bytes()
     for key in (OTHER, None):
-        with pytest.raises(WrongKey):
+        with pytest.raises(WrongEncryptionKey):
             SqliteSaver(path, key=key)
     set_format(path, FORMAT + 1)
     with pytest.raises(NewerFormat, match=f"has format {FORMAT + 1}"):

@@ -9,7 +9,14 @@ import pytest
 
 from statewright import START, Command, InMemorySaver, RunControl, StateGraph, append, interrupt
 from statewright.checkpoint import Commit, run_of
-from statewright.errors import CheckpointConflict, Fenced, GraphRecursionError, InvalidConfig, RunCancelled, ThreadBusy
+from statewright.errors import (
+    CheckpointConflict,
+    GraphRecursionError,
+    InvalidConfig,
+    LeaseLost,
+    RunCancelled,
+    ThreadBusy,
+)
 from statewright.testing import FakeClock
 
 THREAD = {"thread_id": "1"}
@@ -399,7 +406,7 @@ def test_a_lapsed_lease_is_taken_over_and_the_former_owner_is_fenced_off(driver:
     gate.open.set()
     thread.join(600)
 
-    assert isinstance(ended[0], Fenced)
+    assert isinstance(ended[0], LeaseLost)
     assert other.get_state(THREAD).values["log"] == ["in", "in", 2]
 
 

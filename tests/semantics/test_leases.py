@@ -15,10 +15,10 @@ from tests.semantics.scheduler import GUARD
 
 from statewright import START, Command, InMemorySaver, RunControl, StateGraph, append, interrupt
 from statewright.errors import (
-    Fenced,
     GraphDrained,
     InvalidConfig,
     InvalidUpdateError,
+    LeaseLost,
     RunCancelled,
     StorageUnavailable,
     ThreadBusy,
@@ -122,7 +122,7 @@ def test_a_thread_can_be_taken_from_its_holder(driver: Any, holder: Holder) -> N
 
     other.release("t")
     assert driver.invoke(other, {"x": 2}, THREAD)["log"] == [2]
-    assert isinstance(holder.end(), Fenced)
+    assert isinstance(holder.end(), LeaseLost)
     other.release("t")  # nothing holds it
     other.release("unknown")
 

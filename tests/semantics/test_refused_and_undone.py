@@ -15,11 +15,11 @@ from statewright import END, START, Command, RunControl, Runtime, Send, StateGra
 from statewright.checkpoint import PrunePolicy
 from statewright.errors import (
     CheckpointNotFound,
-    Fenced,
     GraphDrained,
     InvalidConfig,
     InvalidResume,
     InvalidUpdateError,
+    LeaseLost,
     RunCancelled,
     UnknownTarget,
 )
@@ -416,7 +416,7 @@ def test_a_run_that_has_lost_its_thread_begins_no_step(driver: Any, saver: Any, 
     app = StateGraph(State).add_node("pay", pay).add_edge(START, "pay").compile(saver)
 
     def first() -> None:
-        with pytest.raises((Fenced, RunCancelled)):
+        with pytest.raises((LeaseLost, RunCancelled)):
             driver.invoke(app, {"log": []}, THREAD)
 
     run = threading.Thread(target=first)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from statewright import InMemorySaver
-from statewright.errors import GraphRecursionError, MissingKey, ModelError, ModelUnavailable, RoutingError, ToolError
+from statewright.errors import GraphRecursionError, MissingApiKey, ModelError, ModelUnavailable, RoutingError, ToolError
 from statewright.models import ScriptedModel
 from statewright.testing import FakeClock
 from statewright.workflow.states import load_workflow
@@ -108,7 +108,7 @@ def test_2_11_the_whole_state_is_tried_again(driver: Any, error: Exception) -> N
         ZeroDivisionError("z"),
         FileNotFoundError("f"),
         PermissionError("p"),
-        MissingKey("no key"),
+        MissingApiKey("no key"),
         ModelError("cut off"),
         ToolError("no such tool"),
     ],

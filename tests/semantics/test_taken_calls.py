@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from statewright import START, InMemorySaver, RunControl, StateGraph, append, get_runtime, task
-from statewright.errors import Fenced, GraphDrained, RunCancelled
+from statewright.errors import GraphDrained, LeaseLost, RunCancelled
 from statewright.runtime.core import standing
 from statewright.runtime.tasks.scope import CalledTask
 
@@ -213,7 +213,7 @@ def case_of() -> Iterator[Callable[..., Case]]:
 
 
 @pytest.mark.parametrize("way", ["task", "step"])
-@pytest.mark.parametrize("error", [Fenced("another", "x", "y"), RunCancelled("x"), GraphDrained("x")])
+@pytest.mark.parametrize("error", [LeaseLost("another", "x", "y"), RunCancelled("x"), GraphDrained("x")])
 def test_what_the_work_of_a_node_hears_of_another_thread_can_be_caught(driver: Any, error: Any, way: str) -> None:
     def call_elsewhere() -> Any:
         raise error

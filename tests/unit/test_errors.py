@@ -22,7 +22,6 @@ from statewright.errors import (
     DuplicateRecord,
     EmptyInputError,
     ExpressionError,
-    Fenced,
     Forbidden,
     GraphDrained,
     GraphError,
@@ -37,7 +36,8 @@ from statewright.errors import (
     InvalidTransition,
     InvalidUpdateError,
     JournalConflict,
-    MissingKey,
+    LeaseLost,
+    MissingApiKey,
     MissingLibrary,
     ModelAnswerInvalid,
     ModelError,
@@ -80,7 +80,7 @@ from statewright.errors import (
     UnknownKeyWarning,
     UnknownTarget,
     WorkflowError,
-    WrongKey,
+    WrongEncryptionKey,
     nearest,
     suggestion,
 )
@@ -140,7 +140,7 @@ def test_codes_tell_errors_apart() -> None:
         (StatewrightError, "SW-statewright-error"),
         (InvalidGraph, "SW-invalid-graph"),
         (NonDeterminismError, "SW-non-determinism-error"),
-        (Fenced, "SW-fenced"),
+        (LeaseLost, "SW-lease-lost"),
     ],
 )
 def test_the_code_is_the_name(kind: type[StatewrightError], code: str) -> None:
@@ -287,8 +287,8 @@ EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
     (CheckpointConflict("t", None, "2"), ["none was read"]),
     (CheckpointConflict("t", "1", None), ["is at checkpoint none"]),
     (ThreadBusy("t", "run-1", AT), ["'t'", "'run-1'", str(AT), "on_busy='enqueue'"]),
-    (Fenced("t", "run-1", "run-2"), ["'run-1'", "'t'", "run 'run-2' has taken it over", "refused"]),
-    (Fenced("t", "run-1", None), ["no run does"]),
+    (LeaseLost("t", "run-1", "run-2"), ["'run-1'", "'t'", "run 'run-2' has taken it over", "refused"]),
+    (LeaseLost("t", "run-1", None), ["no run does"]),
     (CheckpointConflict("t", "2", "2"), ["was worked on by another caller after checkpoint 2 was read"]),
     (JournalConflict("t1", "pay", 0), ["'pay'", "call 1", "t1", "Run the task again"]),
     (NamespaceBusy("a:1", "a"), ["'a'", "'a:1'", "call_key", "memory='call'"]),
@@ -302,7 +302,7 @@ PLAIN = (
     RoutingError,
     ModelError,
     ModelAnswerInvalid,
-    MissingKey,
+    MissingApiKey,
     MissingLibrary,
     ToolError,
     ServiceError,
@@ -315,7 +315,7 @@ PLAIN = (
     StorageUnavailable,
     StorageFull,
     StorageLocked,
-    WrongKey,
+    WrongEncryptionKey,
     InternalError,
 )
 """The errors whose sentence is written where they are raised."""
@@ -360,7 +360,7 @@ def test_a_message_is_made_of_whole_sentences(error: StatewrightError, parts: li
         (GraphDrained("why"), {"reason": "why"}),
         (CheckpointConflict("t", None, "2"), {"thread_id": "t", "expected": None, "found": "2"}),
         (ThreadBusy("t", "run", AT), {"thread_id": "t", "owner": "run"}),
-        (Fenced("t", "run", None), {"thread_id": "t", "owner": "run", "found": None}),
+        (LeaseLost("t", "run", None), {"thread_id": "t", "owner": "run", "found": None}),
         (JournalConflict("t1", "pay", 0), {"task_id": "t1", "name": "pay", "ordinal": 0}),
         (NamespaceBusy("a:1", "a"), {"namespace": "a:1"}),
     ],
@@ -416,3 +416,14 @@ def test_the_nearest_name_is_one_that_is_close(name: str, known: list[str], gues
 )
 def test_a_suggestion_lists_what_there_is(known: list[str], said: str) -> None:
     assert suggestion("reveiw", known, noun="Nodes") == said
+
+
+@pytest.mark.parametrize(("former", "present"), errors.FORMER_NAMES.items())
+def test_a_former_name_is_the_present_error_with_a_warning(former: str, present: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"{former} is named {present} now"):
+        assert getattr(errors, former) is getattr(errors, present)
+
+
+def test_an_unknown_name_is_no_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Nowhere'"):
+        _ = errors.Nowhere

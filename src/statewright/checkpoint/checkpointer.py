@@ -63,7 +63,7 @@ class Checkpointer(Protocol):
     ) -> MaybeFuture[None]:
         """Add to what is known about the frontier of a checkpoint, and to the log of the run; `also` as in `commit`.
 
-        Raises ThreadBusy if `hold` claims a thread that another run holds, Fenced if the hold is lost; saves nothing
+        Raises ThreadBusy if `hold` claims a thread that another run holds, LeaseLost if the hold is lost; saves nothing
         then.
         """
         ...

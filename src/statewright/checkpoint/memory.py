@@ -22,7 +22,14 @@ from statewright.checkpoint.model import BranchKey, Commit, Lease, LeaseRequest,
 from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
 from statewright.checkpoint.workspaces import check_workspace
 from statewright.clock import Duration
-from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, JournalConflict, SerdeError, ThreadBusy
+from statewright.errors import (
+    CheckpointConflict,
+    CheckpointNotFound,
+    JournalConflict,
+    LeaseLost,
+    SerdeError,
+    ThreadBusy,
+)
 from statewright.events import Event, Log
 from statewright.ids import DEFAULT_WORKSPACE, CheckpointId
 from statewright.page import cut_page
@@ -63,13 +70,13 @@ class _Thread:
         return None if hold is None or hold.until is None else Lease(hold.owner, self.epoch, hold.until, self.wanted)
 
     def check(self, thread_id: str, hold: LeaseRequest | None) -> None:
-        """Raise ThreadBusy or Fenced if a hold is not right."""
+        """Raise ThreadBusy or LeaseLost if a hold is not right."""
         held = self.hold
         if hold is None or (held is not None and held.owner == hold.owner):
             return
         lease = self.lease
         if not hold.claims:
-            raise Fenced(thread_id, hold.owner, lease.owner if lease is not None else None)
+            raise LeaseLost(thread_id, hold.owner, lease.owner if lease is not None else None)
         if lease is not None and not lease.has_lapsed(hold.now):
             raise ThreadBusy(thread_id, lease.owner, lease.until)
 

@@ -16,9 +16,9 @@ from statewright.checkpoint import (
     ThreadEntry,
 )
 from statewright.errors import (
-    Fenced,
     InvalidConfig,
     InvalidUpdateError,
+    LeaseLost,
     RunCancelled,
 )
 from statewright.events import Event
@@ -193,13 +193,13 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         """Take a thread from the run that holds it, whether or not that run still exists; nothing if it is free.
 
         For a holder that is gone for good on another machine, or hangs: others need not wait for its lease. If it
-        still runs, its next write is refused with `Fenced`.
+        still runs, its next write is refused with `LeaseLost`.
         """
         saver = self._needed_saver()
         thread_id = checked_name("thread_id", str(thread_id))
         lease = resolve(saver.lease(thread_id))
         if lease is not None:
-            with suppress(Fenced):  # it has let go by itself, or another run has the thread by now
+            with suppress(LeaseLost):  # it has let go by itself, or another run has the thread by now
                 resolve(saver.renew(thread_id, LeaseRequest(lease.owner, self._clock.now(), None)))
 
     async def arelease(self, thread_id: str) -> None:

@@ -243,7 +243,7 @@ def _said_again(name: str, text: str, tries: Sequence[Sequence[Any]]) -> BaseExc
     """An exception of Python's or of ours that says `text`; None where no arguments make it say so."""
     module, _, own = name.rpartition(".")
     home: Any = {"builtins": builtins, errors.__name__: errors}.get(module)
-    kind: Any = getattr(home, own, None)
+    kind: Any = getattr(home, errors.FORMER_NAMES.get(own, own), None)
     if not (isinstance(kind, type) and issubclass(kind, BaseException)):
         return None
     for args in tries:

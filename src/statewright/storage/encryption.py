@@ -10,7 +10,7 @@ import os
 import zlib
 from typing import Any, Final
 
-from statewright.errors import DamagedDatabase, InvalidConfig, WrongKey
+from statewright.errors import DamagedDatabase, InvalidConfig, WrongEncryptionKey
 from statewright.extras import optional
 
 _MARK: Final = b"\xc1"
@@ -45,7 +45,7 @@ class Encryptor:
         return _ENCRYPTED + nonce + self._cipher.encrypt(nonce, data, None)
 
     def decrypt(self, stored: bytes) -> bytes:
-        """The bytes again. Raises WrongKey, or DamagedDatabase where compressed bytes are not what was stored."""
+        """Return the original bytes. Raises WrongEncryptionKey, or DamagedDatabase if they were altered."""
         if stored[:1] != _MARK:
             return stored
         if stored[:2] == _ENCRYPTED:
@@ -64,11 +64,11 @@ class Encryptor:
 
     def _decrypted(self, stored: bytes) -> bytes:
         if self._cipher is None:
-            raise WrongKey("The database is encrypted, and no key was given. Pass key=.")
+            raise WrongEncryptionKey("The database is encrypted, and no key was given. Pass key=.")
         try:
             return self._cipher.decrypt(stored[:_NONCE], stored[_NONCE:], None)
         except Exception as error:
-            raise WrongKey(
+            raise WrongEncryptionKey(
                 "What is stored cannot be decrypted: the key is another one, or the file is damaged."
             ) from error
 

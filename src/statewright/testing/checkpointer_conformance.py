@@ -30,7 +30,7 @@ from statewright.checkpoint import (
     discard_holder,
     new_owner,
 )
-from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, JournalConflict, ThreadBusy
+from statewright.errors import CheckpointConflict, CheckpointNotFound, JournalConflict, LeaseLost, ThreadBusy
 from statewright.events import Log
 from statewright.futures import MaybeFuture, is_future
 from statewright.ids import CheckpointId, InterruptId, draw_checkpoint_id
@@ -198,7 +198,7 @@ class CheckpointerConformance:
         head = answer(saver.commit(replace(commit_after(head), hold=_hold("first"))))
         answer(saver.save_results(LINE, head, Pending(paused=True), hold=_hold("first", seconds=None)))
         assert answer(saver.lease("thread")) is None
-        raises(Fenced, lambda: answer(saver.commit(replace(commit_after(head), hold=_hold("first")))))
+        raises(LeaseLost, lambda: answer(saver.commit(replace(commit_after(head), hold=_hold("first")))))
         answer(saver.commit(replace(commit_after(head), hold=_hold("second", claims=True))))
 
     def test_a_hold_that_has_lapsed_is_taken_over_with_a_higher_epoch(self) -> None:
@@ -210,8 +210,8 @@ class CheckpointerConformance:
         assert before is not None
         assert after is not None
         assert (after.owner, after.epoch > before.epoch) == ("second", True)
-        raises(Fenced, lambda: answer(saver.save_results(LINE, head, Pending(), hold=_hold("first", after=62))))
-        raises(Fenced, lambda: answer(saver.renew("thread", _hold("first", after=62))))
+        raises(LeaseLost, lambda: answer(saver.save_results(LINE, head, Pending(), hold=_hold("first", after=62))))
+        raises(LeaseLost, lambda: answer(saver.renew("thread", _hold("first", after=62))))
 
     def test_a_claim_is_refused_if_anything_was_written_after_its_load(self) -> None:
         """Whatever lies between a load and a claim, the epoch tells of it, though the head may be the same."""
@@ -278,7 +278,7 @@ class CheckpointerConformance:
             raises(ThreadBusy, lambda: answer(saver.renew("thread", _hold(alive, claims=True))))
             discard_holder(gone)
             answer(saver.save_results(LINE, head, Pending(paused=True), hold=_hold(alive, claims=True)))
-            raises(Fenced, lambda: answer(saver.renew("thread", _hold(gone))))
+            raises(LeaseLost, lambda: answer(saver.renew("thread", _hold(gone))))
         finally:
             discard_holder(gone)
             discard_holder(alive)

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.workflow.conftest import Compile, asking
 from tests.mcp_servers import Listening, eventually, is_alive
 
-from statewright.errors import MissingKey, ToolError
+from statewright.errors import MissingApiKey, ToolError
 from statewright.models import ScriptedModel
 
 ALLOWED = '[tools]\nmcp_commands = ["statewright-test-server"]\n'
@@ -195,7 +195,7 @@ def test_1_6_values_of_an_integration_and_of_the_environment(
     ]
     assert found == ["***", "***", "north"]
     monkeypatch.delenv("SERVICE_TOKEN")
-    with pytest.raises(MissingKey, match="SERVICE_TOKEN"):
+    with pytest.raises(MissingApiKey, match="SERVICE_TOKEN"):
         flow(tool_state("variable", server, "{name: AT}"), toml).invoke({"input": "x"})
 
 

@@ -10,7 +10,7 @@ from tests.integration.workflow.conftest import Compile
 from tests.provider_server import Answer, Call, Failure, ProviderServer
 
 from statewright import Budget
-from statewright.errors import BudgetExceeded, MissingKey, ModelError
+from statewright.errors import BudgetExceeded, MissingApiKey, ModelError
 from statewright.models import MessageChunk, ScriptedModel
 from statewright.project import Project
 from statewright.workflow.states import load_workflow
@@ -182,7 +182,7 @@ def test_a_missing_key_is_found_before_anything_is_done(flow: Compile) -> None:
         return "noted"
 
     app = flow(LATER, tools={"note": note})
-    with pytest.raises(MissingKey, match="ANTHROPIC_API_KEY"):
+    with pytest.raises(MissingApiKey, match="ANTHROPIC_API_KEY"):
         app.invoke({"input": "hi"})
     assert noted == []
     scripted = flow(LATER, tools={"note": note}, script={"second": "no model is asked"})
@@ -190,7 +190,7 @@ def test_a_missing_key_is_found_before_anything_is_done(flow: Compile) -> None:
 
 
 def test_a_name_that_is_given_is_connected_at_once(flow: Compile) -> None:
-    with pytest.raises(MissingKey, match="OPENAI_API_KEY"):
+    with pytest.raises(MissingApiKey, match="OPENAI_API_KEY"):
         flow(one(), models="openai:gpt-5")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from statewright.errors import DamagedDatabase, InvalidConfig, WrongKey
+from statewright.errors import DamagedDatabase, InvalidConfig, WrongEncryptionKey
 from statewright.storage.encryption import Encryptor
 
 KEY = bytes(range(32))
@@ -66,14 +66,14 @@ def test_a_key_of_another_length_is_refused(size: int) -> None:
 
 @pytest.mark.parametrize(("seal", "said"), [(Encryptor(), "no key was given"), (Encryptor(bytes(32)), "another one")])
 def test_without_the_key_nothing_can_be_read(seal: Encryptor, said: str) -> None:
-    with pytest.raises(WrongKey, match=said):
+    with pytest.raises(WrongEncryptionKey, match=said):
         seal.decrypt(Encryptor(KEY).encrypt(b"secret"))
 
 
 @pytest.mark.parametrize("cut", [2, 10, 14, 20, -1])
 def test_encrypted_bytes_that_were_cut_short_are_refused(cut: int) -> None:
     stored = Encryptor(KEY).encrypt(b"secret")
-    with pytest.raises(WrongKey, match="the file is damaged"):
+    with pytest.raises(WrongEncryptionKey, match="the file is damaged"):
         Encryptor(KEY).decrypt(stored[:cut])
 
 
@@ -81,7 +81,7 @@ def test_encrypted_bytes_that_were_cut_short_are_refused(cut: int) -> None:
 def test_encrypted_bytes_that_were_changed_are_refused(place: int) -> None:
     stored = bytearray(Encryptor(KEY).encrypt(b"secret"))
     stored[place] ^= 1
-    with pytest.raises(WrongKey):
+    with pytest.raises(WrongEncryptionKey):
         Encryptor(KEY).decrypt(bytes(stored))
 
 

@@ -27,7 +27,7 @@ from statewright.errors import (
     StatewrightError,
     UnansweredInterrupts,
     Unauthorized,
-    WrongKey,
+    WrongEncryptionKey,
 )
 
 DONE, FAILED, USAGE_ERROR, WAITING, CANCELLED, TERMINATED = 0, 1, 2, 3, 130, 143
@@ -47,7 +47,7 @@ _USAGE_ERRORS = (
     RequestConflict,
     UnansweredInterrupts,
     Unauthorized,
-    WrongKey,
+    WrongEncryptionKey,
 )
 """Errors reported as usage errors (exit code 2), because another command line would have avoided them."""
 
@@ -69,7 +69,7 @@ def message_of(error: StatewrightError) -> str:
             f"Thread {error.thread_id!r} waits for answers ({', '.join(error.open_ids)}), so new input would throw its "
             f"work away. Answer with `statewright resume`, or give another --thread. [{error.code}]"
         )
-    hint = " The option for it is --key-file PATH." if isinstance(error, WrongKey) else ""
+    hint = " The option for it is --key-file PATH." if isinstance(error, WrongEncryptionKey) else ""
     return f"{error}{hint} [{error.code}]"
 
 

@@ -101,12 +101,12 @@ def import_(
 def _open_export(file: Path, key_file: Path | None) -> SqliteSaver:
     """Open an exported file, with the key only if it is encrypted."""
     from statewright.cli.db.database import read_key
-    from statewright.errors import WrongKey
+    from statewright.errors import WrongEncryptionKey
     from statewright.storage.sqlite import SqliteSaver
 
     key = read_key(key_file)
     if key is not None:
-        with suppress(WrongKey):
+        with suppress(WrongEncryptionKey):
             return SqliteSaver(file)
     return SqliteSaver(file, key=key)
 

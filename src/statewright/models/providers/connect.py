@@ -40,7 +40,7 @@ def connect_model(
     for one call where its request has none. `settings` are the settings of each request under pydantic-ai's names, such
     as `{"temperature": 0}`; what a request says wins. `http_headers` are sent with every call.
 
-    Raises MissingKey without a key, and ModelError for an unknown provider or one whose library is not installed.
+    Raises MissingApiKey without a key, and ModelError for an unknown provider or one whose library is not installed.
     """
     _require_library()
     parsed = parse_name(name, base_url=base_url)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from statewright.errors import MissingKey
+from statewright.errors import MissingApiKey
 from statewright.redaction import (
     Mask,
     is_secret_name,
@@ -51,17 +51,17 @@ _KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b")
 
 
 def check_key(name: str, provider: str, *, api_key: str | None, base_url: str | None) -> None:
-    """Raise MissingKey if the provider needs a key and there is none. A custom address may need none."""
+    """Raise MissingApiKey if the provider needs a key and there is none. A custom address may need none."""
     variables = VARIABLES_BY_PROVIDER.get(provider, ())
     elsewhere = base_url or (provider.startswith("openai") and os.environ.get("OPENAI_BASE_URL"))
     if variables and not api_key and not elsewhere and not any(os.environ.get(one) for one in variables):
         raise missing_key_error(name, variables)
 
 
-def missing_key_error(name: str, variables: tuple[str, ...]) -> MissingKey:
+def missing_key_error(name: str, variables: tuple[str, ...]) -> MissingApiKey:
     """Return the error for a model without a key."""
     named = " or ".join(variables)
-    return MissingKey(
+    return MissingApiKey(
         f"Model {name!r} needs a key, and there is none. Set {named} in the environment, or pass api_key."
     )
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, Literal, cast
 
-from statewright.errors import InvalidConfig, MissingKey, ModelAnswerInvalid, ModelError, suggestion
+from statewright.errors import InvalidConfig, MissingApiKey, ModelAnswerInvalid, ModelError, suggestion
 from statewright.models.conversation.prepare import check_request
 from statewright.models.event import ModelEvent, ResponseFinished
 from statewright.models.model import ModelRequest, ModelResponse
@@ -153,7 +153,7 @@ class _Recording:
 
     def _record_failure(self, error: BaseException | None) -> None:
         """Save the error of a call without a response, or discard the call."""
-        if self._keeps_errors and isinstance(error, ModelError) and not isinstance(error, MissingKey):
+        if self._keeps_errors and isinstance(error, ModelError) and not isinstance(error, MissingApiKey):
             self._record.pieces = self._pieces
             self._record.error = encode_error(error, self._settings)
             self._cassette.save()

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from statewright.checkpoint import BranchKey, Checkpointer, Lease, LeaseRequest
-from statewright.errors import Fenced, GraphDrained, RunCancelled, RunError
+from statewright.errors import GraphDrained, LeaseLost, RunCancelled, RunError
 from statewright.futures import MaybeFuture, resolve
 from statewright.runtime.core.run import Run
 from statewright.runtime.tasks.scope import Scope
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SIBLING_FAILED: Final = "a task that ran beside it failed"
-_OF_A_RUN: Final = (RunCancelled, GraphDrained, Fenced)
+_OF_A_RUN: Final = (RunCancelled, GraphDrained, LeaseLost)
 
 
 def end_of(scope: Scope, *, between_attempts: bool = False) -> str | None:
@@ -126,13 +126,13 @@ def note_refusal(scope: Scope, error: BaseException, run: Run | None = None) -> 
     where that may have been another: a later run may have taken over the call of a `@task` since.
     """
     if isinstance(error, _OF_A_RUN) and scope.task is not None and _is_over(scope, error, run or scope.run):
-        reason = str(error) if isinstance(error, Fenced) else error.reason
+        reason = str(error) if isinstance(error, LeaseLost) else error.reason
         scope.refusals[scope.task.id] = (GraphDrained if isinstance(error, GraphDrained) else RunCancelled)(reason)
 
 
-def _is_over(scope: Scope, error: RunCancelled | GraphDrained | Fenced, run: Run) -> bool:
+def _is_over(scope: Scope, error: RunCancelled | GraphDrained | LeaseLost, run: Run) -> bool:
     """True if the run in which an error arose, or a run around it, is over; not a run that the node itself stopped."""
-    if isinstance(error, Fenced):
+    if isinstance(error, LeaseLost):
         line = run.root.line
         return line is not None and line.thread_id == error.thread_id
     if run is not scope.run:
@@ -200,7 +200,7 @@ def check_hold(scope: Scope, name: str) -> None:
     if root.claimed:
         try:
             lease = resolve(_current_lease(root))
-        except Fenced as error:
+        except LeaseLost as error:
             raise _lost(scope, name, root) from error
         _check_lease(scope, name, root, lease)
 
@@ -213,7 +213,7 @@ async def check_hold_async(scope: Scope, name: str) -> None:
 
         try:
             lease = await aresolve(_current_lease(root))
-        except Fenced as error:
+        except LeaseLost as error:
             raise _lost(scope, name, root) from error
         _check_lease(scope, name, root, lease)
 

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from statewright.async_futures import aresolve, wait_for_all, wait_in_any_case
 from statewright.checkpoint import Checkpoint, Task
 from statewright.clock import Timer
-from statewright.errors import Fenced
+from statewright.errors import LeaseLost
 from statewright.futures import is_future
 from statewright.ids import draw_checkpoint_id
 from statewright.runtime.concurrency.control import RunControl
@@ -398,7 +398,7 @@ async def _save_failure(step: Superstep, failure: Failure) -> None:
     """Save that a task has failed. If that does not work, it is tried again with the end of the superstep."""
     try:
         await _perform_all(step.run, note_failure(step.run, step.checkpoint, failure))
-    except Fenced:
+    except LeaseLost:
         step.close()  # what others bring could not be saved any more
     except Exception as error:
         note_on_failure(step, "It could not be saved at once", error)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from statewright.clock import wait_until
-from statewright.errors import Fenced, add_note
+from statewright.errors import LeaseLost, add_note
 from statewright.futures import SafeEvent
 from statewright.ids import draw_checkpoint_id
 from statewright.runtime.concurrency.control import RunControl
@@ -210,7 +210,7 @@ def _save_failure(step: Superstep, failure: Failure) -> None:
     """Save that a task has failed. If that does not work, it is tried again with the end of the superstep."""
     try:
         perform_all(step.run, note_failure(step.run, step.checkpoint, failure))
-    except Fenced:
+    except LeaseLost:
         step.close()  # what others bring could not be saved any more
     except Exception as error:
         note_on_failure(step, "It could not be saved at once", error)

@@ -19,7 +19,7 @@ from weakref import WeakMethod, WeakValueDictionary
 
 from statewright.checkpoint import BranchKey, Checkpointer, Lease, LeaseRequest, add_holder, discard_holder, scope_of
 from statewright.clock import Clock, SystemClock, Timer
-from statewright.errors import Fenced, StorageError, ThreadBusy
+from statewright.errors import LeaseLost, StorageError, ThreadBusy
 from statewright.futures import LightFuture, MaybeFuture, SafeEvent, is_future, resolve
 from statewright.runtime.concurrency.control import RunControl
 from statewright.runtime.concurrency.worker_threads import workers
@@ -222,7 +222,7 @@ class LeaseRenewer(Holding):
                 run.held_until = hold.until
                 if lease is not None and lease.wanted is not None:
                     self.ask_to_stop(lease.wanted)
-            except Fenced:
+            except LeaseLost:
                 run.lose_hold()  # its next write is refused, and says why
             except StorageError:
                 pass  # its next write is refused, and says why

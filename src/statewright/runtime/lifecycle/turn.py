@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from statewright.checkpoint import Checkpoint, run_of
-from statewright.errors import CheckpointConflict, Fenced, GraphDrained, RunCancelled, ThreadBusy
+from statewright.errors import CheckpointConflict, GraphDrained, LeaseLost, RunCancelled, ThreadBusy
 from statewright.runtime.config import STOPS_HOLDER
 from statewright.runtime.core.effects import AwaitTurn, Effect, Emit, RunGenerator, RunOutcome
 from statewright.runtime.core.events import run_event, warn_unfinished, warn_unresumable
@@ -50,7 +50,7 @@ def run_until_idle(run: Run, given: Any) -> RunGenerator:
                     yield from save_uncommitted(run, rest.checkpoint)
             if run.claimed:
                 yield from release_thread(run, rest)
-    except Fenced as error:
+    except LeaseLost as error:
         if run.parent is not None:
             note_refusal(run.parent, error)
         if run.claim is None or not run.claim.is_given_up or run.nested:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from statewright.channels import copy_container
 from statewright.checkpoint import JournalEntry, JournalKey, LeaseRequest, Pending, Task
-from statewright.errors import Fenced, InvalidUpdateError, JournalConflict, NonDeterminismError
+from statewright.errors import InvalidUpdateError, JournalConflict, LeaseLost, NonDeterminismError
 from statewright.events import Log
 from statewright.fingerprint import fingerprint
 from statewright.futures import is_future, resolve
@@ -64,7 +64,7 @@ def step_events(scope: Scope, key: JournalKey, given: str | None = None) -> Gene
     try:
         yield
     except BaseException as error:
-        note_refusal(scope, error)  # saving the result raises Fenced if the run has lost its lease
+        note_refusal(scope, error)  # saving the result raises LeaseLost if the run has lost its lease
         if given is not None and isinstance(error, Exception):
             scope.counts().note_failed(key[1], given, key[2])
         if watch is not None:
@@ -96,7 +96,7 @@ def _saved_again(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generato
     try:
         with accept_saved(scope, key, entry):
             yield
-    except Fenced as error:
+    except LeaseLost as error:
         note_refusal(scope, error)
         raise
 

@@ -26,7 +26,7 @@ from statewright.cache import CacheKey
 from statewright.channels import copy_container
 from statewright.checkpoint import JournalEntry, JournalKey, Task, scope_of
 from statewright.clock import Duration, as_seconds
-from statewright.errors import Fenced, GraphDrained, InvalidUpdateError, RunCancelled
+from statewright.errors import GraphDrained, InvalidUpdateError, LeaseLost, RunCancelled
 from statewright.fingerprint import fingerprint
 from statewright.futures import SafeEvent, resolve
 from statewright.graph import CachePolicy, RetryPolicy, TimeoutPolicy, is_coroutine_function
@@ -147,7 +147,7 @@ class TaskFuture(Generic[T]):
         """Return the result of a call that has ended, or raise its error."""
         try:
             return self._future.result(0)
-        except (RunCancelled, Fenced) as error:
+        except (RunCancelled, LeaseLost) as error:
             note_refusal(self._caller, error, self._ended_in)
             raise
 
@@ -187,7 +187,7 @@ class TaskFuture(Generic[T]):
         try:
             async with lent_async(caller) if caller.holding or caller.lending else nullcontext():
                 await (self._running if self._running is not None else asyncio.wrap_future(self._future))
-        except (RunCancelled, Fenced) as error:
+        except (RunCancelled, LeaseLost) as error:
             note_refusal(caller, error, self._ended_in)
             raise
         return self._value()
@@ -452,7 +452,7 @@ class Call:
     def _is_wanted_again(self, error: BaseException, times_taken: int) -> bool:
         """Return whether an error is due to an attempt or run that is over, and another one has taken the call."""
         with _lock:
-            is_void = isinstance(void_if_refused(self._scope, error), RunCancelled | GraphDrained | Fenced)
+            is_void = isinstance(void_if_refused(self._scope, error), RunCancelled | GraphDrained | LeaseLost)
             if is_void and self._times_taken != times_taken:
                 self._scope.count_anew()
                 self._scope.refusals.clear()

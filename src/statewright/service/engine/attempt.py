@@ -20,7 +20,7 @@ from statewright.async_futures import aresolve
 from statewright.errors import (
     CheckpointConflict,
     DuplicateRecord,
-    Fenced,
+    LeaseLost,
     NotFound,
     RecordConflict,
     SpendingLimitReached,
@@ -150,7 +150,7 @@ class RunAttempt:
         """Advance the run as far as possible. The outcome is in the ledger."""
         try:
             await self._advance()
-        except (RecordConflict, Fenced) as error:
+        except (RecordConflict, LeaseLost) as error:
             await self._handle_refused_write(error)
         except (ThreadBusy, CheckpointConflict):  # perhaps an earlier attempt at this run whose end could not be saved
             await ThreadTakeover(self._context, self._run).release_stale_lease()
@@ -192,7 +192,7 @@ class RunAttempt:
         deadline_timer = self._start_deadline_timer()
         try:
             await graph.ainvoke(graph_input, self._config(), **self._options())
-        except (RecordConflict, Fenced, ThreadBusy, StorageUnavailable):
+        except (RecordConflict, LeaseLost, ThreadBusy, StorageUnavailable):
             raise
         except Exception as error:
             await self._fail_if_unsaved(progress, error)
@@ -292,7 +292,7 @@ class RunAttempt:
 
     # -- failing
 
-    async def _handle_refused_write(self, error: RecordConflict | Fenced) -> None:
+    async def _handle_refused_write(self, error: RecordConflict | LeaseLost) -> None:
         """End the attempt after a refused write: the run was cancelled, taken over, or changed since it was read."""
         current = await load_if_claimed(self._context.ledger, self._run)
         if current is None:

@@ -13,7 +13,7 @@ from typing import cast
 
 from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer, LeaseRequest, run_of
-from statewright.errors import Fenced
+from statewright.errors import LeaseLost
 from statewright.runs import Run
 from statewright.runtime import CompiledGraph
 from statewright.runtime.concurrency.worker_threads import call_in_thread
@@ -59,7 +59,7 @@ class ThreadTakeover:
         lease = await aresolve(self._saver.lease(thread_id))
         if lease is None or not await self._has_lost_claim(run_of(lease.owner)):
             return
-        with suppress(Fenced):  # the holder has released the thread itself meanwhile
+        with suppress(LeaseLost):  # the holder has released the thread itself meanwhile
             release = LeaseRequest(lease.owner, self._context.now(), None)
             await aresolve(self._saver.renew(thread_id, release))
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from statewright.errors import DamagedDatabase, StorageUnavailable, WrongKey
+from statewright.errors import DamagedDatabase, StorageUnavailable, WrongEncryptionKey
 from statewright.storage.encryption import Encryptor
 from statewright.storage.sqlite.checkpoints.head_cache import FORMAT, check_format
 from statewright.storage.sqlite.faults import reading
@@ -136,6 +136,6 @@ STEPS: tuple[Callable[[sqlite3.Connection, Encryptor], None], ...] = (_to_1, _to
 def _check_key(connection: sqlite3.Connection, path: Path, seal: Encryptor) -> None:
     (kept,) = connection.execute("SELECT value FROM meta WHERE name = 'key'").fetchone()
     if seal.encrypts and kept == _KNOWN_TEXT:
-        raise WrongKey(f"The database {path} is not encrypted, and a key was given. Open it without one.")
+        raise WrongEncryptionKey(f"The database {path} is not encrypted, and a key was given. Open it without one.")
     if seal.decrypt(kept) != _KNOWN_TEXT:
-        raise WrongKey(f"The key of the database {path} is another one.")
+        raise WrongEncryptionKey(f"The key of the database {path} is another one.")

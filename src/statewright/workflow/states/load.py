@@ -52,7 +52,7 @@ class Workflow:
         take precedence over files. `script` holds outputs of states, which then need neither model nor tool. `project`
         is the result of `statewright.project.load_project`. `max_items` limits the items of one iteration. `options`
         are those of `StateGraph.compile`: `checkpointer`, `store`, `cache` and so on. Raises InvalidConfig for a script
-        with an unknown state, ModelError for a model in `models` that cannot be connected, and MissingKey for one
+        with an unknown state, ModelError for a model in `models` that cannot be connected, and MissingApiKey for one
         without a key.
         """
         resources = HandlerFactory(

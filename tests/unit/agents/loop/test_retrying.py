@@ -12,7 +12,7 @@ from statewright.agents import Agent, HttpError, is_worth_another_attempt, retry
 from statewright.errors import (
     InvalidConfig,
     InvalidUpdateError,
-    MissingKey,
+    MissingApiKey,
     ModelAnswerInvalid,
     ModelError,
     ModelUnavailable,
@@ -72,7 +72,7 @@ def test_what_may_succeed_later(error: Exception) -> None:
         ModelUnavailable("no", status=400),
         ModelUnavailable("no", status=401),
         ModelUnavailable("no", status=404),
-        MissingKey("no key"),
+        MissingApiKey("no key"),
         ModelAnswerInvalid("odd"),
         ModelError("odd"),
         ClientError(403),
@@ -155,7 +155,7 @@ def test_in_the_end_its_error_is_raised() -> None:
     assert len(model.requests) == 3
 
 
-@pytest.mark.parametrize("error", [ModelError("no"), MissingKey("no"), AttributeError("no"), ValueError("no")])
+@pytest.mark.parametrize("error", [ModelError("no"), MissingApiKey("no"), AttributeError("no"), ValueError("no")])
 def test_a_model_that_will_not_is_asked_once(error: Exception) -> None:
     model = ScriptedModel([error], repeat_last=True)
     with pytest.raises(type(error), match="no"):

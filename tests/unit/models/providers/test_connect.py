@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from statewright.errors import MissingKey, ModelError
+from statewright.errors import MissingApiKey, ModelError
 from statewright.models import ChatModel
 from statewright.models.providers import connect_model
 
@@ -33,14 +33,14 @@ def test_the_key_of_the_environment_is_taken(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_without_a_key_nothing_is_made() -> None:
-    with pytest.raises(MissingKey, match="OPENAI_API_KEY"):
+    with pytest.raises(MissingApiKey, match="OPENAI_API_KEY"):
         connect_model("openai:gpt-5")
-    with pytest.raises(MissingKey, match="ANTHROPIC_API_KEY"):
+    with pytest.raises(MissingApiKey, match="ANTHROPIC_API_KEY"):
         connect_model("anthropic:claude-opus-5", base_url="http://127.0.0.1:1")
 
 
 def test_a_provider_that_checks_its_key_itself_names_the_variable_too() -> None:
-    with pytest.raises(MissingKey, match=r"'heroku:claude' needs a key.*HEROKU_INFERENCE_KEY"):
+    with pytest.raises(MissingApiKey, match=r"'heroku:claude' needs a key.*HEROKU_INFERENCE_KEY"):
         connect_model("heroku:claude")
 
 

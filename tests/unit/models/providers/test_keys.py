@@ -2,7 +2,7 @@
 
 import pytest
 
-from statewright.errors import MissingKey
+from statewright.errors import MissingApiKey
 from statewright.models.providers.keys import check_key, key_variables_in, missing_key_error
 
 
@@ -17,13 +17,13 @@ def checked(provider: str, *, api_key: str | None = None, base_url: str | None =
 
 
 def test_without_a_key_the_variables_are_named() -> None:
-    with pytest.raises(MissingKey, match=r"'google:m' needs a key.*GOOGLE_API_KEY or GEMINI_API_KEY"):
+    with pytest.raises(MissingApiKey, match=r"'google:m' needs a key.*GOOGLE_API_KEY or GEMINI_API_KEY"):
         checked("google")
 
 
 def test_an_empty_key_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "")
-    with pytest.raises(MissingKey):
+    with pytest.raises(MissingApiKey):
         checked("openai", api_key="")
 
 

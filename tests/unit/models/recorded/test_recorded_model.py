@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from statewright.errors import InvalidConfig, MissingKey, ModelAnswerInvalid, ModelError, ModelUnavailable
+from statewright.errors import InvalidConfig, MissingApiKey, ModelAnswerInvalid, ModelError, ModelUnavailable
 from statewright.messages import Message, ToolCall
 from statewright.models import (
     ChatModel,
@@ -185,7 +185,7 @@ def test_errors_are_forgotten_unless_they_are_wanted(path: Path) -> None:
 
 
 def test_a_missing_key_and_errors_of_others_are_never_recorded(path: Path) -> None:
-    for error in (MissingKey("no key"), ZeroDivisionError()):
+    for error in (MissingApiKey("no key"), ZeroDivisionError()):
         with pytest.raises(type(error)):
             asked(RecordedModel(path, ScriptedModel([error]), "record", record_errors=True))
     assert not path.exists()

@@ -14,7 +14,14 @@ from typing import Any
 
 import pytest
 
-from statewright.errors import DamagedDatabase, InvalidConfig, NewerFormat, StorageError, StorageUnavailable, WrongKey
+from statewright.errors import (
+    DamagedDatabase,
+    InvalidConfig,
+    NewerFormat,
+    StorageError,
+    StorageUnavailable,
+    WrongEncryptionKey,
+)
 from statewright.storage.sqlite.cache import SqliteCache
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.migrate import FORMAT, PAGE, STEPS
@@ -146,7 +153,7 @@ def test_a_file_is_not_opened_with_another_key(
     path: Path, with_key: bytes | None, opened_with: bytes | None, said: str
 ) -> None:
     made(path, with_key)
-    with pytest.raises(WrongKey, match=said):
+    with pytest.raises(WrongEncryptionKey, match=said):
         SqliteDatabase(path, key=opened_with)
     SqliteDatabase(path, key=with_key).close()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from statewright.errors import InvalidConfig, StorageUnavailable, WrongKey
+from statewright.errors import InvalidConfig, StorageUnavailable, WrongEncryptionKey
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.view import View
 
@@ -36,7 +36,7 @@ def test_a_face_leaves_the_database_open_that_it_was_given(tmp_path: Path) -> No
 
 def test_options_are_for_the_database_that_is_opened(tmp_path: Path) -> None:
     View.from_conn_string(f"sqlite:///{tmp_path}/a.db", key=bytes(32)).close()
-    with pytest.raises(WrongKey):
+    with pytest.raises(WrongEncryptionKey):
         View(tmp_path / "a.db")
     with SqliteDatabase(tmp_path / "b.db") as database, pytest.raises(InvalidConfig, match="key, serde: this is for"):
         View(database, key=bytes(32), serde=None)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from statewright.checkpoint import BranchKey, Commit, JournalKey, LeaseRequest, Pending
 from statewright.checkpoint.encoding import Encoder, Entries
 from statewright.checkpoint.forms import JOURNAL, journal_text, key_of, microseconds
-from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, JournalConflict, ThreadBusy
+from statewright.errors import CheckpointConflict, CheckpointNotFound, JournalConflict, LeaseLost, ThreadBusy
 from statewright.events import Log
 from statewright.ids import CheckpointId
 from statewright.serde.serde import Serde
@@ -42,7 +42,7 @@ class Writer:
     # -- commits
 
     def commit_job(self, commit: Commit, also: Iterable[Job]) -> Job:
-        """The job that saves a commit. Raises CheckpointConflict, ThreadBusy or Fenced, and writes nothing then."""
+        """The job that saves a commit. Raises CheckpointConflict, ThreadBusy or LeaseLost, and writes nothing then."""
         encoder, identity = self._encoder, commit.checkpoint.id
         key = key_of(identity)
         expected = key_of(commit.expected) if commit.expected is not None else None
@@ -282,12 +282,12 @@ class Writer:
 
 
 def check_hold(thread: Thread | None, thread_id: str, hold: LeaseRequest | None) -> None:
-    """Raise ThreadBusy or Fenced if a hold is not right."""
+    """Raise ThreadBusy or LeaseLost if a hold is not right."""
     if hold is None or (thread is not None and thread.owner == hold.owner):
         return
     lease = thread.lease if thread is not None else None
     if not hold.claims:
-        raise Fenced(thread_id, hold.owner, lease.owner if lease is not None else None)
+        raise LeaseLost(thread_id, hold.owner, lease.owner if lease is not None else None)
     if lease is not None and not lease.has_lapsed(hold.now):
         raise ThreadBusy(thread_id, lease.owner, lease.until)
 

@@ -45,8 +45,8 @@ class ServerResolver:
     def resolve(self, written: DeclaredServer, context: Mapping[str, Any]) -> ResolvedServer:
         """Resolve a server for a state with the given context. Blocks for DNS.
 
-        Raises ToolError for a server that is not allowed, invalid or unknown, and MissingKey for an unset environment
-        variable.
+        Raises ToolError for a server that is not allowed, invalid or unknown, and MissingApiKey for an environment
+        variable that is not set.
         """
         project_config = self._kept_as(written)
         config = dict(project_config) if project_config is not None else own_config(written)

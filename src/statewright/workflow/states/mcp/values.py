@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.agents import Credentials
-from statewright.errors import MissingKey, ToolError
+from statewright.errors import MissingApiKey, ToolError
 from statewright.workflow.states.tools import FROM_ENVIRONMENT
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class ServerValues:
     def _from_environment(self, where: str, variable: str) -> str:
         value = os.environ.get(variable)
         if not value:
-            raise MissingKey(
+            raise MissingApiKey(
                 f"MCP server {self._server!r} takes {where} from the environment variable {variable}, which is not "
                 f"set. Set it where Statewright runs."
             )

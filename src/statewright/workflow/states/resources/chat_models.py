@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from statewright.errors import MissingKey
+from statewright.errors import MissingApiKey
 from statewright.models import ChatModel, ModelEvent, ModelRequest, ModelResponse, as_chat_model, stream_model
 from statewright.workflow.states.tools import FROM_ENVIRONMENT
 
@@ -50,7 +50,7 @@ class NamedModel:
 
     @cached_property
     def model(self) -> ChatModel:
-        """The connected model. Raises MissingKey, and ModelError if it cannot be connected."""
+        """The connected model. Raises MissingApiKey, and ModelError if it cannot be connected."""
         return self._connect()
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
@@ -85,7 +85,7 @@ class ModelNames:
         return self._found[qualified]
 
     def given(self, value: object) -> ChatModel:
-        """Connect a model that was passed to `compile`. Raises InvalidConfig, ModelError and MissingKey."""
+        """Connect a model that was passed to `compile`. Raises InvalidConfig, ModelError and MissingApiKey."""
         if not isinstance(value, str):
             return as_chat_model(value)
         model = self.find(value)
@@ -122,7 +122,7 @@ def _value(model: str, where: str, written: str) -> str:
     variable = written[len(FROM_ENVIRONMENT) :]
     value = os.environ.get(variable)
     if not value:
-        raise MissingKey(
+        raise MissingApiKey(
             f"Model {model!r} of statewright.toml takes {where} from the environment variable {variable}, which is not "
             f"set. Set it where Statewright runs."
         )

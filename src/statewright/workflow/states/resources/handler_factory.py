@@ -98,7 +98,7 @@ class HandlerFactory:
     def connect_models(self) -> None:
         """Connect the models that files name, so that a missing key is reported before the run starts.
 
-        Raises MissingKey, and ModelError for a model that cannot be connected.
+        Raises MissingApiKey, and ModelError for a model that cannot be connected.
         """
         while self._wanted:
             _ = self._wanted[-1].model

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from statewright.agents import NO_CREDENTIALS, Credentials
-from statewright.errors import MissingKey, ToolError, suggestion
+from statewright.errors import MissingApiKey, ToolError, suggestion
 from statewright.redaction import looks_secret
 
 FROM_ENVIRONMENT: Final = "env:"
@@ -38,7 +38,7 @@ class Integrations:
     def credentials(self, alias: str | None, environ: Mapping[str, str] | None = None) -> Credentials:
         """Return the current credentials of an integration; empty credentials for None.
 
-        Raises ToolError for an unknown alias, MissingKey for an unset environment variable.
+        Raises ToolError for an unknown alias, MissingApiKey for an unset environment variable.
         """
         if alias is None:
             return NO_CREDENTIALS
@@ -75,7 +75,7 @@ class _Reading:
     def _from_environment(self, name: str, variable: str) -> str:
         value = self._environ.get(variable)
         if not value:
-            raise MissingKey(
+            raise MissingApiKey(
                 f"Integration {self._alias!r} takes {name!r} from the environment variable {variable}, which is not "
                 f"set. Set it where Statewright runs."
             )

@@ -17,7 +17,7 @@ from statewright.agents import answer_call, ask
 from statewright.agents.loop.request import tool_specs
 from statewright.agents.tools import Tool, ToolContext
 from statewright.checkpoint import JournalKey
-from statewright.errors import InternalError, InvalidConfig, MissingKey, ModelError, RunError, StorageError
+from statewright.errors import InternalError, InvalidConfig, MissingApiKey, ModelError, RunError, StorageError
 from statewright.messages import Message, ToolCall
 from statewright.models import ModelRequest, ModelResponse, Usage
 from statewright.runtime import get_runtime
@@ -84,7 +84,7 @@ class MissingModel(ModelError):
     """A step names an unknown model."""
 
 
-_NOT_TO_BE_MENDED = (InvalidConfig, MissingKey, MissingModel)
+_NOT_TO_BE_MENDED = (InvalidConfig, MissingApiKey, MissingModel)
 """Errors that another attempt with the same model would repeat."""
 
 

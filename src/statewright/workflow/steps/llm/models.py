@@ -28,7 +28,7 @@ class StepModels:
     def find(self, name: str) -> ChatModel | None:
         """Return the model of a name; None for an unknown name.
 
-        Raises MissingKey or ModelError if it cannot be connected, and InvalidConfig if the object is not a model.
+        Raises MissingApiKey or ModelError if it cannot be connected, and InvalidConfig if the object is not a model.
         """
         model = self._find(name)
         return as_chat_model(model) if model is not None else None

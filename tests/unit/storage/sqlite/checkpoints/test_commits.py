@@ -13,7 +13,7 @@ import pytest
 
 from statewright.channels import Added
 from statewright.checkpoint import BranchKey, Interrupt, JournalEntry, Lease, LeaseRequest, Pending, TaskResult
-from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, SerdeError, ThreadBusy
+from statewright.errors import CheckpointConflict, CheckpointNotFound, LeaseLost, SerdeError, ThreadBusy
 from statewright.ids import InterruptId
 from statewright.storage.sqlite.checkpoints.head_cache import Thread
 from statewright.storage.sqlite.checkpoints.row_ids import place_of
@@ -126,15 +126,15 @@ def test_a_thread_that_another_run_holds_is_busy(refused: Refused) -> None:
 @pytest.mark.parametrize("at", [1, 60, 3600])
 def test_a_run_without_the_thread_is_fenced(refused: Refused, at: float) -> None:
     lost = hold("second", at)
-    for error in (refused.commit(Fenced, hold=lost), refused.results(Fenced, hold=lost)):
+    for error in (refused.commit(LeaseLost, hold=lost), refused.results(LeaseLost, hold=lost)):
         assert (error.thread_id, error.owner, error.found) == ("thread", "second", "holder")
 
 
 def test_a_run_is_fenced_where_nobody_holds_the_thread(refused: Refused) -> None:
     refused.scribe.note(refused.ids[1], Pending(), hold=hold("holder", lets_go=True))
-    assert refused.commit(Fenced, hold=hold("holder")).found is None
-    assert refused.results(Fenced, hold=hold("holder")).found is None
-    assert refused.commit(Fenced, hold=hold("holder"), line=BranchKey("new")).found is None
+    assert refused.commit(LeaseLost, hold=hold("holder")).found is None
+    assert refused.results(LeaseLost, hold=hold("holder")).found is None
+    assert refused.commit(LeaseLost, hold=hold("holder"), line=BranchKey("new")).found is None
 
 
 @pytest.mark.parametrize("line", [LINE, FORK, BranchKey("new")])
@@ -149,7 +149,7 @@ def test_results_that_are_refused_renew_no_hold(refused: Refused) -> None:
 
 def test_what_was_refused_takes_no_numbers(refused: Refused) -> None:
     refused.commit(CheckpointConflict, head=refused.ids[0])
-    refused.results(Fenced, hold=hold("second"))
+    refused.results(LeaseLost, hold=hold("second"))
     refused.scribe.add({}, logs=1)
     assert numbers(refused.scribe) == [1, 2]
 
@@ -489,6 +489,6 @@ def test_a_head_that_was_moved_elsewhere_is_seen(scribe: Any, other: Any) -> Non
 def test_a_thread_that_was_taken_elsewhere_is_seen(scribe: Any, other: Any) -> None:
     scribe.add({}, hold=hold("first", claims=True))
     other.add({}, hold=hold("second", 60, claims=True))
-    with pytest.raises(Fenced) as caught:
+    with pytest.raises(LeaseLost) as caught:
         scribe.add({}, hold=hold("first", 61))
     assert caught.value.found == "second"

@@ -11,7 +11,7 @@ import pytest
 from statewright import Message, RemoveMessage
 from statewright.channels import MISSING, Added, Merged
 from statewright.checkpoint import BranchKey, Interrupt, JournalEntry, Pending, TaskResult
-from statewright.errors import DamagedDatabase, SerdeError, WrongKey
+from statewright.errors import DamagedDatabase, SerdeError, WrongEncryptionKey
 from statewright.ids import InterruptId
 from statewright.serde.serde import Serde
 from statewright.storage.encryption import Encryptor
@@ -318,7 +318,7 @@ def test_with_another_key_nothing_can_be_read(tmp_path: Any, scribe_of: Any) -> 
         scribe.check()
         for place in [scribe.place(one) for one in ids]:
             for seal in (Encryptor(bytes(16)), Encryptor()):
-                with database.read() as connection, pytest.raises(WrongKey):
+                with database.read() as connection, pytest.raises(WrongEncryptionKey):
                     HistoryReader(connection, database.serde, seal).checkpoint_at(place, LINE)
 
 

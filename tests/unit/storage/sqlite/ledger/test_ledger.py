@@ -17,7 +17,14 @@ from typing import Any
 import pytest
 
 from statewright.async_futures import aresolve
-from statewright.errors import DamagedDatabase, InvalidConfig, NewerFormat, RecordConflict, SerdeError, WrongKey
+from statewright.errors import (
+    DamagedDatabase,
+    InvalidConfig,
+    NewerFormat,
+    RecordConflict,
+    SerdeError,
+    WrongEncryptionKey,
+)
 from statewright.futures import is_future
 from statewright.runs import (
     Advance,
@@ -324,7 +331,7 @@ def test_what_users_put_in_is_encrypted(tmp_path: Path) -> None:
         assert events[0].payload == given
         decided: Any = ledger.get(Approval, "a")
         assert (decided.prompt, decided.decided_by) == (secret, secret)
-    with pytest.raises(WrongKey):
+    with pytest.raises(WrongEncryptionKey):
         SqliteLedger(path, key=KEY[::-1])
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from statewright.errors import MissingKey, ModelUnavailable, RoutingError, ToolError
+from statewright.errors import MissingApiKey, ModelUnavailable, RoutingError, ToolError
 from statewright.workflow.states.engine.retries import is_worth_another_attempt, retry_policy
 from statewright.workflow.states.language.model import RetryRule
 
@@ -55,7 +55,7 @@ class Unknown(Exception):
         (UnicodeDecodeError("utf-8", b"", 0, 1, "x"), False),
         (OSError(), False),
         (OverflowError(), False),
-        (MissingKey("x"), False),
+        (MissingApiKey("x"), False),
         (RoutingError("x"), False),
         (KeyboardInterrupt(), False),
     ],

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from statewright.agents import ToolContext, create_tool, tool
-from statewright.errors import MissingKey, ToolError
+from statewright.errors import MissingApiKey, ToolError
 from statewright.messages import Message
 from statewright.workflow.states.handlers.assistant_tools import AssistantTools, CredentialedTool, LazyToolSet, ToolSet
 from statewright.workflow.states.language.model import Assistant, AssistantTool, McpServer
@@ -45,7 +45,7 @@ def test_4_1_11_a_tool_is_given_its_credentials_and_tells_nothing_of_them(monkey
     tools = asyncio.run(offered(Assistant("a", tools=(AssistantTool("who", "git"),))).load({}))
     assert asyncio.run(tools.by_name["who"].call({}, context=ToolContext())) == "git with ***"
     monkeypatch.delenv("GIT_TOKEN")
-    with pytest.raises(MissingKey, match="GIT_TOKEN"):
+    with pytest.raises(MissingApiKey, match="GIT_TOKEN"):
         asyncio.run(CredentialedTool(who, "git", GIT).call({}, context=ToolContext()))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from statewright.agents import ToolContext, ToolFunction
-from statewright.errors import MissingKey, RoutingError, ToolError
+from statewright.errors import MissingApiKey, RoutingError, ToolError
 from statewright.graph import Runtime
 from statewright.workflow.states.engine.lineage import Lineage
 from statewright.workflow.states.handlers.call import Call, Outcome
@@ -238,7 +238,7 @@ def test_2_7_an_integration_is_given_by_its_alias(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ToolError, match=r"no integration 'gitt'. Did you mean 'git'"):
         perform(length, tool={"integration_alias": "gitt"}, integrations=integrations)
     monkeypatch.delenv("GIT_TOKEN")
-    with pytest.raises(MissingKey, match="GIT_TOKEN"):
+    with pytest.raises(MissingApiKey, match="GIT_TOKEN"):
         perform(length, tool={"integration_alias": "git"}, integrations=integrations)
 
 

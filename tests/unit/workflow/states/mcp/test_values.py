@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from statewright.agents import NO_CREDENTIALS, Credentials
-from statewright.errors import MissingKey, ToolError
+from statewright.errors import MissingApiKey, ToolError
 from statewright.workflow.states.mcp.values import ServerValues, names_context
 
 GIT = Credentials("git", {"token": "t0ken", "host": "git.example.com"})
@@ -51,7 +51,7 @@ def test_the_environment_is_for_whole_values_of_headers_variables_and_tokens(mon
     assert found == {"env": {"A": "secret", "B": "x env:NAME"}, "auth_token": "secret", "url": "env:NAME"}
     assert values.secrets == {"secret"}
     monkeypatch.delenv("NAME")
-    with pytest.raises(MissingKey, match=r"MCP server 'm' takes env\.A from the environment variable NAME"):
+    with pytest.raises(MissingApiKey, match=r"MCP server 'm' takes env\.A from the environment variable NAME"):
         filled({"env": {"A": "env:NAME"}})
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from statewright.errors import InvalidConfig, MissingKey
+from statewright.errors import InvalidConfig, MissingApiKey
 from statewright.messages import Message
 from statewright.models import ModelRequest, ScriptedModel
 from statewright.workflow.states.resources.chat_models import ModelNames, ModelSource, NamedModel, WorkflowModels
@@ -97,7 +97,7 @@ def test_the_same_name_gives_the_same_model() -> None:
 def test_keys_are_looked_up_when_a_model_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOCAL_KEY", raising=False)
     found: Any = models().find("local")
-    with pytest.raises(MissingKey, match=r"Model 'local' of statewright\.toml takes api_key .* LOCAL_KEY"):
+    with pytest.raises(MissingApiKey, match=r"Model 'local' of statewright\.toml takes api_key .* LOCAL_KEY"):
         _ = found.model
     monkeypatch.setenv("LOCAL_KEY", "k")
     assert found.model.name == "openai-chat:llama"

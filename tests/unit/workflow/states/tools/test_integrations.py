@@ -10,7 +10,7 @@ import pickle
 import pytest
 
 from statewright.agents import NO_CREDENTIALS
-from statewright.errors import MissingKey, ToolError
+from statewright.errors import MissingApiKey, ToolError
 from statewright.workflow.states.tools.integrations import Integrations, integration_stanza
 
 SECRET = 'p@ss/wörd "1"'
@@ -36,7 +36,7 @@ def test_no_alias_means_no_credentials() -> None:
 
 
 def test_a_variable_that_is_not_set_is_named() -> None:
-    with pytest.raises(MissingKey, match="'jira' takes 'token' from the environment variable JIRA_TOKEN"):
+    with pytest.raises(MissingApiKey, match="'jira' takes 'token' from the environment variable JIRA_TOKEN"):
         jira().credentials("jira", {"JIRA_TOKEN": ""})
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.errors import InternalError, InvalidConfig, MissingKey
+from statewright.errors import InternalError, InvalidConfig, MissingApiKey
 from statewright.models import ScriptedModel
 from statewright.workflow.steps import StepFailed, compile_steps
 
@@ -26,13 +26,13 @@ def test_an_error_of_the_run_is_not_the_models() -> None:
     assert other.requests == []
 
 
-@pytest.mark.parametrize("error", [InvalidConfig("no library"), MissingKey("no key"), ValueError("odd")])
+@pytest.mark.parametrize("error", [InvalidConfig("no library"), MissingApiKey("no key"), ValueError("odd")])
 def test_other_errors_are(error: Exception) -> None:
     assert run(ScriptedModel([error]), ScriptedModel(["x"])) == {"a": "x"}
 
 
 def test_a_missing_key_is_not_found_by_trying_again() -> None:
-    model = ScriptedModel([MissingKey("no key")], repeat_last=True)
+    model = ScriptedModel([MissingApiKey("no key")], repeat_last=True)
     with pytest.raises(StepFailed) as failed:
         run(model, maxAttempts=3)
     assert failed.value.is_final
