@@ -1,4 +1,4 @@
-"""How one state value changes at the end of a superstep: one module a kind of channel."""
+"""Channels: the rules by which state values change at the end of a superstep."""
 
 from statewright.channels.channel import MISSING, Channel, Conflict, Overwrite, is_overwrite, overwritten
 from statewright.channels.copies import (

@@ -17,7 +17,7 @@ from statewright.errors import InvalidUpdateError, suggestion
 
 
 class LastValue(Channel):
-    """Keeps what was written last; two writers in one superstep are a conflict."""
+    """Keeps the last value; two writers in one superstep are a conflict."""
 
     single: ClassVar[bool] = True
 
@@ -91,7 +91,7 @@ class Append(Channel):
 
     def __init__(self, *, items: bool = True, start: Callable[[], Any] | None = None) -> None:
         self.items = items
-        """Whether a value that is no list is taken as one item, rather than refused as `operator.add` would."""
+        """True if a value that is not a list is appended as one item, instead of refused as by `operator.add`."""
         self._start = start
 
     def start(self) -> list[Any]:
@@ -131,7 +131,7 @@ class Topic(Channel):
 
     def __init__(self, *, accumulate: bool = False) -> None:
         self.accumulate = accumulate
-        """Whether items stay, rather than being there for the next superstep only."""
+        """True if items accumulate instead of lasting for the next superstep only."""
         self.transient = not accumulate
 
     def start(self) -> list[Any]:
@@ -161,7 +161,7 @@ class Topic(Channel):
 
 
 class Ephemeral(Channel):
-    """Keeps a value for one superstep after the one that wrote it; of several writers the last in task order wins."""
+    """Keeps a value for one superstep after the one that wrote it; of several writers, the last in task order wins."""
 
     transient: bool = True
     hidden: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""The port of the memory of threads, its model, and its in-memory implementation."""
+"""Persistence of threads: the port, its model, and the in-memory implementation."""
 
 from statewright.checkpoint.checkpointer import Checkpointer, check_value
 from statewright.checkpoint.holders import (

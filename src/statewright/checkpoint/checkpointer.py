@@ -1,4 +1,4 @@
-"""The port that every saver obeys: the memory of threads.
+"""The port of savers, which keep the checkpoints of threads.
 
 A method returns its answer, or a promise or `Future` of it: the sync driver asks for the result, the async driver
 awaits it. So there is one saver object for both, and no second set of method names.
@@ -35,7 +35,7 @@ class Checkpointer(Protocol):
         branch: str = "main",
         checkpoint_id: CheckpointId | None = None,
     ) -> MaybeFuture[SavedCheckpoint | None]:
-        """The head of a line, or one checkpoint of the thread whatever its branch; None if there is none."""
+        """Return the head of a branch, or a checkpoint of the thread on any branch; None if there is none."""
         ...
 
     def allow(self, types: Iterable[type]) -> None:
@@ -71,7 +71,7 @@ class Checkpointer(Protocol):
     def events(
         self, thread_id: str, *, run_id: str | None = None, after: int = 0, limit: int | None = None
     ) -> MaybeFuture[Sequence[Event]]:
-        """The log of a thread, run by run as they began; of one run, from the entry after the number `after`."""
+        """Return the log of a thread, its runs in the order of their starts; or of one run, after the entry `after`."""
         ...
 
     def renew(self, thread_id: str, hold: LeaseRequest) -> MaybeFuture[Lease | None]:
@@ -79,11 +79,11 @@ class Checkpointer(Protocol):
         ...
 
     def lease(self, thread_id: str) -> MaybeFuture[Lease | None]:
-        """Who holds a thread; None if nobody does, though the lease may have lapsed."""
+        """Return the lease on a thread, which may have expired; None if there is none."""
         ...
 
     def want(self, thread_id: str, what: str) -> MaybeFuture[Lease | None]:
-        """Let the holder of a thread know what is wanted of it; the lease, None if nobody holds it."""
+        """Leave a request for the holder of a thread. Return the lease; None if there is none."""
         ...
 
     def history(
@@ -99,11 +99,11 @@ class Checkpointer(Protocol):
         ...
 
     def branches(self, thread_id: str, *, namespace: str = "") -> MaybeFuture[Sequence[str]]:
-        """The names of the branches of a thread, sorted."""
+        """Return the names of the branches of a thread, sorted."""
         ...
 
     def namespaces(self, thread_id: str) -> MaybeFuture[Sequence[str]]:
-        """Where a thread has checkpoints, sorted: its own namespace is empty, and the others are those of subgraphs."""
+        """Return the namespaces with checkpoints of a thread, sorted; the empty one is its own, others are of subgraphs."""
         ...
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> MaybeFuture[Sequence[ThreadEntry]]:
@@ -118,7 +118,7 @@ class Checkpointer(Protocol):
         ...
 
     def copy_thread(self, thread_id: str, to: str) -> MaybeFuture[None]:
-        """Give a new thread all that a thread has. Raises CheckpointConflict if `to` exists."""
+        """Copy a thread with everything that it has. Raises CheckpointConflict if `to` exists."""
         ...
 
     def delete_thread(self, thread_id: str, *, also: Sequence[Any] = ()) -> MaybeFuture[None]:

@@ -1,4 +1,4 @@
-"""What a thread remembers: where it stands, what is due, what has landed, what it asks.
+"""The model of a thread's memory: checkpoints, due tasks, saved results and open questions.
 
 `Checkpoint`, `Task` and `TaskResult` are made once or more in every superstep, so they are plain slotted classes;
 nothing changes them after they were made. What only a saver needs is in `Commit` and `SavedCheckpoint`.
@@ -29,7 +29,7 @@ NO_ARG: Final[Any] = _NoArg()
 """As the argument of a task: its input is read from the state."""
 
 Source = Literal["input", "loop", "update", "fork"]
-"""What made a checkpoint: fresh input, a superstep, `update_state`, a fork."""
+"""The origin of a checkpoint: input, a superstep, `update_state`, or a fork."""
 
 Values = dict[str, Any]
 
@@ -46,7 +46,7 @@ class Task:
         self.origin = origin
         """The commit that made it due."""
         self.position = position
-        """Its place among what that commit made due."""
+        """Its position among the tasks that this commit made due."""
 
     @property
     def id(self) -> TaskId:
@@ -55,7 +55,7 @@ class Task:
 
     @property
     def planned_id(self) -> TaskId:
-        """The id of the task of a superstep: of this one, or of the one that has called it. The log knows no others."""
+        """The id of the task of a superstep: its own, or that of the task that called it. The log has no others."""
         return task_id(self.origin, self.position)
 
     @property
@@ -77,13 +77,13 @@ class Task:
 
 
 class TimeLimit(NamedTuple):
-    """How long an attempt at a task may take, in seconds."""
+    """The longest duration of an attempt, in seconds."""
 
     run: float | None
     idle: float | None
-    """How long it may give no sign of life."""
+    """The longest time without a heartbeat, in seconds."""
     heartbeat_only: bool
-    """Whether only heartbeats are signs of life."""
+    """True if only explicit heartbeats count."""
 
 
 class TimedTask(Task):
@@ -97,14 +97,14 @@ class TimedTask(Task):
 
 
 class DeferredTask:
-    """A task that is due but waits until nothing can come before it any more."""
+    """A due task that waits until no other task can reach its node any more."""
 
     __slots__ = ("gather", "sender", "task")
 
     def __init__(self, task: Task, *, gather: bool = False, sender: str = "") -> None:
         self.task = task
         self.gather = gather
-        """Whether it will be one argument of a task, together with the others gathered for the node."""
+        """True if it becomes one argument of a task, together with the others gathered for the node."""
         self.sender = sender
         """The node that sent it; gathered arguments are in the order in which their senders were declared."""
 
@@ -126,7 +126,7 @@ NO_JOINS: Final[Joins] = {}
 
 
 class Checkpoint:
-    """Where a thread stands after a superstep: all that the next one depends on."""
+    """The state of a thread after a superstep: everything that the next superstep depends on."""
 
     __slots__ = ("frontier", "held", "id", "joins", "reported", "step", "values")
 
@@ -142,7 +142,7 @@ class Checkpoint:
     ) -> None:
         self.id = id
         self.step = step
-        """How many commits the thread had before this one."""
+        """The number of commits before this one."""
         self.values = values
         self.frontier = frontier
         """The tasks of the next superstep, in the order in which their writes will be applied."""
@@ -153,7 +153,7 @@ class Checkpoint:
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing is left to do."""
+        """True if no task is left."""
         return not self.frontier and not self.held
 
     def __repr__(self) -> str:
@@ -168,7 +168,7 @@ class Checkpoint:
 
 
 class TaskResult:
-    """What one task brought: its writes, and where it goes."""
+    """The result of one task: its writes and its targets."""
 
     __slots__ = ("folded", "goto", "targets", "task", "writes")
 
@@ -187,7 +187,7 @@ class TaskResult:
         self.targets = targets
         """Names of nodes, and Sends."""
         self.goto = goto
-        """Whether the targets stand instead of the node's own edges."""
+        """True if the targets replace the node's own edges."""
         self.folded = folded
         """The state with this task's writes alone, if a conditional edge has needed it; never saved."""
 
@@ -196,30 +196,30 @@ class TaskResult:
 
 
 InterruptKind = Literal["question", "timer", "event"]
-"""What it waits for: an answer, an instant, or an event."""
+"""The kind of a pause: for an answer, until an instant, or for an event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interrupt:
-    """A pause of one task until something comes from outside."""
+    """A pause of one task until input arrives from outside."""
 
     id: InterruptId
-    """Names this question of this task; the same whenever the node is executed again."""
+    """The id of this question of this task; stable when the node is executed again."""
     value: Any
-    """What the node wants to be known by those who answer."""
+    """The value that the node shows to whoever answers."""
     kind: InterruptKind = "question"
     schema: Any = None
-    """The type that an answer must have, if the node asked for one."""
+    """The required type of the answer, if the node gave one."""
     event: str | None = None
     """The name of the event that it waits for."""
     due_at: datetime | None = None
     """When a timer goes off, or the wait for an answer or event ends."""
     key: str | None = None
-    """The name that tells it from the other questions of its task, if the node gave it one."""
+    """The key that distinguishes it from other questions of its task, if the node gave one."""
     namespace: str = ""
     """Empty for a question of the run's own graph; the path of tasks that leads to the subgraph that asks."""
     schema_form: str | None = field(default=None, repr=False, compare=False)
-    """The schema as text: what it is compared by when its task asks again, since not every type can be stored."""
+    """The schema as text, for comparison when the task asks again: not every type can be stored."""
 
     def shown(self) -> Interrupt:
         """Return the question with a copy of its value, which a reader may modify."""
@@ -238,7 +238,7 @@ def step_id(key: JournalKey) -> TaskId:
 
 
 class JournalEntry(NamedTuple):
-    """What a step was given, as a fingerprint, and what came of it."""
+    """The fingerprint of a step's arguments, and its result."""
 
     given: str
     value: Any
@@ -246,20 +246,20 @@ class JournalEntry(NamedTuple):
 
 @dataclass(slots=True)
 class Pending:
-    """What is known about the tasks of a checkpoint's frontier before the next commit."""
+    """Data about the tasks of a checkpoint's frontier, saved before the next commit."""
 
     completed: dict[TaskId, TaskResult] = field(default_factory=dict[TaskId, TaskResult])
     interrupts: dict[TaskId, tuple[Interrupt, ...]] = field(default_factory=dict[TaskId, tuple[Interrupt, ...]])
     answers: dict[InterruptId, Any] = field(default_factory=dict[InterruptId, Any])
     errors: dict[TaskId, str] = field(default_factory=dict[TaskId, str])
     attempts: dict[TaskId, int] = field(default_factory=dict[TaskId, int])
-    """How often a task that is tried again has failed so far."""
+    """The number of failed attempts so far, by task."""
     retries: dict[TaskId, datetime] = field(default_factory=dict[TaskId, datetime])
     """When a task that has failed is to be tried again."""
     journal: dict[JournalKey, JournalEntry] = field(default_factory=dict[JournalKey, JournalEntry])
-    """The steps that its tasks have done."""
+    """The recorded steps of its tasks."""
     paused: bool = False
-    """Whether a run has stopped here at a breakpoint: the next one passes it."""
+    """True if a run has stopped here at a breakpoint, which the next run passes."""
     settled: dict[TaskId, tuple[Interrupt, ...]] = field(default_factory=dict[TaskId, tuple[Interrupt, ...]])
     """Questions that tasks had asked, and were answered, before those in `interrupts`."""
 
@@ -269,13 +269,13 @@ class Pending:
         return tuple(question for task in self.interrupts for question in self.open_of(task))
 
     def open_of(self, task: TaskId) -> tuple[Interrupt, ...]:
-        """The questions of a task without an answer; one that has landed asks nothing any more."""
+        """Return the open questions of a task; a task with a result has none."""
         if task in self.completed:
             return ()
         return tuple(question for question in self.interrupts.get(task, ()) if question.id not in self.answers)
 
     def waits(self, task: TaskId) -> bool:
-        """Whether the task cannot run again: a question of it is open.
+        """Return whether the task cannot run yet because one of its questions is open.
 
         Of the questions of a subgraph one answer is enough: in there it is told again which of its tasks still wait.
         """
@@ -323,7 +323,7 @@ class Pending:
         )
 
     def of(self, tasks: Collection[TaskId]) -> Pending:
-        """What is known of some of the tasks, and all answers."""
+        """Return the data of some of the tasks, and all answers."""
         return Pending(
             {task: result for task, result in self.completed.items() if task in tasks},
             {task: questions for task, questions in self.interrupts.items() if task in tasks},
@@ -361,14 +361,14 @@ def _joined(
 
 
 class LeaseRequest(NamedTuple):
-    """The hold of a run on its thread, as part of a write: the write happens only if the hold is right."""
+    """The lease part of a write: the write happens only if the run may hold the thread."""
 
     owner: str
     now: datetime
     until: datetime | None
-    """How long the run holds the thread from now on, unless it writes again; None lets go with this write."""
+    """The new end of the lease; None releases the thread with this write."""
     claims: bool = False
-    """Whether the run takes the thread with this write. Otherwise it must still have it."""
+    """True if the run may claim the thread with this write. Otherwise it must still hold it."""
     expected_epoch: int | None = None
     """With a claim: the epoch that the thread had when the run loaded it, or the claim is refused. None accepts any."""
 
@@ -382,7 +382,7 @@ class Lease(NamedTuple):
     names no holder. Between two loads of equal epochs only a live holder can have written."""
     until: datetime
     wanted: str | None = None
-    """What another run wants of the owner: `interrupt` or `rollback`."""
+    """The request of another run to the owner: `interrupt` or `rollback`."""
 
     def has_lapsed(self, now: datetime) -> bool:
         """Return whether another run may take the thread: the time is over, or the holder exists no more."""
@@ -390,7 +390,7 @@ class Lease(NamedTuple):
 
 
 class BranchKey(NamedTuple):
-    """What has one head: a branch of a namespace of a thread."""
+    """Identifies a branch of a namespace of a thread. Each has one head."""
 
     thread_id: str
     namespace: str = ""
@@ -400,13 +400,13 @@ class BranchKey(NamedTuple):
 
 @dataclass(kw_only=True, slots=True)
 class Commit:
-    """What one superstep saves, as a whole or not at all. Made in every superstep, so not frozen; nobody changes it."""
+    """The atomic write of one superstep. Treated as immutable; not frozen, since one is made in every superstep."""
 
     line: BranchKey
     expected: CheckpointId | None
-    """The head that the line must have, or the commit is refused."""
+    """The head that the branch must have, or the commit is refused."""
     parent_id: CheckpointId | None
-    """What the checkpoint follows; the head, but for a fork."""
+    """The parent checkpoint: the head, except for a fork."""
     checkpoint: Checkpoint
     deltas: Mapping[str, Any] | None
     """For each channel that differs from the parent, its new value, a smaller change that leads to it (see
@@ -415,28 +415,28 @@ class Commit:
     run_id: str
     created_at: datetime
     reported: Any = None
-    """What changes of `Checkpoint.reported`, in the form of a delta; None if nothing does."""
+    """The change of `Checkpoint.reported` as a delta; None if there is none."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     pending: Pending | None = None
-    """What is already known about the new frontier: a fork brings landed results and answers along."""
+    """Data about the new frontier that is already known: a fork takes results and answers along."""
     hold: LeaseRequest | None = None
-    """The hold of the run that commits; None asks for nothing."""
+    """The lease request of the run; None if it holds no thread."""
     log: Log | None = None
-    """What the commit adds to the log of a run; the saver numbers it."""
+    """Entries for the log of the run; the saver numbers them."""
     drops: tuple[str, ...] = ()
     """Namespaces of subgraph calls whose tasks this commit consumes; they go on its own branch."""
     beside: tuple[Commit, ...] = ()
-    """What is saved with it on other lines of the thread, or not at all: calls that a fork brings along."""
+    """Commits of other branches of the thread, saved atomically with this one: calls that a fork takes along."""
     graph_version: str | None = None
     """The version of the graph that made the checkpoint."""
     overlaps: bool = False
-    """Whether the run goes on before the commit is through, so that a future is the better answer."""
+    """True if the run continues before the commit is done, so that the saver should return a future."""
     size: int | None = None
-    """How many bytes it took; set by savers that know."""
+    """The number of bytes written, set by savers that know it."""
 
     @property
     def results(self) -> Sequence[TaskResult]:
-        """The results that the checkpoint applies, where whoever made the commit knows them."""
+        """The results that the checkpoint applies, if known."""
         return ()
 
 

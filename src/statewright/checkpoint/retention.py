@@ -1,4 +1,4 @@
-"""Which checkpoints a saver may forget, and what it forgot."""
+"""Retention of checkpoints: the policy, and the result of pruning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statewright.errors import InvalidConfig
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PrunePolicy:
-    """What is kept of each branch of each namespace: the newest checkpoints, and those since an instant.
+    """The checkpoints to keep of each branch of each namespace: the newest ones, and those since an instant.
 
     The head of a branch stays in any case, with its questions and all that it knows of its tasks; so does everything
     that a kept checkpoint needs to be read. Raises InvalidConfig if nothing is said, or less than one is kept.
@@ -39,7 +39,7 @@ class PrunePolicy:
 
 
 class Pruned(NamedTuple):
-    """What was forgotten, or would be."""
+    """The result of pruning: what was deleted, or would be."""
 
     threads: int
     """In how many threads."""

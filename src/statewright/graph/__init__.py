@@ -1,4 +1,4 @@
-"""What should run, in which order: graphs as data, and the words that nodes answer with."""
+"""Graphs as data: nodes, edges, policies, and the objects that nodes return, such as Command and Send."""
 
 from statewright.graph.answer import Answer, ParentCommand, Reported, read_answer
 from statewright.graph.builder import GraphBuilder, GraphWarning

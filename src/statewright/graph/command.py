@@ -1,4 +1,4 @@
-"""What a node may answer besides an update, and the names of places that are no nodes."""
+"""Return values of nodes besides updates, and the names START and END, which are not nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from statewright.errors import InvalidUpdateError
 from statewright.graph.policy import Timeout, TimeoutPolicy, as_timeout
 
 START: Final = "__start__"
-"""Where a run begins: its successors are the entry, and its answer is the input."""
+"""The beginning of a run: its successors are the entry nodes, and its result is the input."""
 END: Final = "__end__"
 """As a target: this path ends. Other paths go on."""
 STOP: Final = "__stop__"
@@ -103,7 +103,7 @@ class Command(Generic[Target]):
 
     @property
     def resumes(self) -> bool:
-        """Whether the command carries an answer; None is one."""
+        """True if the command carries an answer; None is an answer too."""
         return self.resume is not ...
 
     @property

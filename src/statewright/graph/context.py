@@ -1,4 +1,4 @@
-"""What a node may ask for beside the state. The types are here; `runtime/` fills them."""
+"""Objects that a node may ask for besides the state. The types are here; `runtime/` fills them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ StreamWriter = Callable[[Any], None]
 
 
 class ExecutionInfo:
-    """Which execution this is: useful in logs, and as a key for what must not be done twice."""
+    """Identifies an execution: for logs, and as an idempotency key."""
 
     __slots__ = ("attempt", "checkpoint_id", "namespace", "node", "run_id", "step", "task_id", "thread_id", "workspace")
 
@@ -58,7 +58,7 @@ class ExecutionInfo:
 
 
 class Host(Protocol):
-    """What fills a `Runtime`: see there."""
+    """Fills a `Runtime`: see there."""
 
     @property
     def context(self) -> Any: ...
@@ -95,7 +95,7 @@ class Host(Protocol):
 
 
 class RunStarter(Protocol):
-    """What starts runs beside the present one: a service, where one keeps the run."""
+    """Starts child runs: a service, if one keeps the run."""
 
     def start(
         self,
@@ -119,7 +119,7 @@ class RunStarter(Protocol):
 
 
 class Runtime(Generic[Ctx]):
-    """What the runtime offers to one execution of a node.
+    """The services of the runtime for one execution of a node.
 
     Ask for it with a parameter named `runtime`, or annotated `Runtime[YourContext]`.
     """
@@ -146,7 +146,7 @@ class Runtime(Generic[Ctx]):
 
     @property
     def execution_info(self) -> ExecutionInfo:
-        """Which execution this is; worked out when it is asked for."""
+        """Identify this execution; computed on access."""
         return self._host.execution_info
 
     @property
@@ -161,7 +161,7 @@ class Runtime(Generic[Ctx]):
 
     @property
     def drain_requested(self) -> bool:
-        """Whether the run was asked to stop: a long node may want to come to an end."""
+        """True if the run was asked to stop, so that a long node can end early."""
         control = self._host.control
         return control is not None and control.drain_requested
 
@@ -175,7 +175,7 @@ class Runtime(Generic[Ctx]):
 
     @property
     def clock(self) -> Clock:
-        """The clock that the run goes by: a test may have set it."""
+        """The clock of the run; a test may have replaced it."""
         return self._host.clock
 
     @property
@@ -185,15 +185,15 @@ class Runtime(Generic[Ctx]):
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """All channels as they were when the superstep began, to be read only: for nodes that a Send gave an input."""
+        """All channels as they were when the superstep began, read-only: for nodes with an input from a Send."""
         return self._host.state
 
     def heartbeat(self) -> None:
-        """Say that the node is alive: its `idle_timeout` begins anew."""
+        """Report that the node is alive: its `idle_timeout` starts again."""
         self._host.heartbeat()
 
     def step(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """What `function(*args, **kwargs)` gives, called once, however often the node is executed again.
+        """Return `function(*args, **kwargs)`, called once however often the node is executed again.
 
         The result is in the journal of the thread before this returns, so it must be a value that can be saved. Of a
         coroutine function the result is to be awaited. Calls of one name in one task are told apart by their order, and
@@ -213,7 +213,7 @@ class Runtime(Generic[Ctx]):
 
     @property
     def remaining_steps(self) -> int:
-        """How many supersteps the recursion limit allows, this one included."""
+        """The number of supersteps that the recursion limit allows, this one included."""
         return self._host.remaining_steps
 
     def check_saveable(self, value: Any) -> None:
@@ -222,16 +222,16 @@ class Runtime(Generic[Ctx]):
 
     @property
     def shows_messages(self) -> bool:
-        """Whether somebody reads the stream mode `messages`: whether pieces are worth the trouble."""
+        """True if the stream mode `messages` has a reader, so that streaming a model is worthwhile."""
         return self._host.shows_messages
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the run has a log, or somebody who hears of events: whether there is anything to `record` for."""
+        """True if the run has a log or a receiver of events, so that `record` has an effect."""
         return self._host.is_recorded
 
     def asked(self, key: str) -> Interrupt | None:
-        """What this task asked under a key when it was executed before; None if it has not asked that yet.
+        """Return the question that this task asked under a key in an earlier execution; None if there is none.
 
         A node whose work ends in a question can keep in the question's value what it must not do again.
         """
@@ -271,7 +271,7 @@ class Runtime(Generic[Ctx]):
 
 
 class NodeError:
-    """What an error handler is told: which node failed, on what input, and how."""
+    """The argument of an error handler: the failed node, its input, and the error."""
 
     __slots__ = ("error", "input", "node")
 
@@ -288,7 +288,7 @@ stored_as(51, NodeError, lambda told: [told.node, told.error, told.input], lambd
 
 
 def is_subgraph(action: object) -> TypeGuard[SubgraphLike]:
-    """Whether a node's action is a compiled graph. Functions are told first: looking for methods is 30 times dearer."""
+    """True if a node's action is a compiled graph. Functions are checked first: that is 30 times faster."""
     return type(action) is not FunctionType and isinstance(action, SubgraphLike)
 
 

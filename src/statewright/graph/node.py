@@ -14,7 +14,7 @@ from statewright.graph.policy import CachePolicy, CircuitBreaker, RateLimit, Ret
 Join = Literal["any", "idle", "reachable"]
 """When a node that is due may start: at once; when nothing else is due; when nothing can still reach it."""
 Memory = Literal["call", "thread", "none"]
-"""What a subgraph remembers: one call of its parent's task; the thread; nothing."""
+"""The memory of a subgraph: for one call by its parent's task, for the thread, or none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,33 +25,33 @@ class Node:
     action: Callable[..., Any] | SubgraphLike
     join: Join = "any"
     input_schema: Any = None
-    """What the node reads, where that is not the graph's state."""
+    """The schema of the node's input, if it differs from the graph's state."""
     destinations: tuple[str, ...] | None = None
-    """Where its Commands and Sends go; None if it declares nothing and may go anywhere."""
+    """The declared targets of its Commands and Sends; None if it declares none and may go anywhere."""
     undeclared: bool = False
-    """Whether it counts as reaching every node: it may answer Commands and does not say where they go."""
+    """True if it may reach every node: it may return Commands, and does not declare their targets."""
     on: tuple[str, ...] = ()
     """Channels whose change makes the node due."""
     inline: bool = False
-    """Whether an async run calls this plain function on the loop's own thread."""
+    """True if an async run calls this plain function on the thread of the event loop."""
     error_handler: Callable[..., Any] | None = None
     """Called with the failed input and the error when all attempts have failed; its answer stands for the node's."""
     retry_policy: tuple[RetryPolicy, ...] = ()
-    """The first that matches an error decides whether, and when, the node is tried again."""
+    """Retry policies; the first that matches an error decides whether, and when, the node is retried."""
     timeout: TimeoutPolicy | None = None
     cache_policy: CachePolicy | None = None
     max_concurrency: int | None = None
-    """How many tasks of the node may be at work at once, over all runs of the compiled graph."""
+    """The limit of concurrent tasks of the node, over all runs of the compiled graph."""
     rate_limit: RateLimit | None = None
     circuit_breaker: CircuitBreaker | None = None
     reads: tuple[str, ...] | None = None
-    """The fields that the node gets; all that its input schema has if it does not say."""
+    """The fields that the node receives; by default all fields of its input schema."""
     writes: tuple[str, ...] | None = None
-    """The fields that the node may write; any if it does not say."""
+    """The fields that the node may write; by default any."""
     aliases: tuple[str, ...] = ()
     """Former names, under which older checkpoints may know the node."""
     resources: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What an executor should set aside for a task: `{"cpu": 2, "gpu": 1}`."""
+    """Resources that an executor should reserve for a task: `{"cpu": 2, "gpu": 1}`."""
     memory: Memory = "call"
     description: str | None = None
     tags: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TagLimits:
-    """What all nodes with a tag share."""
+    """Limits shared by all nodes with a tag."""
 
     max_concurrency: int | None = None
     rate_limit: RateLimit | None = None
@@ -82,7 +82,7 @@ class JoinEdge:
 
     @property
     def key(self) -> str:
-        """How checkpoints name it."""
+        """The name of the edge in checkpoints."""
         return f"{' + '.join(map(repr, self.starts))} -> {self.end!r}"
 
     @classmethod
@@ -103,7 +103,7 @@ class Branch:
     source: str
     path: Callable[..., Any]
     targets: Mapping[Any, str] | None
-    """What each result of `path` means; None if a result names its target, which may be any node."""
+    """The target for each result of `path`; None if a result is the name of its target, which may be any node."""
 
     @property
     def name(self) -> str:

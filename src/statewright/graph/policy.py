@@ -19,7 +19,7 @@ ErrorChoice = type[BaseException] | tuple[type[BaseException], ...] | Callable[[
 
 
 def default_retry_on(error: BaseException) -> bool:
-    """Whether an error looks as if trying again might help: timeouts, broken connections, and what nobody planned.
+    """Return whether a retry may help after an error: timeouts, broken connections, and unexpected errors.
 
     Errors that say that the program or its data is wrong are not tried again; of HTTP errors those of the server
     (status 500 and above) and 429 are.
@@ -63,7 +63,7 @@ def _choice_problems(name: str, choice: Any) -> Iterable[str]:
 
 
 class _Policy:
-    """What all policies share: they check themselves."""
+    """Base of all policies, which validate themselves."""
 
     def __post_init__(self) -> None:
         problems = list(self._problems())
@@ -74,7 +74,7 @@ class _Policy:
         return ()
 
     def _not_below(self, least: float, *names: str) -> Iterable[str]:
-        """The problems of numbers and durations that must be at least `least`."""
+        """Return the problems of numbers and durations that must be at least `least`."""
         for name in names:
             value = getattr(self, name)
             if value is not None and not (_is_duration(value) and as_seconds(value) >= least):
@@ -101,9 +101,9 @@ class RetryPolicy(_Policy):
     """By what the interval grows from attempt to attempt."""
     max_interval: Duration = 128.0
     max_attempts: int = 3
-    """How often the node is tried in all."""
+    """The total number of attempts."""
     jitter: bool = True
-    """Whether up to a second, at most the interval itself, is added at random, so that a crowd spreads out."""
+    """True to add a random delay of up to a second, at most the interval itself, so that retries spread out."""
     retry_on: ErrorChoice = default_retry_on
     """Exception types, or a function of the exception that says whether to try again."""
 
@@ -114,7 +114,7 @@ class RetryPolicy(_Policy):
         return interval + (min(interval, 1.0) * chance if self.jitter else 0.0)
 
     def matches(self, error: BaseException) -> bool:
-        """Whether the policy is for this error.
+        """Return whether the policy applies to an error.
 
         It never is for a model that was asked for an answer as often as it may be: the tries would multiply.
         """
@@ -130,14 +130,14 @@ class RetryPolicy(_Policy):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimeoutPolicy(_Policy):
-    """Give up an attempt that takes too long."""
+    """Time limits for attempts."""
 
     run_timeout: Duration | None = None
-    """How long one attempt may take."""
+    """The longest duration of one attempt."""
     idle_timeout: Duration | None = None
-    """How long an attempt may give no sign of life: see `refresh_on`."""
+    """The longest time without a heartbeat: see `refresh_on`."""
     refresh_on: Literal["auto", "heartbeat"] = "auto"
-    """What is a sign of life: `runtime.heartbeat()` alone, or also streaming, steps and calls of subgraphs."""
+    """The events that count as heartbeats: `runtime.heartbeat()` only, or also streaming, steps and subgraph calls."""
 
     def _problems(self) -> Iterable[str]:
         yield from self._above_zero("run_timeout", "idle_timeout")
@@ -149,12 +149,12 @@ class TimeoutPolicy(_Policy):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CachePolicy(_Policy):
-    """Keep what a node answers, and give it again for the same input."""
+    """Cache the results of a node by its input."""
 
     key_func: Callable[[Any], Any] | None = None
     """Makes the key of an input; without it all of the input is the key."""
     ttl: Duration | None = None
-    """How long an answer is good for; for ever if not given."""
+    """The time to live of a cached result; unlimited by default."""
 
     def _problems(self) -> Iterable[str]:
         yield from self._above_zero("ttl")
@@ -169,12 +169,12 @@ class CircuitBreaker(_Policy):
     failure_threshold: int = 5
     """After so many failures in a row the circuit opens: attempts fail at once with CircuitOpen."""
     reset_after: Duration = 30.0
-    """How long it stays open; then one attempt is let through, and closes it if it succeeds."""
+    """The time that it stays open. Then one attempt is let through, and closes it if it succeeds."""
     counts: ErrorChoice = Exception
-    """Which errors count as failures."""
+    """The errors that count as failures."""
 
     def counted(self, error: BaseException) -> bool:
-        """Whether an error is one of those."""
+        """Return whether an error counts as a failure."""
         return _chosen(self.counts, error)
 
     def _problems(self) -> Iterable[str]:
@@ -190,9 +190,9 @@ class RateLimit(_Policy):
     limit: int
     per: Duration = 1.0
     burst: int | None = None
-    """How many may start at once after a quiet time; `limit` if not given."""
+    """The number of attempts that may start at once after a quiet period; `limit` by default."""
     on_limit: Literal["wait", "refuse"] = "wait"
-    """What an attempt above the limit does: wait for its turn, or fail with RateLimited."""
+    """The behaviour of an attempt above the limit: wait for its turn, or fail with RateLimited."""
 
     def _problems(self) -> Iterable[str]:
         yield from self._not_below(1, "limit", "burst")
@@ -203,19 +203,19 @@ class RateLimit(_Policy):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget(_Policy):
-    """What one call may spend, subgraphs included. Checked between supersteps."""
+    """Limits for one call, subgraphs included. Checked between supersteps."""
 
     max_steps: int | None = None
     """Supersteps, like recursion_limit, but with a way out."""
     max_visits: int | Mapping[str, int] | None = None
-    """How often each node may run; or for some nodes, how often."""
+    """The number of times that each node may run, or a mapping with limits for some nodes."""
     max_seconds: Duration | None = None
     max_tokens: int | None = None
     """As counted by `runtime.spend(tokens=...)` and the model port."""
     max_cost: float | None = None
     """In the unit that is given to `runtime.spend(cost=...)`."""
     on_budget: str | None = None
-    """The node that runs instead of what was due when something is used up, once; without it BudgetExceeded."""
+    """The node that runs once instead of the due tasks when a limit is reached; by default BudgetExceeded is raised."""
 
     def _problems(self) -> Iterable[str]:
         yield from self._not_below(1, "max_steps")
@@ -234,19 +234,19 @@ Timeout = TimeoutPolicy | Duration
 
 
 def as_timeout(given: Timeout | None) -> TimeoutPolicy | None:
-    """The policy that a timeout means: a number or timedelta is how long one attempt may take."""
+    """Return the policy for a timeout: a number or timedelta limits the duration of one attempt."""
     if given is None or isinstance(given, TimeoutPolicy):
         return given
     return TimeoutPolicy(run_timeout=given)
 
 
 def as_retries(given: Any) -> tuple[RetryPolicy, ...]:
-    """One policy or several as a tuple; the first that matches an error decides about it."""
+    """Return one policy or several as a tuple; the first that matches an error decides."""
     if given is None:
         return ()
     return tuple(cast("list[RetryPolicy]", given)) if isinstance(given, list | tuple) else (given,)
 
 
 def is_policy_of(kind: type, given: object) -> bool:
-    """Whether `given` is a policy of that kind, not the class itself."""
+    """Return whether `given` is a policy of that kind, not the class itself."""
     return isinstance(given, kind) and not inspect.isclass(given)
