@@ -103,7 +103,7 @@ class Checkpointer(Protocol):
         ...
 
     def namespaces(self, thread_id: str) -> MaybeFuture[Sequence[str]]:
-        """Return the namespaces with checkpoints of a thread, sorted; the empty one is its own, others are of subgraphs."""
+        """Return the namespaces with checkpoints of a thread, sorted: its own is empty, the others are of subgraphs."""
         ...
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> MaybeFuture[Sequence[ThreadEntry]]:
