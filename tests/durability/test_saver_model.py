@@ -37,7 +37,7 @@ from statewright import (
 )
 from statewright.checkpoint import SavedCheckpoint
 from statewright.errors import StatewrightError
-from statewright.runtime import compiled
+from statewright.runtime import run_factory
 from statewright.runtime.core import run as runs
 from statewright.runtime.drivers import sync as drive_sync
 from statewright.storage.sqlite import SqliteSaver
@@ -130,7 +130,7 @@ class World:
         with (
             mock.patch.multiple(runs, **drawn),
             mock.patch.object(drive_sync, "draw_checkpoint_id", self.draw),
-            mock.patch.object(compiled, "draw_run_id", self.draw),
+            mock.patch.object(run_factory, "draw_run_id", self.draw),
         ):
             try:
                 return call(self)

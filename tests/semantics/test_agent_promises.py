@@ -225,7 +225,7 @@ def test_a_fault_after_the_model_does_not_pay_for_it_again(hook: str, retries: A
         options["tools"] = [look]
     model = always(asks("look") if hook == "stop_when" else says("x"))
     agent = Agent("A", model=model, retries=retries, **options)
-    with pytest.raises(Exception, match=r"a bug|answered 3|count"):
+    with pytest.raises(Exception, match=r"a bug|returned 3|count"):
         agent.alone(state=Typed).run("x")
     assert len(model.requests) == 1
 

@@ -212,7 +212,7 @@ async def test_an_input_that_is_no_map_fails_the_run_and_says_so(place: Places, 
 async def test_what_is_no_json_is_refused_at_the_door(place: Places) -> None:
     async with serving(place, graph_of("ends", ends), settings=QUICK) as service:
         for given in ({"a": object()}, {"a": "\ud800"}):
-            with pytest.raises(InvalidRequest, match="not JSON"):
+            with pytest.raises(InvalidRequest, match="cannot be represented as JSON"):
                 await service.start(WS, StartRun(graph="ends", input=given))
         assert (await service.runs(WS, RunFilter())).total == 0
 

@@ -75,10 +75,11 @@ SURFACE = [
 LADDER = [
     {
         *("errors", "extras", "ids", "clock", "fingerprint", "encodable", "messages", "langchain_messages"),
-        *("events", "promise", "terminal_text", "redaction", "http"),
+        *("events", "futures", "async_futures", "terminal_text", "redaction", "http", "json_schema"),
     },
     {"channels"},
     {"langchain"},
+    {"serde"},
     {"checkpoint", "store", "cache", "runs"},
     {"state"},
     {"graph"},

@@ -15,6 +15,7 @@ from statewright.channels import copy_container
 from statewright.checkpoint.holders import is_holder_gone
 from statewright.events import Log
 from statewright.ids import CheckpointId, InterruptId, TaskId, task_id
+from statewright.serde.codecs import stored_as
 
 
 class _NoArg:
@@ -27,6 +28,7 @@ class _NoArg:
 
 NO_ARG: Final[Any] = _NoArg()
 """As the argument of a task: its input is read from the state."""
+stored_as(47, _NoArg, lambda _: None, lambda _: NO_ARG)
 
 Source = Literal["input", "loop", "update", "fork"]
 """The origin of a checkpoint: input, a superstep, `update_state`, or a fork."""

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, cast
 
 from statewright import errors
 from statewright.channels import MISSING, Added, Merged, MessageBatch, Overwrite
-from statewright.checkpoint.model import NO_ARG
 from statewright.errors import SerdeError, StoredError, add_note
 from statewright.ids import short_id, whole_id
 from statewright.messages import ROLES, Message, RemoveMessage, ToolCall, ToolResult
@@ -47,6 +46,7 @@ def stored_as(tag: int, kind: str | type, plain: Callable[[Any], Any], made: Cal
 
 
 _LATER: Mapping[range, str] = {
+    range(47, 48): "statewright.checkpoint.model",
     range(50, 51): "statewright.graph.command",
     range(51, 52): "statewright.graph.context",
     range(52, 53): "statewright.graph.mapping",
@@ -311,6 +311,5 @@ stored_as(
 )
 stored_as(45, Overwrite, lambda update: update.value, Overwrite)
 stored_as(46, cast("type[Any]", type(MISSING)), lambda _: None, lambda _: MISSING)
-stored_as(47, cast("type[Any]", type(NO_ARG)), lambda _: None, lambda _: NO_ARG)
 stored_as(48, Added, lambda change: list(change.items), Added)
 stored_as(49, Merged, lambda change: list(change.items), Merged)

@@ -155,7 +155,7 @@ def joining(saver: Any, clock: FakeClock) -> Any:
 @contextmanager
 def drawn() -> Iterator[None]:
     """While the block lasts, ids are numbers."""
-    from statewright.runtime import compiled
+    from statewright.runtime import run_factory
     from statewright.runtime.core import run as runs
     from statewright.runtime.drivers import sync as drive_sync
 
@@ -167,7 +167,7 @@ def drawn() -> Iterator[None]:
     with (
         mock.patch.multiple(runs, draw_checkpoint_id=draw, draw_run_id=draw),
         mock.patch.object(drive_sync, "draw_checkpoint_id", draw),
-        mock.patch.object(compiled, "draw_run_id", draw),
+        mock.patch.object(run_factory, "draw_run_id", draw),
     ):
         yield
 

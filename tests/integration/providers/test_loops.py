@@ -168,7 +168,7 @@ def test_a_stream_that_is_left_closes_all_that_its_library_has_opened(streaming:
     gc.collect()
     before = [one for one in gc.get_objects() if is_open(one)]
     try:
-        assert asyncio.run(leave()) == ["Client._keep"]
+        assert asyncio.run(leave()) == ["Client._hold_open"]
         assert heard == []
         assert streaming.server.requests[0].left.wait(600)
     finally:

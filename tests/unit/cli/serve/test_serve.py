@@ -32,4 +32,4 @@ def test_a_token_that_could_be_guessed_is_refused(
 ) -> None:
     monkeypatch.setenv("STATEWRIGHT_ADMIN_TOKEN", "short")
     ended = statewright("serve", "flow.py:graph", "--port", 0)
-    assert (ended.code, "fewer than 16 signs" in ended.err, "short" not in ended.out) == (2, True, True)
+    assert (ended.code, "fewer than 16 characters" in ended.err, "short" not in ended.out) == (2, True, True)

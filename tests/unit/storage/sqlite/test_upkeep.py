@@ -15,7 +15,7 @@ import pytest
 from statewright import END, START, InMemorySaver, StateGraph
 from statewright.checkpoint import PrunePolicy
 from statewright.errors import CheckpointNotFound, NewerFormat, SerdeError
-from statewright.runtime import compiled
+from statewright.runtime import thread_methods
 from statewright.serde.serde import Serde
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
 
@@ -55,7 +55,7 @@ def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 def test_the_work_of_a_paged_history_grows_with_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "HISTORY_PAGE", 20)
+    monkeypatch.setattr(thread_methods, "HISTORY_PAGE", 20)
     decoded: list[int] = []
     for steps in (300, 1200):
         serde = CountingSerde()
@@ -78,7 +78,7 @@ def test_pages_show_what_a_whole_history_shows(saver: Any, monkeypatch: pytest.M
     for branch in ("main", "third"):
         whole = list(app.get_state_history(thread_id="a", branch=branch))
         for page in (1, 7, 64):
-            monkeypatch.setattr(compiled, "HISTORY_PAGE", page)
+            monkeypatch.setattr(thread_methods, "HISTORY_PAGE", page)
             paged: list[Any] = []
             for one in app.get_state_history(thread_id="a", branch=branch):
                 paged.append((one.config, {**one.values, "log": [*one.values["log"]]}, one.next, one.metadata))
