@@ -96,7 +96,7 @@ def test_a_missing_key_is_one_line_before_anything_is_run(statewright: Statewrig
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "Error: Model 'openai:gpt-5' needs a key, and there is none. Set OPENAI_API_KEY in the environment, or pass "
-        "api_key. [SW-missing-key]\n"
+        "api_key. [SW-missing-api-key]\n"
     )
 
 
