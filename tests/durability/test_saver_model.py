@@ -39,6 +39,7 @@ from statewright.checkpoint import SavedCheckpoint
 from statewright.errors import StatewrightError
 from statewright.runtime import run_factory
 from statewright.runtime.core import run as runs
+from statewright.runtime.core import saver_calls
 from statewright.runtime.drivers import sync as drive_sync
 from statewright.storage.sqlite import SqliteSaver
 from statewright.storage.sqlite.checkpoints import commits
@@ -126,9 +127,9 @@ class World:
     def do(self, call: Callable[["World"], Any]) -> Any:
         """What a call gives, or the error that it raises."""
         self.clock.advance(1)
-        drawn: dict[str, Any] = {"draw_checkpoint_id": self.draw, "draw_run_id": self.draw}
         with (
-            mock.patch.multiple(runs, **drawn),
+            mock.patch.object(runs, "draw_run_id", self.draw),
+            mock.patch.object(saver_calls, "draw_checkpoint_id", self.draw),
             mock.patch.object(drive_sync, "draw_checkpoint_id", self.draw),
             mock.patch.object(run_factory, "draw_run_id", self.draw),
         ):

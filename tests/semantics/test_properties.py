@@ -275,7 +275,7 @@ def by_hand(plan: GraphPlan, order: random.Random) -> Outcome:
                 outcomes[place] = perform(scope, run.program.nodes[task.node], task, effect.checkpoint)
             finally:
                 leave_scope(token)
-        answer = outcomes, None
+        answer = outcomes, None, None
     if rest.error is not None:
         return seen, (type(rest.error).__name__, str(rest.error))
     return seen, run.program.output(rest.checkpoint.values)

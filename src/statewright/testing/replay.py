@@ -33,6 +33,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from pprint import pformat
 from typing import Any, Final, cast
@@ -56,7 +57,7 @@ from statewright.runtime import CompiledGraph, RunControl
 from statewright.runtime.concurrency.private_loop import run_privately
 from statewright.runtime.config import OnUnfinished, Settings
 from statewright.runtime.core.commit import saved_form
-from statewright.runtime.core.effects import Effect, Failure, Outcome, Pause, RunOutcome, RunTasks
+from statewright.runtime.core.effects import Effect, Failure, Outcome, Pause, RunOutcome, RunTasks, Stamp, StepOutcome
 from statewright.runtime.core.events import EventEmitter
 from statewright.runtime.core.program import HANDLER_SUFFIX, NodeProgram, Program, is_handed_over
 from statewright.runtime.core.run import Run
@@ -209,17 +210,6 @@ def _shown(value: object) -> str:
 # -- playing
 
 
-class _ReplayedRun(Run):
-    """A run whose commits have the ids of the recording."""
-
-    __slots__ = ()
-
-    def commit_id(self, step: int) -> str:
-        if self.saver is None:
-            return super().commit_id(step)
-        return commit_name(self.run_id, self.namespace, step)
-
-
 class _Player:
     """Plays the calls of a recording, one after another, on threads of its own."""
 
@@ -239,7 +229,7 @@ class _Player:
     def call(self, recorded: RecordedRun) -> Replayed:
         self.unchecked = {}
         program = self._app.program
-        run = _ReplayedRun(
+        run = Run(
             program,
             _settings(recorded),
             saver=self.saver if recorded.saves else None,
@@ -277,7 +267,7 @@ class _Player:
     ) -> tuple[Run, RunOutcome | None]:
         """Play the call of a graph by a task; the run, and how it came to rest."""
         caller, task = scope.run, cast(Task, scope.task)
-        run = _ReplayedRun(
+        run = Run(
             graph.program,
             _settings(recorded),
             saver=caller.saver if line is not None else None,
@@ -380,7 +370,9 @@ class _Line:
                 if isinstance(effect, RunOutcome):
                     self._check_rest(effect)
                     return effect
-                if type(effect) is RunTasks:
+                if type(effect) is Stamp:
+                    answer = self._stamp(effect.step)
+                elif type(effect) is RunTasks:
                     if self._recorded.rest is None and self._place == len(self._recorded.steps):
                         return None
                     answer = self._outcomes(effect)
@@ -450,7 +442,12 @@ class _Line:
 
     # -- supersteps
 
-    def _outcomes(self, effect: RunTasks) -> tuple[list[Outcome | None], str]:
+    def _stamp(self, step: int) -> tuple[str, datetime]:
+        """Return the recorded id of a commit, and the time."""
+        run = self._run
+        return commit_name(run.run_id, run.namespace, step), self._player.clock.now()
+
+    def _outcomes(self, effect: RunTasks) -> StepOutcome:
         """What a driver would answer: the outcomes of the tasks, as recorded or worked out anew."""
         step = self._expected(effect)
         where = self._where.at(step.number)
@@ -465,7 +462,7 @@ class _Line:
         self._run.spending.add(step.tokens, step.cost)
         self._make_time_pass(self._place + 1)
         self._present, self._place = step, self._place + 1
-        return outcomes, self._run.commit_id(step.number)
+        return outcomes, *self._stamp(step.number)
 
     def _expected(self, effect: RunTasks) -> RecordedStep:
         """The recorded superstep that must come now."""

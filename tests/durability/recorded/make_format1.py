@@ -157,6 +157,7 @@ def drawn() -> Iterator[None]:
     """While the block lasts, ids are numbers."""
     from statewright.runtime import run_factory
     from statewright.runtime.core import run as runs
+    from statewright.runtime.core import saver_calls
     from statewright.runtime.drivers import sync as drive_sync
 
     numbers = itertools.count(1)
@@ -165,7 +166,8 @@ def drawn() -> Iterator[None]:
         return f"{next(numbers):032x}"
 
     with (
-        mock.patch.multiple(runs, draw_checkpoint_id=draw, draw_run_id=draw),
+        mock.patch.object(runs, "draw_run_id", draw),
+        mock.patch.object(saver_calls, "draw_checkpoint_id", draw),
         mock.patch.object(drive_sync, "draw_checkpoint_id", draw),
         mock.patch.object(run_factory, "draw_run_id", draw),
     ):

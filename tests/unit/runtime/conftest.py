@@ -21,7 +21,7 @@ from statewright.checkpoint import (
 )
 from statewright.events import EventKind
 from statewright.runtime.config import Settings
-from statewright.runtime.core.effects import Effect, Outcome, RunOutcome, RunTasks
+from statewright.runtime.core.effects import Effect, Outcome, RunOutcome, RunTasks, Stamp
 from statewright.runtime.core.events import EventEmitter
 from statewright.runtime.core.loop import supersteps
 from statewright.runtime.core.program import Program
@@ -63,12 +63,15 @@ class Hand:
         """Numbers the commits of a test."""
         self.core = core
         self.effects: list[Effect] = []
-        """Everything that the core asked for."""
+        """Every effect of the core, except stamps."""
         self.steps: list[tuple[Task, ...]] = []
         """The tasks of each superstep."""
 
-    def finish(self, answer: Answer | None = None) -> Any:
-        """Drive the core to its end; what it returns. Tasks answer with their names, and go along their edges."""
+    def finish(self, answer: Answer | None = None, recorded: list[Any] | None = None) -> Any:
+        """Drive the core to its end; what it returns. Tasks answer with their names, and go along their edges.
+
+        What the core is sent is added to `recorded`.
+        """
         answers = answer or self.along_edges
         sent: Any = None
         while True:
@@ -76,12 +79,16 @@ class Hand:
                 effect = self.core.send(sent)
             except StopIteration as stopped:
                 return stopped.value
-            self.effects.append(effect)
+            if not isinstance(effect, Stamp):
+                self.effects.append(effect)
             if isinstance(effect, RunTasks):
                 self.steps.append(effect.tasks)
-                sent = [answers(task) for task in effect.tasks], f"commit-{next(self.commits)}"
+                stamp = f"commit-{next(self.commits)}", self.run.clock.now()
+                sent = [answers(task) for task in effect.tasks], *stamp
             else:
                 sent = perform_effect(self.run, effect)
+            if recorded is not None:
+                recorded.append(sent)
 
     def along_edges(self, task: Task) -> TaskResult:
         """The result of a node that logs its name and goes along its plain edges."""

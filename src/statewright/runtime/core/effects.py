@@ -7,6 +7,7 @@ awaits, sleeps, reads a clock, draws a random number or touches a file; ids and 
 from __future__ import annotations
 
 from collections.abc import Generator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from statewright.checkpoint import Checkpoint, Commit, Interrupt, LeaseRequest, Pending, Task, TaskResult
@@ -48,7 +49,7 @@ class AwaitTurn:
 
 
 class RunTasks:
-    """Run the tasks of a superstep. Sent back: their outcomes, and the id for the commit that will follow.
+    """Run the tasks of a superstep. Sent back: a StepOutcome.
 
     A run has one of these, renewed for each superstep.
     """
@@ -59,6 +60,19 @@ class RunTasks:
         self.checkpoint = checkpoint
         """The state that the tasks read."""
         self.tasks = tasks
+
+
+class Stamp:
+    """Draw an id for the next write, and read the clock. Sent back: both, as a pair.
+
+    Asked for by writes that do not end a superstep; those that do get both with the outcomes of the tasks.
+    """
+
+    __slots__ = ("step",)
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+        """The step of the checkpoint that is written; in a replay the id derives from it."""
 
 
 class Save:
@@ -138,10 +152,10 @@ class Pause:
 Outcome = TaskResult | Failure | Pause
 
 
-StepOutcome = tuple[list[Outcome | None], str | None]
-"""The outcomes of the tasks of a superstep, in task order, and the id for its commit if it will be saved.
+StepOutcome = tuple[list[Outcome | None], str | None, datetime | None]
+"""The outcomes of the tasks of a superstep, in task order, and the id and the time for its commit if it will be saved.
 
-None stands for a task that was stopped because another one failed.
+An outcome is None if the task was stopped because another one failed.
 """
 RestStatus = Literal["completed", "waiting", "paused", "failed", "cancelled"]
 
@@ -169,5 +183,5 @@ class RunOutcome:
         """The node that raised `error`, if one did."""
 
 
-Effect = Load | Namespaces | AwaitTurn | RunTasks | Save | SaveCallers | SavePending | Emit
+Effect = Load | Namespaces | AwaitTurn | RunTasks | Stamp | Save | SaveCallers | SavePending | Emit
 RunGenerator = Generator[Effect, Any, RunOutcome]

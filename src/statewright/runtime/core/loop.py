@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeGuard, cast
 
 from statewright.checkpoint import NO_ARG, Checkpoint, Pending, Source, Task, TaskResult
@@ -56,6 +57,7 @@ from statewright.runtime.core.effects import (
     Save,
     SaveCallers,
     SavePending,
+    Stamp,
 )
 from statewright.runtime.core.events import describe_unfinished, run_event
 from statewright.runtime.core.frontier import due_tasks, half_reached, matches
@@ -69,6 +71,8 @@ LAST_STEPS = 5
 """The number of supersteps that a GraphRecursionError lists."""
 NOTHING_SAVED: Final = Checkpoint("", -1, {}, ())
 """Stands for the last saved checkpoint of a call that has saved nothing yet."""
+UNUSED: Final = datetime.min.replace(tzinfo=UTC)
+"""The time of commits that are not saved."""
 
 
 def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Generator[Effect, Any, RunOutcome]:
@@ -102,7 +106,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
         if watch is not None and watch.wants("superstep_started"):
             yield Emit(run_event("superstep_started", run, effect.tasks, checkpoint.step + 1))
         outcomes = None  # frees the outcomes of the last step before this one runs: with many tasks they are large
-        outcomes, commit_id = yield effect
+        outcomes, commit_id, now = yield effect
         if pending:
             outcomes = _with_earlier_outcomes(checkpoint, pending, effect.tasks, outcomes)
         if not (len(outcomes) == 1 and type(outcomes[0]) is TaskResult) and not all_succeeded(outcomes):
@@ -113,8 +117,8 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
             continue
         # Apply their writes, and compute the next frontier.
         try:
-            if not saves:  # the commit is never loaded, so an id that is unique within the run will do
-                commit_id = f"{run.run_id}.{checkpoint.step + 1}"
+            if not saves:
+                commit_id = run.unsaved_id(checkpoint.step + 1)
             origin = commit_id if not nested else run.origin(commit_id, checkpoint.step + 1)
             following = apply_results(program, checkpoint, outcomes, commit_id, origin)
             if nested:
@@ -133,7 +137,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
                 run.unfinished_joins = _unfinished_joins(program, checkpoint, outcomes)
         # Save both as one commit.
         if saves:
-            yield from _save(run, checkpoint, following, outcomes, pending)
+            yield from _save(run, checkpoint, following, outcomes, pending, now)
         if run.journal and not run.shares_journal:
             run.journal = {}  # the commit has consumed its tasks
         if run.ended_calls:
@@ -195,14 +199,14 @@ def _reroute(run: Run, checkpoint: Checkpoint, node: str) -> Generator[Effect, A
     """Replace the frontier by `node`."""
     run.spending.is_over = True
     step = checkpoint.step + 1
-    commit_id = run.commit_id(step)
+    commit_id, now = yield from draw_stamp(run, step)
     due = (Task(node, NO_ARG, commit_id, 0),)
     after = Checkpoint(commit_id, step, checkpoint.values, due, reported=checkpoint.reported)
     if run.saver is not None:
         run.open_namespaces |= call_namespaces(run, checkpoint.frontier)
         notes = {"discarded": sorted({task.node for task in checkpoint.frontier})}
         yield from save_uncommitted(run, checkpoint)
-        yield from save_commit(run, commit_of(run, checkpoint, after, [], metadata=notes))
+        yield from save_commit(run, commit_of(run, checkpoint, after, [], now, metadata=notes))
     return after
 
 
@@ -220,6 +224,7 @@ def _save(
     after: Checkpoint,
     results: Sequence[TaskResult],
     pending: Pending | None,
+    now: datetime,
 ) -> Generator[Effect, Any, None]:
     if pending and not run.keeps_calls:
         run.open_namespaces |= call_namespaces(run, before.frontier)
@@ -227,7 +232,14 @@ def _save(
         run.uncommitted_from = run.uncommitted_from or before
         run.rewritten.update(rewritten_fields(run.program, results, before.values, after.values))
     else:
-        yield from save_commit(run, commit_of(run, before, after, results))
+        yield from save_commit(run, commit_of(run, before, after, results, now))
+
+
+def draw_stamp(run: Run, step: int) -> Generator[Effect, Any, tuple[str, datetime]]:
+    """Return the id and the time for the commit of a step; without a saver an id, and a time that is not used."""
+    if run.saver is None:
+        return run.unsaved_id(step), UNUSED
+    return (yield Stamp(step))
 
 
 def save_commit(run: Run, commit: StepCommit) -> Generator[Effect, Any, None]:
@@ -262,6 +274,7 @@ def commit_of(
     before: Checkpoint | None,
     after: Checkpoint,
     results: Sequence[TaskResult],
+    now: datetime,
     *,
     source: Source = "loop",
     expected: CheckpointId | Literal["before"] | None = "before",
@@ -269,14 +282,13 @@ def commit_of(
     metadata: dict[str, Any] | None = None,
     releases: bool = False,
 ) -> StepCommit:
-    """Return the commit of one superstep.
+    """Return the commit of one superstep, made at `now`.
 
     `expected` is the head that the branch must have: the checkpoint before, except for a fork. The last commit of a
     run, and one that `releases`, also releases the thread.
     """
-    now = run.clock.now()
     commit = StepCommit(run, before, after, results, source, now)
-    commit.hold = run.hold(release=releases or (source == "loop" and after.at_rest), may_claim=True, now=now)
+    commit.hold = run.hold(now, release=releases or (source == "loop" and after.at_rest), may_claim=True)
     if run.open_namespaces:
         going_on = _unfinished_calls(run, after) if run.saves_at_rest else set[str]()
         commit.drops, run.open_namespaces = tuple(sorted(run.open_namespaces - going_on)), going_on
@@ -295,7 +307,8 @@ def save_uncommitted(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any,
     if before is None:
         return
     try:
-        commit = commit_of(run, before if before is not NOTHING_SAVED else None, checkpoint, [])
+        _, now = yield Stamp(checkpoint.step)
+        commit = commit_of(run, before if before is not NOTHING_SAVED else None, checkpoint, [], now)
         commit.spans_supersteps, commit.rewritten = True, frozenset(run.rewritten)
         yield from save_commit(run, commit)
     except BaseException:
@@ -314,7 +327,8 @@ def save_pending(
     run: Run, checkpoint: Checkpoint, pending: Pending, rest: RunOutcome | None = None
 ) -> Generator[Effect, Any, None]:
     """Save results, questions and errors of the tasks of a checkpoint; with a `rest`, release the thread too."""
-    hold = run.hold(release=rest is not None, may_claim=True)
+    _, now = yield Stamp(checkpoint.step)
+    hold = run.hold(now, release=rest is not None, may_claim=True)
     entries = (*(() if run.claimed else started_entries(run)), *run.take_noted())
     if rest is not None:
         entries = (
@@ -322,8 +336,7 @@ def save_pending(
             *interrupted_entries(run, rest.interrupts),
             *finished_entries(run, rest.status, rest.error),
         )
-    at = hold.now if hold is not None else run.clock.now()
-    yield SavePending(checkpoint.id, pending, hold, Log(run.run_id, at, entries) if entries else None)
+    yield SavePending(checkpoint.id, pending, hold, Log(run.run_id, now, entries) if entries else None)
     run.holds(hold)
     if run.unpublished_events:
         run.count_as_finished(pending.completed)
@@ -389,11 +402,10 @@ def note_failure(run: Run, checkpoint: Checkpoint, failure: Failure) -> Generato
     if run.saver is None or run.saves_at_rest:
         return
     task, text = failure.task, error_text(failure.error)
-    hold = run.hold()
-    at = hold.now if hold is not None else run.clock.now()
+    _, now = yield Stamp(checkpoint.step)
     entry: Entry = ("task_finished", checkpoint.step + 1, task.node, task.id, {"error": text})
     pending = Pending(errors={TaskId(task.id): text}, attempts={TaskId(task.id): 0})
-    yield SavePending(checkpoint.id, pending, hold, Log(run.run_id, at, (entry,)))
+    yield SavePending(checkpoint.id, pending, run.hold(now), Log(run.run_id, now, (entry,)))
     failure.is_saved = True
 
 

@@ -88,7 +88,7 @@ class ResultFlusher:
         assert isinstance(run.line, BranchKey)
         landed = {one.task.id: saved_form_of_result(run.program, one) for one in group}
         known = Pending(completed=landed)
-        resolve(run.saver.save_results(run.line, self._checkpoint_id, known, hold=run.hold()))
+        resolve(run.saver.save_results(run.line, self._checkpoint_id, known, hold=run.hold(run.clock.now())))
 
 
 def landing_of(run: Run, checkpoint: Checkpoint) -> ResultFlusher | None:

@@ -25,7 +25,7 @@ from statewright.errors import RunError
 from statewright.events import Entry, Event, Log
 from statewright.futures import AnyFuture
 from statewright.graph import Budget, RunStarter
-from statewright.ids import TaskId, draw_checkpoint_id, draw_run_id
+from statewright.ids import TaskId, draw_run_id
 from statewright.runtime.config import OnBusy, OnUnfinished, Settings
 from statewright.runtime.core.limits import Spending
 from statewright.store import Store
@@ -377,16 +377,14 @@ class Run:
             self.spent = Spending(self.clock)
         return self.spent
 
-    def hold(
-        self, *, release: bool = False, may_claim: bool = False, now: datetime | None = None
-    ) -> LeaseRequest | None:
-        """Return the lease request for the next write. `release` ends the lease, unless a caller continues.
+    def hold(self, now: datetime, *, release: bool = False, may_claim: bool = False) -> LeaseRequest | None:
+        """Return the lease request for a write at `now`. `release` ends the lease, unless a caller continues.
 
         Only the core may claim the thread: what a node or a timer still writes when the run has ended is refused.
         """
         if self.owner is None:
             return None
-        now, claim = now or self.clock.now(), self.claim
+        claim = self.claim
         until = None if release and not self.nested else now + self.lease_duration
         if not may_claim or self.claimed or self.nested:
             return LeaseRequest(self.owner, now, until)
@@ -431,9 +429,9 @@ class Run:
         if step is not None and step.ending:
             step.close_and_tell()
 
-    def commit_id(self, step: int) -> str:
-        """Return an id for the commit of a step: drawn if it is saved, else its number within the run."""
-        return draw_checkpoint_id() if self.saver is not None else f"{self.run_id}.{step}"
+    def unsaved_id(self, step: int) -> str:
+        """Return the id of a commit that is never saved or loaded: it has to be unique within the run."""
+        return f"{self.run_id}.{step}"
 
     def origin(self, commit_id: str, step: int) -> str:
         """Return the value from which ids of the tasks are derived that a commit makes due.
@@ -448,10 +446,6 @@ class Run:
             return f"{self.settings.thread_id}|{self.namespace}#{step}"
         caller = self.metadata.get("parent_task", "")
         return f"{caller}|{self.namespace.rpartition(f':{caller}')[2]}#{step}"
-
-    def now(self) -> datetime | None:
-        """Return the current time if a commit will need it."""
-        return self.clock.now() if self.saver is not None else None
 
     def node_config(self) -> Mapping[str, Any]:
         """Return the `config` argument of nodes."""

@@ -8,8 +8,18 @@ from typing import Any, TypeVar, cast
 
 from statewright.checkpoint import BranchKey, Checkpoint, Checkpointer
 from statewright.futures import AnyFuture, is_future, resolve
-from statewright.ids import CheckpointId
-from statewright.runtime.core.effects import AwaitTurn, Effect, Emit, Load, Namespaces, Save, SaveCallers, SavePending
+from statewright.ids import CheckpointId, draw_checkpoint_id
+from statewright.runtime.core.effects import (
+    AwaitTurn,
+    Effect,
+    Emit,
+    Load,
+    Namespaces,
+    Save,
+    SaveCallers,
+    SavePending,
+    Stamp,
+)
 from statewright.runtime.core.loop import save_uncommitted
 from statewright.runtime.core.run import Run
 from statewright.runtime.core.standing import check_wanted
@@ -21,6 +31,8 @@ T = TypeVar("T")
 
 def perform_effect(run: Run, effect: Effect) -> Any:
     """Perform an effect that neither runs tasks nor, with the answer of `ask_saver`, waits."""
+    if type(effect) is Stamp:
+        return draw_checkpoint_id(), run.clock.now()
     if type(effect) is Emit:
         return cast(Any, run.watch).emit(effect.event)
     if type(effect) is SaveCallers:

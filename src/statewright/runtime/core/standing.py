@@ -222,7 +222,7 @@ def _current_lease(root: Run) -> MaybeFuture[Lease | None]:
     """Return the lease of a run on its thread. An expired one is renewed: the process may have been suspended."""
     saver, thread_id = cast(Checkpointer, root.saver), cast(BranchKey, root.line).thread_id
     if root.held_until is not None and root.clock.now() >= root.held_until:
-        return saver.renew(thread_id, cast(LeaseRequest, root.hold()))
+        return saver.renew(thread_id, cast(LeaseRequest, root.hold(root.clock.now())))
     return saver.lease(thread_id)
 
 

@@ -30,6 +30,7 @@ from statewright.runtime.core.effects import (
     RunTasks,
     Save,
     SaveCallers,
+    Stamp,
 )
 from statewright.runtime.core.events import StreamBuffer, tell_broken_off
 from statewright.runtime.core.loop import note_failure
@@ -78,7 +79,7 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
     """
     nodes = run.program.nodes
     buffer = run.reader
-    scope, draws = Scope(run), run.saver is not None
+    scope, saves = Scope(run), run.saver is not None
     cancelling = _Cancelling(run) if run.control is not None else None
     cancelled: asyncio.CancelledError | None = None
     token = enter_scope(scope)
@@ -113,7 +114,10 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
                 if run.calls is not None:
                     answer, cancelled = await _end_calls(run, effect, answer, cancelled)
                 run.closed_step = effect.checkpoint.step
-                answer = answer, draw_checkpoint_id() if draws else None
+                try:
+                    answer = (answer, draw_checkpoint_id(), run.clock.now()) if saves else (answer, None, None)
+                except Exception as error:  # of the clock
+                    answer, failed = None, error
             else:
                 answer, failed, came = await _perform_effect(run, effect)
                 cancelled = came or cancelled
@@ -251,6 +255,8 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | No
     """Perform an effect that runs no tasks; its answer or error, and the cancellation that came meanwhile."""
     signal: asyncio.CancelledError | None = None
     try:
+        if type(effect) is Stamp:
+            return (draw_checkpoint_id(), run.clock.now()), None, None
         if type(effect) is Emit:
             return run.watch.emit(effect.event) if run.watch is not None else None, None, None
         if type(effect) is SaveCallers:

@@ -46,7 +46,7 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
     nodes = run.program.nodes
     # Lone plain functions are called on this thread, unless a reader waits for what they have to say meanwhile.
     called_here = ("inline",) if buffer is not None and buffer.live else ("inline", "thread")
-    scope, draws = Scope(run), run.saver is not None
+    scope, saves = Scope(run), run.saver is not None
     answer: Any = None
     failed: Exception | None = None
     run.closed_step = NONE_CLOSED
@@ -70,23 +70,26 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
                     answer = perform_effect(run, effect)
                 except Exception as error:
                     failed = error
-            elif len(effect.tasks) == 1 and (node := nodes[effect.tasks[0].node]).sync_lane in called_here:
-                scope.task = task = effect.tasks[0]
-                scope.checkpoint = checkpoint = effect.checkpoint
-                enter_scope((scope, task, checkpoint, None))
-                performs = perform if node.guards is None and not run.guards_all else perform_guarded
-                outcomes = [performs(scope, node, task, checkpoint)]
-                if run.calls is not None and run.calls.are_waited_for(effect.tasks, outcomes):
-                    leave_scope(token)
-                    outcomes = yield from _run_many(run, effect, buffer, outcomes)
-                    token = enter_scope(scope)
-                answer = outcomes, draw_checkpoint_id() if draws else None
-                run.closed_step = checkpoint.step
             else:
-                leave_scope(token)
-                outcomes = yield from _run_many(run, effect, buffer)
-                token = enter_scope(scope)
-                answer = outcomes, draw_checkpoint_id() if draws else None
+                if len(effect.tasks) == 1 and (node := nodes[effect.tasks[0].node]).sync_lane in called_here:
+                    scope.task = task = effect.tasks[0]
+                    scope.checkpoint = checkpoint = effect.checkpoint
+                    enter_scope((scope, task, checkpoint, None))
+                    performs = perform if node.guards is None and not run.guards_all else perform_guarded
+                    outcomes = [performs(scope, node, task, checkpoint)]
+                    if run.calls is not None and run.calls.are_waited_for(effect.tasks, outcomes):
+                        leave_scope(token)
+                        outcomes = yield from _run_many(run, effect, buffer, outcomes)
+                        token = enter_scope(scope)
+                    run.closed_step = checkpoint.step
+                else:
+                    leave_scope(token)
+                    outcomes = yield from _run_many(run, effect, buffer)
+                    token = enter_scope(scope)
+                try:
+                    answer = (outcomes, draw_checkpoint_id(), run.clock.now()) if saves else (outcomes, None, None)
+                except Exception as error:  # of the clock
+                    failed = error
             if run.calls is not None:
                 run.calls.end()
     except GeneratorExit as error:  # maybe in a finaliser, where no instrument may be called

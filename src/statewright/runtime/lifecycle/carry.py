@@ -17,7 +17,7 @@ from statewright.futures import resolve
 from statewright.ids import CheckpointId
 from statewright.runtime.core.commit import StepCommit
 from statewright.runtime.core.effects import Effect, Load, Namespaces
-from statewright.runtime.core.loop import commit_of, save_commit
+from statewright.runtime.core.loop import commit_of, draw_stamp, save_commit
 from statewright.runtime.core.run import Run
 
 Carrying = Generator[Effect, Any, tuple[StepCommit, ...]]
@@ -118,36 +118,40 @@ def _begun_anew(
             outer: SavedCheckpoint | None = head if top == name else (yield Load(line.branch, None, top))
             begins_anew = top in taken or (outer is not None and bool(outer.metadata.get("remembers")))
         if begins_anew:
-            commits.append(beginning(run, head))
+            commits.append((yield from beginning(run, head)))
     return commits
 
 
 def _copy(run: Run, saved: SavedCheckpoint, line: BranchKey) -> Generator[Effect, Any, StepCommit]:
     """A checkpoint once more, as the head of a line."""
     head: SavedCheckpoint | None = yield Load(line.branch, None, line.namespace)
-    return copied(run, saved, line, head)
+    return (yield from copied(run, saved, line, head))
 
 
-def copied(run: Run, saved: SavedCheckpoint, line: BranchKey, head: SavedCheckpoint | None) -> StepCommit:
-    """The commit that makes a checkpoint the head of another line, or of its own again."""
+def copied(
+    run: Run, saved: SavedCheckpoint, line: BranchKey, head: SavedCheckpoint | None
+) -> Generator[Effect, Any, StepCommit]:
+    """Return the commit that makes a checkpoint the head of another branch, or of its own again."""
     before = saved.checkpoint
     step = (head if head is not None else saved).checkpoint.step + 1
-    after = Checkpoint(
-        run.commit_id(step), step, before.values, before.frontier, before.held, before.joins, before.reported
-    )
+    commit_id, now = yield from draw_stamp(run, step)
+    after = Checkpoint(commit_id, step, before.values, before.frontier, before.held, before.joins, before.reported)
     # What is copied is followed, but for calls of another branch: those will be dropped when their tasks are done.
     follows = before if saved.metadata.get("remembers") or line.branch == saved.line.branch else None
-    commit = commit_of(run, follows, after, [], source="fork", pending=saved.pending, metadata=dict(saved.metadata))
+    commit = commit_of(
+        run, follows, after, [], now, source="fork", pending=saved.pending, metadata=dict(saved.metadata)
+    )
     commit.put_beside(line, after, head.id if head is not None else None)
     commit.graph_version = saved.graph_version
     return commit
 
 
-def beginning(run: Run, head: SavedCheckpoint) -> StepCommit:
-    """The commit that lets a line begin anew: its history stays, and the next call finds nothing."""
-    after = Checkpoint(run.commit_id(head.checkpoint.step + 1), head.checkpoint.step + 1, {}, ())
+def beginning(run: Run, head: SavedCheckpoint) -> Generator[Effect, Any, StepCommit]:
+    """Return the commit that resets a branch of a namespace: its history stays, and the next call starts afresh."""
+    commit_id, now = yield from draw_stamp(run, head.checkpoint.step + 1)
+    after = Checkpoint(commit_id, head.checkpoint.step + 1, {}, ())
     kept = {name: head.metadata[name] for name in ("remembers",) if name in head.metadata}
-    commit = commit_of(run, None, after, [], source="fork", metadata={**kept, "reset": True})
+    commit = commit_of(run, None, after, [], now, source="fork", metadata={**kept, "reset": True})
     commit.put_beside(head.line, after, CheckpointId(head.id))
     commit.graph_version = head.graph_version
     return commit
@@ -182,18 +186,19 @@ def fork_inside(run: Run, saved: SavedCheckpoint, branch: str) -> Forking:
     outer = callers[0].head
     root = BranchKey(source.thread_id, "", branch)
     around = yield from taken_along(run, outer, root, at_head=True, anew=False)
-    own = copied(run, saved, line, head if branch == source.branch else None)
+    own = yield from copied(run, saved, line, head if branch == source.branch else None)
     own.pending = replace(saved.pending, answers={}, errors={}, attempts={}, retries={})
     forgotten = _questions_inside(run, source)
-    between = [
-        copied(run, one.head, one.head.line._replace(branch=branch), one.head if branch == source.branch else None)
-        for one in callers[1:]
-    ]
-    for commit, one in zip(between, callers[1:], strict=True):
-        commit.pending = _without(one, forgotten)
+    between: list[StepCommit] = []
+    for caller in callers[1:]:
+        replaced_head = caller.head if branch == source.branch else None
+        commit = yield from copied(run, caller.head, caller.head.line._replace(branch=branch), replaced_head)
+        commit.pending = _without(caller, forgotten)
+        between.append(commit)
     before = outer.checkpoint
+    commit_id, now = yield from draw_stamp(run, before.step + 1)
     after = Checkpoint(
-        run.commit_id(before.step + 1),
+        commit_id,
         before.step + 1,
         before.values,
         before.frontier,
@@ -202,7 +207,7 @@ def fork_inside(run: Run, saved: SavedCheckpoint, branch: str) -> Forking:
         before.reported,
     )
     pending, notes = _without(callers[0], forgotten), {"nodes": outer.metadata.get("nodes", [])}
-    commit = commit_of(run, before, after, [], source="fork", pending=pending, metadata=notes, releases=True)
+    commit = commit_of(run, before, after, [], now, source="fork", pending=pending, metadata=notes, releases=True)
     commit.line, commit.checkpoint, commit.graph_version = root, after, outer.graph_version
     commit.expected = outer.id if branch == source.branch else None
     replaced = {one.line.namespace for one in (own, *between)}

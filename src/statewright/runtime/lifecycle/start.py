@@ -37,6 +37,7 @@ from statewright.runtime.core.loop import (
     NOTHING_SAVED,
     call_namespaces,
     commit_of,
+    draw_stamp,
     save_commit,
     save_pending,
     supersteps,
@@ -209,7 +210,7 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
         if kept:
             known = written(Scope(run, task), program.start, task, kept)
             result.writes = [*pairs_of(result), *pairs_of(known)]
-    commit_id = run.commit_id(base.step + 1)
+    commit_id, now = yield from draw_stamp(run, base.step + 1)
     checkpoint = apply_results(program, base, [result], commit_id, run.origin(commit_id, base.step + 1))
     if run.saver is not None:
         parent = saved.checkpoint if saved is not None else None
@@ -224,7 +225,7 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
         else:
             if run.caller is not None and run.saves_at_rest:
                 yield SaveCallers(run.caller)
-            commit = commit_of(run, parent, checkpoint, [result], source="input", expected=head, metadata=notes)
+            commit = commit_of(run, parent, checkpoint, [result], now, source="input", expected=head, metadata=notes)
             if saved is not None and is_older:
                 # Calls of the tasks that are discarded are neither copied to another branch, nor begun anew here.
                 commit.beside = yield from _commits_beside(run, saved, anew=saved.line.branch != run.settings.branch)
@@ -342,8 +343,9 @@ def _plan_going_on(
     beside = yield from _commits_beside(run, saved, anew=replay)
     pending = Pending(journal=dict(pending.journal), paused=pending.paused) if replay else pending.forked()
     notes = {"nodes": saved.metadata.get("nodes", []), "replaces": head}
-    before, forked = checkpoint, renamed(checkpoint, run.commit_id(checkpoint.step + 1))
-    commit = commit_of(run, before, forked, [], source="fork", expected=head, pending=pending, metadata=notes)
+    commit_id, now = yield from draw_stamp(run, checkpoint.step + 1)
+    before, forked = checkpoint, renamed(checkpoint, commit_id)
+    commit = commit_of(run, before, forked, [], now, source="fork", expected=head, pending=pending, metadata=notes)
     commit.beside = beside
     return forked, pending, commit
 
@@ -391,7 +393,9 @@ def _commanded(run: Run, command: Command[Any], saved: SavedCheckpoint | None, h
         command = Command(update={run.program.graph.answers_to: command.resume})
     # Whatever is wrong with the command is raised here, before anything of it is saved.
     answers = read_answers(command.resume, pending.open) if command.resumes else {}
-    changed = _with_command(run, checkpoint, command) if command.update is not None or command.targets else None
+    commit_id, now = yield from draw_stamp(run, checkpoint.step + 1)
+    changes = command.update is not None or command.targets
+    changed = _with_command(run, checkpoint, command, commit_id) if changes else None
     if fork is not None:
         yield from save_commit(run, fork)
     if command.resumes:
@@ -403,19 +407,20 @@ def _commanded(run: Run, command: Command[Any], saved: SavedCheckpoint | None, h
         before = checkpoint if saved is not None else None
         checkpoint, result = changed
         if run.saver is not None:
-            yield from save_commit(run, commit_of(run, before, checkpoint, [result], source="update", pending=pending))
+            commit = commit_of(run, before, checkpoint, [result], now, source="update", pending=pending)
+            yield from save_commit(run, commit)
     run.answers.update((str(key), value) for key, value in pending.answers.items())
     return checkpoint, pending
 
 
-def _with_command(run: Run, base: Checkpoint, command: Command[Any]) -> tuple[Checkpoint, TaskResult]:
-    """The checkpoint after a command's update, with its targets due beside what was due already."""
+def _with_command(run: Run, base: Checkpoint, command: Command[Any], commit_id: str) -> tuple[Checkpoint, TaskResult]:
+    """Return the checkpoint after a command's update: its targets are due together with the tasks that were."""
     program = run.program
     task = Task(START, NO_ARG, base.id, 0)
     writes = {} if command.update is None else program.updates.read(command.update, START, task)
     targets = [target for target in checked_targets(run, program.start, command.targets) if target != END]
     result = TaskResult(task, writes, targets, goto=True)
-    return apply_beside(program, base, [result], run.commit_id(base.step + 1), base.frontier, base.held), result
+    return apply_beside(program, base, [result], commit_id, base.frontier, base.held), result
 
 
 def _no_thread(run: Run) -> str:

@@ -112,7 +112,7 @@ class Holding:
         run = self._run
         try:
             if (run.claimed or cast(Claim, run.claim).in_doubt) and not run.nested:
-                return _saver(run).renew(_thread(run), cast(LeaseRequest, run.hold(release=True)))
+                return _saver(run).renew(_thread(run), cast(LeaseRequest, run.hold(run.clock.now(), release=True)))
         except StorageError:
             pass  # another run has taken it over, or nothing can be written: it lapses
         except Exception:  # what the run has come to is more important
@@ -217,7 +217,7 @@ class LeaseRenewer(Holding):
             return
         if run.claimed:
             try:
-                hold = cast(LeaseRequest, run.hold())
+                hold = cast(LeaseRequest, run.hold(run.clock.now()))
                 lease: Lease | None = resolve(_saver(run).renew(_thread(run), hold))
                 run.held_until = hold.until
                 if lease is not None and lease.wanted is not None:

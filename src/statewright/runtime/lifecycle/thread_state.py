@@ -27,7 +27,7 @@ from statewright.ids import CheckpointId, checked_name
 from statewright.runtime.core.apply import apply_beside, with_report
 from statewright.runtime.core.commit import StepCommit
 from statewright.runtime.core.effects import Effect, Load
-from statewright.runtime.core.loop import call_namespaces, commit_of, save_commit
+from statewright.runtime.core.loop import call_namespaces, commit_of, draw_stamp, save_commit
 from statewright.runtime.core.program import HANDLER_SUFFIX
 from statewright.runtime.core.run import Run
 from statewright.runtime.core.saver_calls import perform_all
@@ -92,7 +92,8 @@ def updated(
     pending = saved.pending if saved is not None else Pending()
     if not at_head:
         pending = pending.forked()
-    after, pending, results = _after(run, base, pending, results, cancel_pending)
+    commit_id, now = yield from draw_stamp(run, base.step + 1)
+    after, pending, results = _after(run, base, pending, results, commit_id, cancel_pending=cancel_pending)
     parent = base if saved is not None else None
     expected = head.id if head is not None else None
     beside: tuple[StepCommit, ...] = ()
@@ -111,6 +112,7 @@ def updated(
         parent,
         after,
         results,
+        now,
         source="update",
         expected=expected,
         pending=pending,
@@ -182,14 +184,20 @@ def _last_node(run: Run, saved: SavedCheckpoint | None) -> str:
 
 
 def _after(
-    run: Run, base: Checkpoint, pending: Pending, results: Sequence[TaskResult], cancel_pending: bool
+    run: Run,
+    base: Checkpoint,
+    pending: Pending,
+    results: Sequence[TaskResult],
+    commit_id: str,
+    *,
+    cancel_pending: bool,
 ) -> tuple[Checkpoint, Pending, Sequence[TaskResult]]:
     """The checkpoint after the updates, the pending data of the tasks that are still due, and the results applied.
 
     Results that had landed stay pending while another task is open. When the updates complete the last open task, they
     are applied with them.
     """
-    program, commit_id = run.program, run.commit_id(base.step + 1)
+    program = run.program
     names = {result.task.node for result in results}
     ended = cancel_pending or END in names
     due: list[Task] = []
@@ -249,14 +257,15 @@ def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[BranchK
     newest: SavedCheckpoint | None = head if line.branch == saved.line.branch else (yield Load(saved.line.branch))
     at_head = newest is not None and newest.id == saved.id
     beside = yield from taken_along(run, saved, line, at_head=at_head, anew=False)
-    after = renamed(before, run.commit_id(before.step + 1))
+    commit_id, now = yield from draw_stamp(run, before.step + 1)
+    after = renamed(before, commit_id)
     run.line = line
     expected = head.id if head is not None else None
     pending = saved.pending.forked()
     kept = ("nodes", "parent_task", "remembers")
     notes = {name: saved.metadata[name] for name in kept if name in saved.metadata}
     commit = commit_of(
-        run, before, after, [], source="fork", expected=expected, pending=pending, metadata=notes, releases=True
+        run, before, after, [], now, source="fork", expected=expected, pending=pending, metadata=notes, releases=True
     )
     commit.graph_version = saved.graph_version  # nothing was fitted: what goes on from here will be
     commit.beside = beside
@@ -304,7 +313,8 @@ def rolled_back(
         return  # that run has changed nothing
     base = before.checkpoint if before is not None else Checkpoint(run.run_id, -1, run.program.start_values(), ())
     beside = yield from taken_along(run, before, head.line, at_head=False, anew=False)
-    after = renamed(base, run.commit_id(head.checkpoint.step + 1))
+    commit_id, now = yield from draw_stamp(run, head.checkpoint.step + 1)
+    after = renamed(base, commit_id)
     after.step = head.checkpoint.step + 1
     pending = before.pending if before is not None else None
     notes = {"rolled_back": head.run_id}
@@ -314,6 +324,7 @@ def rolled_back(
         parent,
         after,
         [],
+        now,
         source="fork",
         expected=head.id,
         pending=pending,

@@ -157,7 +157,7 @@ def save_entry(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
         return None
     if run.saves_at_rest:
         _save_checkpoint(scope)
-    known, hold = Pending(journal={key: JournalEntry(*entry)}), run.hold()
+    known, hold = Pending(journal={key: JournalEntry(*entry)}), run.hold(run.clock.now())
     log = _noted(scope, hold)
     try:
         answer = run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), known, hold=hold, log=log)

@@ -224,9 +224,10 @@ def note_attempt(scope: Scope, task: Task, number: int, delay: float) -> Generat
     """Save the number of failed attempts and the time of the next one, so that a crash does not reset them."""
     run = scope.run
     if run.saver is not None and run.line is not None and scope.checkpoint is not None and not run.saves_at_rest:
-        due = run.clock.now() + timedelta(seconds=delay)
+        now = run.clock.now()
+        due = now + timedelta(seconds=delay)
         known = Pending(attempts={TaskId(task.id): number}, retries={TaskId(task.id): due})
-        yield Ask(run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), known, hold=run.hold()))
+        yield Ask(run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), known, hold=run.hold(now)))
 
 
 def cache_key(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> CacheKey:

@@ -1,5 +1,6 @@
 """What the core asks of a driver, and how it comes to rest."""
 
+from contextlib import suppress
 from typing import Any, get_args
 
 import pytest
@@ -20,6 +21,7 @@ from statewright.runtime.core.effects import (
     Save,
     SaveCallers,
     SavePending,
+    Stamp,
 )
 
 
@@ -37,7 +39,7 @@ def test_a_saved_and_watched_run_needs_every_effect_and_no_other(make: Any, prog
     hand.finish(lambda task: asks(task) if task.node == "b" else hand.along_edges(task))
 
     assert {type(effect) for effect in hand.effects} == {Load, RunTasks, Save, SavePending, Emit}
-    assert set(get_args(Effect)) == {Load, Namespaces, AwaitTurn, RunTasks, Save, SaveCallers, SavePending, Emit}
+    assert set(get_args(Effect)) == {Load, Namespaces, AwaitTurn, RunTasks, Stamp, Save, SaveCallers, SavePending, Emit}
 
 
 def test_one_effect_is_renewed_for_each_superstep(make: Any, program: Any) -> None:
@@ -79,6 +81,42 @@ def test_the_head_is_loaded_before_a_checkpoint_that_is_named(make: Any, program
     assert (first.branch, first.checkpoint_id) == ("side", None)
     second = core.send(None)
     if wanted is None:
-        assert type(second) is Save
+        assert type(second) is Stamp
     else:
         assert (second.branch, second.checkpoint_id) == ("side", wanted)
+
+
+class NoClock:
+    """A clock that must not be read."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"the core has called clock.{name}")
+
+
+def test_the_core_repeats_its_effects_when_its_answers_are_replayed(make: Any, program: Any, monkeypatch: Any) -> None:
+    def described(effect: Any) -> Any:
+        if isinstance(effect, Save):
+            commit = effect.commit
+            return "save", commit.checkpoint, commit.created_at, commit.hold, commit.log
+        if isinstance(effect, SavePending):
+            return "pending", effect.checkpoint_id, effect.pending.completed, effect.hold, effect.log
+        return type(effect).__name__
+
+    def start(clock: Any) -> Any:
+        return make.call(make.run(program, saver=InMemorySaver(), clock=clock, owner="run"), {"x": 1})
+
+    def fails_at_b(task: Any) -> Any:
+        return Failure(task, ValueError("no")) if task.node == "b" else make.result(task, {}, ["b"])
+
+    answers: list[Any] = []
+    first = start(None)
+    first.finish(fails_at_b, recorded=answers)
+    for module in ("runtime.core.saver_calls.draw_checkpoint_id", "runtime.core.run.draw_run_id"):
+        monkeypatch.setattr(f"statewright.{module}", NoClock())
+    again = start(NoClock()).core
+    effects: list[Any] = []
+    for answer in (None, *answers):
+        with suppress(StopIteration):
+            effects.append(described(again.send(answer)))
+
+    assert [effect for effect in effects if effect != "Stamp"] == [described(effect) for effect in first.effects]

@@ -89,7 +89,7 @@ def test_every_task_of_a_superstep_reads_the_checkpoint_before_it(make: Any, pro
 
     first = next(core)
     assert first.checkpoint.values == {"log": []}
-    second = core.send(([make.result(first.tasks[0], {"log": ["a"]}, ["b", "c"])], None))
+    second = core.send(([make.result(first.tasks[0], {"log": ["a"]}, ["b", "c"])], None, None))
     assert second.checkpoint.values == {"log": ["a"]}
     assert [task.node for task in second.tasks] == ["b", "c"]
 

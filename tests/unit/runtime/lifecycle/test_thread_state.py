@@ -10,6 +10,7 @@ from statewright.checkpoint import Interrupt, Pending
 from statewright.errors import CheckpointConflict, CheckpointNotFound, InvalidUpdateError, UnknownTarget
 from statewright.ids import InterruptId
 from statewright.runtime.core.effects import Failure, Load, Pause, Save
+from statewright.runtime.core.saver_calls import perform_effect
 from statewright.runtime.lifecycle.thread_state import diff, forked, load_saved, rolled_back, updated
 
 
@@ -221,7 +222,8 @@ def test_an_update_meets_the_head_that_it_has_read(make: Any, program: Any, save
     run = make.run(program, saver=saver)
     core = updated(run, [({"x": 2}, "a")], cancel_pending=False)
     next(core)
-    late = core.send(head(saver))
+    stamp = core.send(head(saver))
+    late = core.send(perform_effect(run, stamp))
     update(make, program, saver, ({"x": 3}, "a"))
 
     with pytest.raises(CheckpointConflict):
