@@ -38,7 +38,6 @@ from statewright import (
 from statewright.checkpoint import SavedCheckpoint
 from statewright.errors import StatewrightError
 from statewright.runtime import run_factory
-from statewright.runtime.core import run as runs
 from statewright.runtime.core import saver_calls
 from statewright.runtime.drivers import sync as drive_sync
 from statewright.storage.sqlite import SqliteSaver
@@ -128,7 +127,6 @@ class World:
         """What a call gives, or the error that it raises."""
         self.clock.advance(1)
         with (
-            mock.patch.object(runs, "draw_run_id", self.draw),
             mock.patch.object(saver_calls, "draw_checkpoint_id", self.draw),
             mock.patch.object(drive_sync, "draw_checkpoint_id", self.draw),
             mock.patch.object(run_factory, "draw_run_id", self.draw),

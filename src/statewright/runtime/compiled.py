@@ -701,9 +701,7 @@ class CompiledGraph(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         return self._answer(run)
 
     def _node_run(self, memory: Memory) -> Run:
-        run = self._nested_run(cast(Scope, current_scope()), {}, memory)
-        run.given_state = True
-        return run
+        return self._nested_run(cast(Scope, current_scope()), {}, memory, takes_state=True)
 
     def _answer(self, run: Run) -> tuple[Any, Pairs]:
         rest = _rest_of(run)

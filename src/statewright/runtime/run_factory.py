@@ -52,6 +52,7 @@ from statewright.runtime.core.events import EventEmitter, Printed, instrument_li
 from statewright.runtime.core.limits import Slots
 from statewright.runtime.core.program import Program, Validate
 from statewright.runtime.core.run import SIBLING_GRACE, Run
+from statewright.runtime.core.run_config import RunConfig, RunPorts
 from statewright.runtime.core.subgraph import (
     SubgraphCall,
     call_line,
@@ -103,31 +104,48 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> None:
         self.graph = graph
         self._lease = checked_lease(lease)
-        self._sibling_grace = None if sibling_grace is None else as_seconds(sibling_grace)
-        self._waits_only_to_save = sibling_grace is SIBLING_GRACE  # nobody has asked for it
-        self._keep_calls = keep_calls
-        self._refuses_changed = changed_questions == "error"
         if debug and isinstance(checkpointer, InMemorySaver):
             checkpointer = checkpointer.checked()
         self.checkpointer = checkpointer
-        self.cache = cache
-        self.store = store
-        self._clock = clock or SystemClock()
-        self._budget = budget
+        self._ports = RunPorts(clock=clock or SystemClock(), store=store, cache=cache)
+        self._config = RunConfig(
+            budget=budget,
+            breaks_before=_names(interrupt_before),
+            breaks_after=_names(interrupt_after),
+            sibling_grace=None if sibling_grace is None else as_seconds(sibling_grace),
+            keeps_calls=keep_calls,
+            refuses_changed=changed_questions == "error",
+        )
+        # The default grace period exists to save results: without a saver nothing is gained by the wait.
+        self._unsaved_config = (
+            self._config._replace(sibling_grace=0.0) if sibling_grace is SIBLING_GRACE else self._config
+        )
         self._program = self.program_class(graph, unknown_keys=unknown_keys, validate=validate, debug=debug)
         if checkpointer is not None:
             checkpointer.allow(self._program.stored_types)
-        self._breaks = (_names(interrupt_before), _names(interrupt_after))
         self._listeners = tuple(instrument_listeners(instruments))
         self._bound: Mapping[str, Any] | None = None
-        self._starter: RunStarter | None = None
         self._allowed_by: Checkpointer | None = checkpointer
-        """The saver that was told last which types the state holds."""
+        """The saver that was given the types of the state last."""
 
     @property
     def program(self) -> Program:
         """The graph with every question answered that can be answered before it runs."""
         return self._program
+
+    @property
+    def store(self) -> Store | None:
+        """The store that nodes see as `runtime.store`."""
+        return self._ports.store
+
+    @property
+    def cache(self) -> Cache | None:
+        """The cache of results of nodes with a cache policy."""
+        return self._ports.cache
+
+    @property
+    def _clock(self) -> Clock:
+        return self._ports.clock
 
     @property
     def name(self) -> str:
@@ -160,12 +178,16 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         """
         same = copy(self)
         same.checkpointer = checkpointer or self.checkpointer
-        same.store, same.cache, same._clock = store or self.store, cache or self.cache, clock or self._clock
+        same._ports = RunPorts(
+            clock=clock or self._clock,
+            store=store or self.store,
+            cache=cache or self.cache,
+            starter=starter or self._ports.starter,
+        )
         if checkpointer is not None:
             checkpointer.allow(self._program.stored_types)
             same._allowed_by = checkpointer
         same._listeners = (*self._listeners, *instrument_listeners(instruments))
-        same._starter = starter or self._starter
         return same
 
     # -- making runs
@@ -194,28 +216,22 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return Run(
             self._program,
             settings,
-            clock=self._clock,
+            self._root_config(options, line),
+            self._ports,
+            run_id=run_id if run_id is not None else settings.run_id or draw_run_id(),
             saver=self.checkpointer if line is not None else None,
             line=line,
-            store=self.store,
-            cache=self.cache,
-            watch=watch,
-            slots=(Slots(settings.max_concurrency),) if settings.max_concurrency is not None else (),
             owner=owner,
             claim=self._claim() if line is not None else None,
-            run_id=run_id,
-            keeps_calls=self._keep_calls,
-            refuses_changed=self._refuses_changed,
-            starter=self._starter,
-            sibling_grace=self._grace(options, line),
-            **self._call_options(options),
+            watch=watch,
+            control=options.get("control"),
+            slots=(Slots(settings.max_concurrency),) if settings.max_concurrency is not None else (),
         )
 
-    def _grace(self, options: Mapping[str, Any], line: BranchKey | None) -> float | None:
-        """For how many seconds plain functions are waited for when a task beside them fails."""
-        if "sibling_grace" in options:
-            return checked_grace(options["sibling_grace"])
-        return 0.0 if line is None and self._waits_only_to_save else self._sibling_grace
+    def _root_config(self, options: Mapping[str, Any], line: BranchKey | None) -> RunConfig:
+        """Return the options of a run outside any node: those of the call, else those of `compile`."""
+        config = self._config if line is not None else self._unsaved_config
+        return config._replace(**self._changed_config(options)) if options else config
 
     def _nested_runs(self, config: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[Run]:
         """The runs of a batch inside a node, made in order: a call is known by its ordinal. Empty outside a node."""
@@ -233,6 +249,8 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         config: Any = None,
         given: Any = None,
         reading: EventEmitter | None = None,
+        *,
+        takes_state: bool = False,
     ) -> Run:
         """A run that is part of the task of another one: it shares its saver, answers, watch and context.
 
@@ -244,72 +262,73 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         settings.thread_id = caller.settings.thread_id
         settings.branch = caller.settings.branch
         own_slots = (Slots(settings.max_concurrency),) if settings.max_concurrency is not None else ()
-        settings.max_concurrency = settings.max_concurrency or caller.max_concurrency
+        settings.max_concurrency = settings.max_concurrency or caller.settings.max_concurrency
         scope.sign_of_life()
         if caller.saver is not None and caller.saver is not self._allowed_by:
             caller.saver.allow(self._program.stored_types)
             self._allowed_by = caller.saver
         call = SubgraphCall(scope, self._program, memory, graph_input=given, config=config, options=options)
-        namespace = call.namespace
-        line = call_line(scope, namespace, memory, keep=caller.keeps_calls)
-        parent = scope.copy()
+        line = call_line(scope, call.namespace, memory, keep=caller.config.keeps_calls)
+        call.takes_state = takes_state
         if memory == "thread":
-            take_namespace(parent, namespace)
+            take_namespace(call.scope, call.namespace)
+        if caller.program.former_names and line is not None:
+            call.former_namespaces = former_namespaces(scope, call.namespace)
         watch = caller.watch
         own_listeners = self._listeners if reading is None else reading.listeners()
         if own_listeners:
             watch = (watch or EventEmitter()).joined(own_listeners)
-        inherited: dict[str, Any] = {
-            "context": caller.context,
-            "control": caller.control,
-            "budget": caller.budget,
-            "spent": caller.spending if caller.budget is not None else caller.spent,
-            "overlaps": caller.overlaps,
-            "saves_at_rest": caller.saves_at_rest,
-        }
-        own = {name: value for name, value in self._call_options(options).items() if value and name != "overlaps"}
-        inherited.update(own)
         run = Run(
             self._program,
             settings,
-            clock=caller.clock,
+            self._nested_config(caller.config, options),
+            self._nested_ports(caller.ports),
+            run_id=caller.run_id,
             saver=caller.saver if line is not None else None,
             line=line,
-            store=self.store or caller.store,
-            cache=self.cache or caller.cache,
-            watch=watch,
-            slots=(*caller.slots, *own_slots),
             owner=caller.owner if line is not None else None,
             claim=caller.claim if line is not None else None,
+            watch=watch,
+            control=options.get("control") or caller.control,
             answers=caller.answers,
-            run_id=caller.run_id,
-            namespace=namespace,
-            nested=True,
-            caller=parent if line is not None else None,
-            parent=parent,
-            sibling_grace=checked_grace(options["sibling_grace"])
-            if "sibling_grace" in options
-            else caller.sibling_grace,
+            call=call,
             live=caller.live,
-            keeps_calls=caller.keeps_calls or self._keep_calls,
-            refuses_changed=caller.refuses_changed or self._refuses_changed,
-            starter=caller.starter,
-            metadata={"parent_task": task.id if task is not None else ""},
-            **inherited,
+            spent=caller.spending if caller.config.budget is not None else caller.spent,
+            slots=(*caller.slots, *own_slots),
         )
         if task is not None and caller.questions.by_id:
             run.inherit_questions(caller, task)
         if run.shares_journal:
             run.journal = caller.journal
-        run.call = call
-        if memory == "thread" and line is not None:
-            run.remembers = True
-            run.metadata = {**run.metadata, "remembers": True}
         if reading is not None:
             run.reader = reading.buffer
-        if caller.program.former_names and line is not None:
-            run.former_namespaces = former_namespaces(scope, namespace)
         return run
+
+    def _nested_config(self, outer: RunConfig, options: Mapping[str, Any]) -> RunConfig:
+        """Return the options of a run that is part of a task: those of the call, else those of its caller's run."""
+        compiled = self._config
+        inherited = outer._replace(
+            on_unfinished=None,
+            on_busy="reject",
+            budget=compiled.budget or outer.budget,
+            breaks_before=compiled.breaks_before,
+            breaks_after=compiled.breaks_after,
+            keeps_calls=outer.keeps_calls or compiled.keeps_calls,
+            refuses_changed=outer.refuses_changed or compiled.refuses_changed,
+        )
+        if not options:
+            return inherited
+        own = self._changed_config(options)
+        if own.get("durability") != "exit":
+            own.pop("durability", None)  # a subgraph cannot save more often than its caller
+        return inherited._replace(**own)
+
+    def _nested_ports(self, outer: RunPorts) -> RunPorts:
+        """Return the services of a run that is part of a task: a store or cache of this graph replaces the caller's."""
+        own = self._ports
+        if own.store is None and own.cache is None:
+            return outer
+        return outer._replace(store=own.store or outer.store, cache=own.cache or outer.cache)
 
     def _settings(self, config: Any, options: Mapping[str, Any]) -> Settings:
         if not options:
@@ -319,30 +338,29 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             raise InvalidConfig(f"Unknown keyword {unknown!r}. " + suggestion(unknown, _OPTIONS, noun="Keywords"))
         return read_settings(config, **{name: options.get(name) for name in _SETTINGS})
 
-    def _call_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """What a run takes from the keywords of a call besides its settings."""
-        before, after = self._breaks
-        if not options:
-            if not (before or after or self._budget):
-                return _NO_OPTIONS
-            return {**_NO_OPTIONS, "breaks_before": before, "breaks_after": after, "budget": self._budget}
-        checked_choice("durability", options.get("durability"), DURABILITIES)
-        checked_choice("on_unfinished", options.get("on_unfinished"), ON_UNFINISHED)
-        checked_choice("on_busy", options.get("on_busy"), ON_BUSY)
-        return {
-            "context": self._context(options.get("context")),
-            "control": options.get("control"),
-            "budget": self._checked_budget(options.get("budget") or self._budget),
-            "on_unfinished": options.get("on_unfinished"),
-            "on_busy": options.get("on_busy") or "reject",
-            "saves_at_rest": options.get("durability") == "exit",
-            "overlaps": options.get("durability") in (None, "async"),
-            "breaks_before": before | self._known(options.get("interrupt_before"), "interrupt_before"),
-            "breaks_after": after | self._known(options.get("interrupt_after"), "interrupt_after"),
-        }
+    def _changed_config(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of RunConfig that the keywords of a call set."""
+        compiled, changed = self._config, dict[str, Any]()
+        for name, choices in _CHOICES.items():
+            if checked_choice(name, options.get(name), choices) is not None:
+                changed[name] = options[name]
+        if options.get("context") is not None:
+            changed["context"] = self._context(options["context"])
+        budget = options.get("budget") or compiled.budget
+        if budget is not None:
+            changed["budget"] = self._checked_budget(budget)
+        if "interrupt_before" in options:
+            changed["breaks_before"] = compiled.breaks_before | self._known(
+                options["interrupt_before"], "interrupt_before"
+            )
+        if "interrupt_after" in options:
+            changed["breaks_after"] = compiled.breaks_after | self._known(options["interrupt_after"], "interrupt_after")
+        if "sibling_grace" in options:
+            changed["sibling_grace"] = checked_grace(options["sibling_grace"])
+        return changed
 
-    def _checked_budget(self, budget: Budget | None) -> Budget | None:
-        node = budget.on_budget if budget is not None else None
+    def _checked_budget(self, budget: Budget) -> Budget:
+        node = budget.on_budget
         if node is not None and node not in self.graph.nodes:
             raise InvalidConfig(
                 f"The budget names {node!r}, which is no node. " + suggestion(node, self.graph.nodes, noun="Nodes")
@@ -401,16 +419,19 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return Run(
             inside._program,
             settings,
-            clock=self._clock,
+            RunConfig(
+                durability="sync",
+                on_busy=cast(Any, checked_choice("on_busy", options.get("on_busy"), ON_BUSY) or "reject"),
+                keeps_calls=self._config.keeps_calls,
+            ),
+            self._ports,
+            run_id=run_id,
             saver=self.checkpointer,
             line=line._replace(namespace=namespace),
             owner=owner,
             claim=self._claim(),
             control=options.get("control"),
-            run_id=run_id,
-            on_busy=cast(Any, checked_choice("on_busy", options.get("on_busy"), ON_BUSY) or "reject"),
             namespace=namespace,
-            keeps_calls=self._keep_calls,
         )
 
     def _claim(self) -> Claim:
@@ -437,9 +458,13 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
                 )
 
 
-_NO_OPTIONS: Final[dict[str, Any]] = {"overlaps": True}
-
 _OPTIONS = tuple(CallOptions.__annotations__)
+
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "durability": DURABILITIES,
+    "on_unfinished": ON_UNFINISHED,
+    "on_busy": ON_BUSY,
+}
 
 _SETTINGS = ("namespace", "thread_id", "checkpoint_id", "branch", "recursion_limit", "max_concurrency", "run_id")
 

@@ -195,11 +195,11 @@ class Recorder:
             saves=run.saver is not None,
             saves_at_rest=run.saves_at_rest,
             recursion_limit=settings.recursion_limit,
-            breaks_before=sorted(run.breaks_before),
-            breaks_after=sorted(run.breaks_after),
-            on_unfinished=run.on_unfinished,
-            budget=run.budget,
-            keeps_calls=run.keeps_calls,
+            breaks_before=sorted(run.config.breaks_before),
+            breaks_after=sorted(run.config.breaks_after),
+            on_unfinished=run.config.on_unfinished,
+            budget=run.config.budget,
+            keeps_calls=run.config.keeps_calls,
             parent_task=_caller_of(run) if run.nested else None,
         )
 

@@ -61,6 +61,7 @@ from statewright.runtime.core.effects import Effect, Failure, Outcome, Pause, Ru
 from statewright.runtime.core.events import EventEmitter
 from statewright.runtime.core.program import HANDLER_SUFFIX, NodeProgram, Program, is_handed_over
 from statewright.runtime.core.run import Run
+from statewright.runtime.core.run_config import RunConfig, RunPorts
 from statewright.runtime.core.saver_calls import perform_effect
 from statewright.runtime.core.subgraph import Pairs, SubgraphCall, call_line, shared, subgraph_calls
 from statewright.runtime.lifecycle.snapshot import subgraphs_of
@@ -232,17 +233,12 @@ class _Player:
         run = Run(
             program,
             _settings(recorded),
+            self._config(recorded, program, RunConfig(context=self._context, budget=recorded.budget)),
+            RunPorts(clock=self.clock, store=self._app.store),
+            run_id=run_name(recorded.number),
             saver=self.saver if recorded.saves else None,
             line=_line(recorded, recorded.namespace) if recorded.saves else None,
-            context=self._context,
-            store=self._app.store,
-            run_id=run_name(recorded.number),
-            on_unfinished=cast("OnUnfinished | None", recorded.on_unfinished),
-            saves_at_rest=recorded.saves_at_rest,
-            keeps_calls=recorded.keeps_calls,
             control=RunControl(),
-            budget=recorded.budget,
-            **self._common(recorded, program),
         )
         if recorded.saves and recorded.head is None and recorded.thread_id is not None:
             self.saver.delete_thread(recorded.thread_id)  # somebody did so between two calls
@@ -260,43 +256,40 @@ class _Player:
         recorded: RecordedRun,
         graph: CompiledGraph,
         scope: Scope,
-        namespace: str,
         line: BranchKey | None,
         given: Any,
-        call: SubgraphCall | None = None,
+        call: SubgraphCall,
     ) -> tuple[Run, RunOutcome | None]:
         """Play the call of a graph by a task; the run, and how it came to rest."""
-        caller, task = scope.run, cast(Task, scope.task)
+        caller = scope.run
+        call.takes_state = True
         run = Run(
             graph.program,
             _settings(recorded),
+            self._config(recorded, graph.program, caller.config),
+            RunPorts(clock=self.clock, store=graph.store or caller.ports.store),
+            run_id=caller.run_id,
             saver=caller.saver if line is not None else None,
             line=line,
-            context=caller.context,
-            store=graph.store or caller.store,
-            answers=caller.answers,
-            run_id=caller.run_id,
-            namespace=namespace,
-            nested=True,
-            live=caller.live,
-            saves_at_rest=recorded.saves_at_rest,
-            keeps_calls=recorded.keeps_calls,
             control=caller.control,
-            budget=caller.budget,
-            spent=caller.spending if caller.budget is not None else caller.spent,
-            metadata={"parent_task": task.id},
-            **self._common(recorded, graph.program),
+            answers=caller.answers,
+            call=call,
+            live=caller.live,
+            spent=caller.spending if caller.config.budget is not None else caller.spent,
         )
-        run.given_state, run.call = True, call
+        run.parent = run.caller = None  # it is played by itself: its caller is not saved or stopped with it
         return run, _Line(self, run, recorded).play(given)
 
-    def _common(self, recorded: RecordedRun, program: Program) -> dict[str, Any]:
+    def _config(self, recorded: RecordedRun, program: Program, config: RunConfig) -> RunConfig:
         renamed = _Renamed(program)
-        return {
-            "clock": self.clock,
-            "breaks_before": frozenset(map(renamed.node, recorded.breaks_before)),
-            "breaks_after": frozenset(map(renamed.node, recorded.breaks_after)),
-        }
+        return config._replace(
+            budget=recorded.budget,
+            durability="exit" if recorded.saves_at_rest else "sync",
+            breaks_before=frozenset(map(renamed.node, recorded.breaks_before)),
+            breaks_after=frozenset(map(renamed.node, recorded.breaks_after)),
+            on_unfinished=cast("OnUnfinished | None", recorded.on_unfinished),
+            keeps_calls=recorded.keeps_calls,
+        )
 
 
 def _settings(recorded: RecordedRun) -> Settings:
@@ -429,7 +422,7 @@ class _Line:
 
     def _make_time_pass(self, next_place: int) -> None:
         """Let the time of a budget be over, where that is what ended the recorded run or led it elsewhere."""
-        budget, steps, rest = self._run.budget, self._recorded.steps, self._recorded.rest
+        budget, steps, rest = self._run.config.budget, self._recorded.steps, self._recorded.rest
         if budget is None or budget.max_seconds is None:
             return
         after = next_place + 1 if next_place < len(steps) and steps[next_place].is_input else next_place
@@ -554,12 +547,13 @@ class _Line:
             caller = scope.run
             saves = call.saves and caller.line is not None
             line = caller.line._replace(namespace=call.namespace) if saves and caller.line is not None else None
-            if line is not None and one.id in call.namespace and not caller.keeps_calls:
+            if line is not None and one.id in call.namespace and not caller.config.keeps_calls:
                 caller.open_namespaces.add(call.namespace)
             made = SubgraphCall(scope, graph.program, "call" if one.id in call.namespace else "thread")
+            made.namespace = call.namespace
             made.is_retry = call.namespace in earlier and bool(call.steps) and call.steps[0].is_input
             earlier.add(call.namespace)
-            self._player.nested(call, graph, scope, call.namespace, line, call.given, made)
+            self._player.nested(call, graph, scope, line, call.given, made)
 
     def _of_subgraph(self, where: Where, scope: Scope, node: NodeProgram, one: RecordedTask) -> Outcome | None:
         """The outcome of a node that is a graph: worked out by playing that, as often as it was tried."""
@@ -712,11 +706,11 @@ class _Callee:
     def call_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
         """What `CompiledGraph.call_within` gives, or raises."""
         scope, graph = self._scope, self._graph
-        namespace = SubgraphCall(scope, graph.program, memory).namespace
-        line = call_line(scope, namespace, memory, keep=scope.run.keeps_calls)
+        call = SubgraphCall(scope, graph.program, memory)
+        line = call_line(scope, call.namespace, memory, keep=scope.run.config.keeps_calls)
         schema = graph.graph.input_schema
         given = shared(state, frozenset(schema.fields) if schema.closed else None)
-        _, rest = self._player.nested(self._call, graph, scope, namespace, line, given)
+        _, rest = self._player.nested(self._call, graph, scope, line, given, call)
         if rest is None:
             raise _Abandoned
         if rest.error is not None:

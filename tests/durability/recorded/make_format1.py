@@ -156,7 +156,6 @@ def joining(saver: Any, clock: FakeClock) -> Any:
 def drawn() -> Iterator[None]:
     """While the block lasts, ids are numbers."""
     from statewright.runtime import run_factory
-    from statewright.runtime.core import run as runs
     from statewright.runtime.core import saver_calls
     from statewright.runtime.drivers import sync as drive_sync
 
@@ -166,7 +165,6 @@ def drawn() -> Iterator[None]:
         return f"{next(numbers):032x}"
 
     with (
-        mock.patch.object(runs, "draw_run_id", draw),
         mock.patch.object(saver_calls, "draw_checkpoint_id", draw),
         mock.patch.object(drive_sync, "draw_checkpoint_id", draw),
         mock.patch.object(run_factory, "draw_run_id", draw),

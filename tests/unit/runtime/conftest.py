@@ -26,7 +26,9 @@ from statewright.runtime.core.events import EventEmitter
 from statewright.runtime.core.loop import supersteps
 from statewright.runtime.core.program import Program
 from statewright.runtime.core.run import Run
+from statewright.runtime.core.run_config import RunConfig, RunPorts
 from statewright.runtime.core.saver_calls import perform_effect
+from statewright.runtime.core.subgraph import SubgraphCall
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
 from statewright.testing import FakeClock
@@ -83,7 +85,7 @@ class Hand:
                 self.effects.append(effect)
             if isinstance(effect, RunTasks):
                 self.steps.append(effect.tasks)
-                stamp = f"commit-{next(self.commits)}", self.run.clock.now()
+                stamp = f"commit-{next(self.commits)}", self.run.ports.clock.now()
                 sent = [answers(task) for task in effect.tasks], *stamp
             else:
                 sent = perform_effect(self.run, effect)
@@ -183,15 +185,26 @@ class Maker:
         settings.recursion_limit, settings.checkpoint_id, settings.branch = recursion_limit, checkpoint_id, branch
         settings.thread_id = "thread" if saver is not None else None
         events: list[Any] = [] if seen is None else seen
+        call = options.get("call")
+        namespace = call.namespace if call is not None else options.get("namespace", "")
+        durability: Any = "exit" if options.pop("saves_at_rest", False) else "sync"
+        config = {name: options.pop(name) for name in RunConfig._fields if name in options}
         return Run(
             program,
             settings,
-            clock=clock or FakeClock(),
+            RunConfig(durability=durability, **config),
+            RunPorts(clock=clock or FakeClock()),
             saver=saver,
-            line=BranchKey("thread", options.get("namespace", ""), branch) if saver is not None else None,
+            line=BranchKey("thread", namespace, branch) if saver is not None else None,
             watch=EventEmitter([(kind, events.append) for kind in watched]) if watched else None,
             **{"run_id": "run", **options},
         )
+
+    def subgraph_call(self, program: Program, namespace: str = "outer:1", origin: str = "before") -> SubgraphCall:
+        """Return the call of a subgraph in a namespace, by a task that the commit `origin` made due."""
+        call = SubgraphCall(Scope(self.run(program), self.task("outer", origin=origin)), program)
+        call.namespace = namespace
+        return call
 
     def scope(self, run: Run, task: Task | None = None, checkpoint: Checkpoint | None = None) -> Scope:
         return Scope(run, task, checkpoint)

@@ -278,7 +278,7 @@ def check_answered(scope: Scope, before: Interrupt, now: Interrupt) -> None:
         return
     if _other_with_value(scope, now) is not None:
         raise _mismatch(scope, before, now, "place")
-    if scope.run.refuses_changed:
+    if scope.run.config.refuses_changed:
         raise _mismatch(scope, before, now, "value")
     _note_changed(scope, before, now)
 

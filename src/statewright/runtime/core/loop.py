@@ -81,9 +81,9 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
     `pending` is what an earlier run has saved for the tasks of the frontier, if it stopped in this superstep.
     """
     program, watch, saves, nested = run.program, run.watch, run.saver is not None, run.nested
-    breaks_after, near_limit = run.breaks_after, run.stop - LAST_STEPS
+    breaks_after, near_limit = run.config.breaks_after, run.stop - LAST_STEPS
     control = run.control
-    guarded = control is not None or bool(run.breaks_before) or run.budget is not None or nested
+    guarded = control is not None or bool(run.config.breaks_before) or run.config.budget is not None or nested
     effect = RunTasks(checkpoint, checkpoint.frontier)
     outcomes: Any  # one for each task; all are TaskResults once every task has succeeded
     last_steps: list[tuple[Task, ...]] = []
@@ -171,13 +171,13 @@ def _check_stop(
         return RunOutcome("cancelled", checkpoint, error=RunCancelled(reason))
     if control is not None and control.drain_reason is not None:
         return RunOutcome("failed", checkpoint, error=GraphDrained(control.drain_reason))
-    if run.budget is not None and not run.spending.is_over:
-        found = overrun(run.budget, run.spending, checkpoint.frontier)
+    if run.config.budget is not None and not run.spending.is_over:
+        found = overrun(run.config.budget, run.spending, checkpoint.frontier)
         if found is not None:
             names = [sorted({task.node for task in tasks}) for tasks in last_steps]
             return RunOutcome("failed", checkpoint, error=BudgetExceeded(*found, last_steps=names))
         run.spending.begin_step(checkpoint.frontier)
-    if run.breaks_before and not passed and matches(run.breaks_before, checkpoint.frontier):
+    if run.config.breaks_before and not passed and matches(run.config.breaks_before, checkpoint.frontier):
         return RunOutcome("paused", checkpoint)
     return None
 
@@ -189,7 +189,7 @@ def budget_exit(run: Run, rest: RunOutcome) -> str | None:
 
 def budget_exit_for(run: Run, error: BaseException | None) -> str | None:
     """Return the node that ends the run properly after this error, if the error is an exhausted budget."""
-    budget = run.budget
+    budget = run.config.budget
     if not isinstance(error, BudgetExceeded) or run.nested or budget is None or run.spending.is_over:
         return None
     return budget.on_budget
@@ -226,7 +226,7 @@ def _save(
     pending: Pending | None,
     now: datetime,
 ) -> Generator[Effect, Any, None]:
-    if pending and not run.keeps_calls:
+    if pending and not run.config.keeps_calls:
         run.open_namespaces |= call_namespaces(run, before.frontier)
     if run.saves_at_rest:
         run.uncommitted_from = run.uncommitted_from or before

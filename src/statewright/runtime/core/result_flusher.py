@@ -43,7 +43,8 @@ class ResultFlusher:
             if self._timed or self._writing or self._closed:
                 return
             self._timed = True
-        timer = self._run.clock.call_later(GROUP_EVERY, self._due)  # without the lock: nobody knows what a clock does
+        # Without the lock: a user-defined clock may call back at once.
+        timer = self._run.ports.clock.call_later(GROUP_EVERY, self._due)
         with self._lock:
             self._timer = timer
             is_late = self._closed
@@ -88,7 +89,7 @@ class ResultFlusher:
         assert isinstance(run.line, BranchKey)
         landed = {one.task.id: saved_form_of_result(run.program, one) for one in group}
         known = Pending(completed=landed)
-        resolve(run.saver.save_results(run.line, self._checkpoint_id, known, hold=run.hold(run.clock.now())))
+        resolve(run.saver.save_results(run.line, self._checkpoint_id, known, hold=run.hold(run.ports.clock.now())))
 
 
 def landing_of(run: Run, checkpoint: Checkpoint) -> ResultFlusher | None:

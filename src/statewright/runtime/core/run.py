@@ -1,4 +1,9 @@
-"""One invocation of a graph: its settings, its ports, and the state that survives from one superstep to the next."""
+"""One invocation of a graph: its request, its options and services, and the state kept between supersteps.
+
+The parts of a run have different lifetimes. `RunConfig` and `RunPorts` never change, and are shared by runs that ask
+for the same. `SubgraphCall` is what a subgraph knows of the task that called it. Answers, limits and the control
+belong to the whole tree of calls. The rest is the run's own state, and changes while it runs.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from statewright.cache import Cache
 from statewright.checkpoint import (
     BranchKey,
     Checkpoint,
@@ -20,15 +24,13 @@ from statewright.checkpoint import (
     Pending,
     Task,
 )
-from statewright.clock import Clock
 from statewright.errors import RunError
 from statewright.events import Entry, Event, Log
 from statewright.futures import AnyFuture
-from statewright.graph import Budget, RunStarter
-from statewright.ids import TaskId, draw_run_id
-from statewright.runtime.config import OnBusy, OnUnfinished, Settings
+from statewright.ids import TaskId
+from statewright.runtime.config import Settings
 from statewright.runtime.core.limits import Spending
-from statewright.store import Store
+from statewright.runtime.core.run_config import RunConfig, RunPorts
 
 if TYPE_CHECKING:
     from statewright.runtime.concurrency.control import RunControl
@@ -52,6 +54,7 @@ ALL_CLOSED: Final = sys.maxsize
 NOT_ASKED: Mapping[str, Interrupt] = {}
 NO_ATTEMPTS: Mapping[TaskId, int] = {}
 NO_RETRIES: Mapping[TaskId, datetime] = {}
+NO_METADATA: Mapping[str, Any] = {}
 _noting: Final = threading.Lock()
 
 
@@ -75,51 +78,39 @@ class Run:
     __slots__ = (
         "answers",
         "attempts",
-        "breaks_after",
-        "breaks_before",
-        "budget",
-        "cache",
         "call",
         "caller",
         "calls",
         "claim",
         "claimed",
-        "clock",
         "closed_step",
         "config",
-        "context",
         "control",
         "delivered",
         "ended_calls",
-        "former_namespaces",
-        "given_state",
         "guards_all",
         "held_until",
         "hold_lost",
         "in_flight_commit",
         "journal",
-        "keeps_calls",
         "known_interrupts",
         "line",
         "live",
         "log_buffer",
-        "max_concurrency",
         "memories",
         "metadata",
         "migrated",
         "namespace",
         "nested",
-        "on_busy",
-        "on_unfinished",
         "open_namespaces",
         "overlaps",
         "owner",
         "parent",
+        "ports",
         "program",
         "questions",
         "reader",
         "refusals",
-        "refuses_changed",
         "remembers",
         "rest",
         "retries",
@@ -128,14 +119,11 @@ class Run:
         "saver",
         "saves_at_rest",
         "settings",
-        "sibling_grace",
         "slots",
         "spent",
-        "starter",
         "step_before",
         "steps_under_way",
         "stop",
-        "store",
         "superstep",
         "uncommitted_from",
         "unfinished_joins",
@@ -147,157 +135,135 @@ class Run:
         self,
         program: Program,
         settings: Settings,
+        config: RunConfig,
+        ports: RunPorts,
         *,
-        clock: Clock,
+        run_id: str,
         saver: Checkpointer | None = None,
         line: BranchKey | None = None,
-        context: Any = None,
-        store: Store | None = None,
-        cache: Cache | None = None,
-        watch: EventEmitter | None = None,
-        control: RunControl | None = None,
-        breaks_before: frozenset[str] = frozenset(),
-        breaks_after: frozenset[str] = frozenset(),
-        on_unfinished: OnUnfinished | None = None,
-        on_busy: OnBusy = "reject",
         owner: str | None = None,
         claim: Claim | None = None,
+        watch: EventEmitter | None = None,
+        control: RunControl | None = None,
         answers: dict[str, Any] | None = None,
-        run_id: str | None = None,
         namespace: str = "",
-        nested: bool = False,
-        caller: Scope | None = None,
-        parent: Scope | None = None,
-        sibling_grace: float | None = 0.0,
+        call: SubgraphCall | None = None,
         live: dict[str, Scope] | None = None,
-        keeps_calls: bool = False,
-        saves_at_rest: bool = False,
-        overlaps: bool = False,
-        budget: Budget | None = None,
         spent: Spending | None = None,
         slots: tuple[Slots, ...] = (),
-        starter: RunStarter | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        refuses_changed: bool = False,
     ) -> None:
+        # The request: what runs, where, and with which options.
         self.program = program
         self.settings = settings
-        self.clock = clock
+        self.config = config
+        self.ports = ports
+        self.run_id = run_id
         self.saver = saver
         self.line = line
         """The branch that the run advances; None if nothing is saved."""
-        self.context = context
-        self.store = store
-        self.cache = cache
+        self.saves_at_rest = config.durability == "exit"
+        """True if supersteps are saved only when the run stops."""
+        self.overlaps = config.durability == "async"
+        """True if a superstep may begin before the last one is saved."""
         self.watch = watch
         """Emits events; None if nothing receives them."""
-        self.reader: StreamBuffer | None = watch.buffer if watch is not None and not nested else None
+        self.reader: StreamBuffer | None = watch.buffer if watch is not None and call is None else None
         """Stream parts that the reader has not taken yet; None without a reader."""
+
+        # The calling task, if this is the run of a subgraph.
+        self.call = call
+        """The subgraph call that this run executes; None at the root."""
+        self.nested = call is not None
+        self.parent = call.scope if call is not None else None
+        """The task that called it, for a subgraph."""
+        self.caller = self.parent if line is not None else None
+        """The task that called it, if both save."""
+        self.namespace = namespace if call is None else call.namespace
+        """Empty for a run's own graph; the path of tasks that leads to a subgraph."""
+        self.remembers = call is not None and call.memory == "thread" and line is not None
+        """True for a call with memory="thread"."""
+        self.metadata: Mapping[str, Any] = NO_METADATA if call is None else call.metadata(remembers=self.remembers)
+        """Metadata saved with each commit."""
+
+        # Shared by all runs of the tree of calls.
         self.control = control
-        self.breaks_before = breaks_before
-        self.breaks_after = breaks_after
-        self.on_unfinished: OnUnfinished | None = on_unfinished
-        self.on_busy: OnBusy = on_busy
+        self.answers: dict[str, Any] = {} if answers is None else answers
+        """The answers to questions of tasks that are still due, by interrupt id."""
+        self.live: dict[str, Scope] = {} if live is None else live
+        """The namespaces with their own memory in which a call is running."""
+        self.spent = spent
+        """The amounts counted against the budget; None if nothing was counted."""
+        self.slots = slots
+        """The limits on concurrency."""
+        self.guards_all = bool(slots)
+        """True if all tasks need guards: the run has limits, or Sends with a timeout."""
+
+        # The lease on the thread.
         self.owner = owner
         """The name under which the run holds its thread; None if nothing is saved."""
         self.claim = claim
         """The claim of the run on its thread; None if nothing is saved."""
         self.claimed = False
         """True while it holds the thread."""
+        self.held_until: datetime | None = None
+        """The end of its lease on the thread, as far as it knows."""
+        self.hold_lost = False
+        """True once it is known that another run has taken over the thread."""
+
+        # Saved by earlier runs for the tasks that are due.
         self.known_interrupts: Mapping[str, Interrupt] = NOT_ASKED
         """The open questions of its tasks from before this call, by id."""
         self.questions = NOTHING_ASKED
         """The same, with the questions answered then. A question that is asked again is compared with these."""
         self.delivered: set[str] = set()
         """The questions of this call that match an earlier one and have received its answer."""
-        self.refuses_changed = refuses_changed
-        """True if an answered question in other words is an error instead of a warning."""
-        self.answers: dict[str, Any] = {} if answers is None else answers
-        """The answers to questions of tasks that are still due, by interrupt id."""
         self.attempts: Mapping[TaskId, int] = NO_ATTEMPTS
         """By task, the number of failures before this call."""
         self.retries: Mapping[TaskId, datetime] = NO_RETRIES
         """By task, the time of the next attempt after a failure before this call."""
         self.journal: dict[JournalKey, JournalEntry] = {}
         """The results of `runtime.step` and `@task` calls of the current superstep."""
-        self.calls: Calls | None = None
-        """The running calls of `@task` functions; None until the first one."""
-        self.budget = budget
-        self.spent = spent
-        """The amounts counted against the budget; None if nothing was counted."""
-        self.starter = starter
-        """Starts child runs; None if not supported here."""
-        self.slots = slots
-        """The limits on concurrency in the whole tree of calls."""
-        self.guards_all = bool(slots)
-        """True if all tasks need guards: the run has limits, or Sends with a timeout."""
-        self.max_concurrency = settings.max_concurrency
-        self.run_id = run_id or settings.run_id or draw_run_id()
-        self.stop = 0
-        """The step at which the recursion limit is reached."""
-        self.open_namespaces: set[str] = set()
-        """Namespaces of the subgraph calls of tasks that are not consumed yet."""
-        self.rest: RunOutcome | None = None
-        self.namespace = namespace
-        """Empty for a run's own graph; the path of tasks that leads to a subgraph."""
-        self.former_namespaces: tuple[str, ...] = ()
-        """Namespaces in which the call may have been saved before the calling node was renamed."""
-        self.overlaps = overlaps
-        """True if a superstep may begin before the last one is saved: durability `async`."""
-        self.unpublished_events: dict[TaskId, Event] = {}
-        """Events of tasks that have ended, held back until their results are saved."""
         self.migrated: Mapping[str, Any] | None = None
         """The state before a migration whose result is not saved yet."""
-        self.unfinished_joins: tuple[str, ...] = ()
-        """The incomplete join edges with their missing sources, once the run has ended."""
-        self.in_flight_commit: AnyFuture[Any] | None = None
-        """The commit that is being saved while the run continues."""
-        self.saves_at_rest = saves_at_rest
-        """True if supersteps are saved only when the run stops: durability `exit`."""
-        self.uncommitted_from: Checkpoint | None = None
-        """The last saved checkpoint, if the run has advanced since."""
-        self.ended_calls: dict[str, Scope] = {}
-        """By namespace, the ended calls of this superstep that are not saved: needed if their tasks get no result."""
-        self.rewritten: set[str] = set()
-        """The fields written since then, except lists that only grew."""
-        self.live: dict[str, Scope] = {} if live is None else live
-        """The namespaces with their own memory in which a call is running, in the whole tree of calls."""
-        self.keeps_calls = keeps_calls
-        """True if checkpoints of subgraph calls are kept after their tasks are consumed."""
-        self.log_buffer: tuple[Entry, ...] = ()
-        """Log entries of tasks of this superstep, written with the next save."""
-        self.nested = nested
-        """True if a task of another run has called it."""
-        self.caller = caller
-        """The task that called it, if both save."""
-        self.parent = parent
-        """The task that called it, for a subgraph."""
-        self.sibling_grace = sibling_grace
-        """Seconds to wait for running plain functions after a sibling has failed; None waits for ever."""
+        self.memories: dict[str, str] = {}
+        """By namespace of a memory inside this run, the checkpoint that the run knows."""
+        self.open_namespaces: set[str] = set()
+        """Namespaces of the subgraph calls of tasks that are not consumed yet."""
+
+        # The superstep that runs now.
+        self.stop = 0
+        """The step at which the recursion limit is reached."""
+        self.step_before = -1
+        """The step number before the first step. A retried call continues the count, so that its task ids are new."""
         self.superstep: Superstep | None = None
         """The tasks that run concurrently now; None while at most one runs."""
         self.closed_step = NONE_CLOSED
         """The step of the last checkpoint whose tasks are over: their later effects are ignored."""
-        self.held_until: datetime | None = None
-        """The end of its lease on the thread, as far as it knows."""
-        self.hold_lost = False
-        """True once it is known that another run has taken over the thread."""
-        self.refusals: dict[TaskId, RunError] = {}
-        """By planned task, the error that it received because the run is over: see `standing.note_refusal`."""
+        self.calls: Calls | None = None
+        """The running calls of `@task` functions; None until the first one."""
         self.steps_under_way: dict[JournalKey, Attempt] = {}
         """By running step, the attempt that started it last, for tasks with retry or timeout policies."""
-        self.memories: dict[str, str] = {}
-        """By namespace of a memory inside this run, the checkpoint that the run knows."""
-        self.given_state = False
-        """True if it is a node of the graph around it: its argument is then a state, not an input."""
-        self.remembers = False
-        """True for a call with memory="thread"."""
-        self.call: SubgraphCall | None = None
-        """The subgraph call that this run executes; None at the root."""
-        self.step_before = -1
-        """The step number before the first step. A retried call continues the count, so that its task ids are new."""
-        self.metadata = metadata or {}
-        """Metadata saved with each commit."""
+        self.refusals: dict[TaskId, RunError] = {}
+        """By planned task, the error that it received because the run is over: see `standing.note_refusal`."""
+
+        # Not saved yet.
+        self.in_flight_commit: AnyFuture[Any] | None = None
+        """The commit that is being saved while the run continues."""
+        self.uncommitted_from: Checkpoint | None = None
+        """The last saved checkpoint, if the run has advanced since."""
+        self.rewritten: set[str] = set()
+        """The fields written since then, except lists that only grew."""
+        self.ended_calls: dict[str, Scope] = {}
+        """By namespace, the ended calls of this superstep that are not saved: needed if their tasks get no result."""
+        self.log_buffer: tuple[Entry, ...] = ()
+        """Log entries of tasks of this superstep, written with the next save."""
+        self.unpublished_events: dict[TaskId, Event] = {}
+        """Events of tasks that have ended, held back until their results are saved."""
+
+        # The end.
+        self.rest: RunOutcome | None = None
+        self.unfinished_joins: tuple[str, ...] = ()
+        """The incomplete join edges with their missing sources, once the run has ended."""
 
     def recall_questions(self, pending: Pending) -> None:
         """Restore the questions that the due tasks have asked before."""
@@ -374,7 +340,7 @@ class Run:
     def spending(self) -> Spending:
         """The counts of this call."""
         if self.spent is None:
-            self.spent = Spending(self.clock)
+            self.spent = Spending(self.ports.clock)
         return self.spent
 
     def hold(self, now: datetime, *, release: bool = False, may_claim: bool = False) -> LeaseRequest | None:

@@ -32,7 +32,7 @@ T = TypeVar("T")
 def perform_effect(run: Run, effect: Effect) -> Any:
     """Perform an effect that neither runs tasks nor, with the answer of `ask_saver`, waits."""
     if type(effect) is Stamp:
-        return draw_checkpoint_id(), run.clock.now()
+        return draw_checkpoint_id(), run.ports.clock.now()
     if type(effect) is Emit:
         return cast(Any, run.watch).emit(effect.event)
     if type(effect) is SaveCallers:
@@ -134,7 +134,7 @@ def ask_saver(run: Run, effect: Effect) -> Any:
         return saver.namespaces(line.thread_id)
     load = cast(Load, effect)
     if run.claim is not None:
-        run.claim.loaded_at = run.clock.now()  # before: a holder that writes after this instant had not lapsed
+        run.claim.loaded_at = run.ports.clock.now()  # before: a holder that writes after this instant had not lapsed
     namespace = line.namespace if load.namespace is None else load.namespace
     wanted = CheckpointId(load.checkpoint_id) if load.checkpoint_id else None
     return saver.load(line.thread_id, namespace=namespace, branch=load.branch, checkpoint_id=wanted)

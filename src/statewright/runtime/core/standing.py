@@ -221,8 +221,8 @@ async def check_hold_async(scope: Scope, name: str) -> None:
 def _current_lease(root: Run) -> MaybeFuture[Lease | None]:
     """Return the lease of a run on its thread. An expired one is renewed: the process may have been suspended."""
     saver, thread_id = cast(Checkpointer, root.saver), cast(BranchKey, root.line).thread_id
-    if root.held_until is not None and root.clock.now() >= root.held_until:
-        return saver.renew(thread_id, cast(LeaseRequest, root.hold(root.clock.now())))
+    if root.held_until is not None and root.ports.clock.now() >= root.held_until:
+        return saver.renew(thread_id, cast(LeaseRequest, root.hold(root.ports.clock.now())))
     return saver.lease(thread_id)
 
 

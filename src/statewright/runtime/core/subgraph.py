@@ -126,9 +126,9 @@ def shared(result: Any, known: frozenset[str] | None) -> Any:
 
 
 class SubgraphCall:
-    """The namespace of a subgraph call, and the key by which a retry of the call is recognised."""
+    """One call of a subgraph by a task: its namespace, and the key by which a retry of the call is recognised."""
 
-    __slots__ = ("is_retry", "memory", "namespace", "retry_key")
+    __slots__ = ("former_namespaces", "is_retry", "memory", "namespace", "retry_key", "scope", "takes_state")
 
     def __init__(
         self,
@@ -161,6 +161,18 @@ class SubgraphCall:
                 scope.use_key("call_key", str(key))
             self.is_retry = bool(has_failed)
         self.namespace = _namespace(scope, memory, label)
+        self.scope = scope.copy()
+        """The calling task, as it was at the call."""
+        self.takes_state = False
+        """True if the call is a node of the graph around it: its argument is then a state, not an input."""
+        self.former_namespaces: tuple[str, ...] = ()
+        """Namespaces in which the call may have been saved before the calling node was renamed."""
+
+    def metadata(self, *, remembers: bool) -> Mapping[str, Any]:
+        """Return the metadata that commits of the call are saved with."""
+        task = self.scope.task
+        parent = {"parent_task": task.id if task is not None else ""}
+        return {**parent, "remembers": True} if remembers else parent
 
 
 def _retry_key(

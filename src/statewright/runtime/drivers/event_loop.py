@@ -115,7 +115,7 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
                     answer, cancelled = await _end_calls(run, effect, answer, cancelled)
                 run.closed_step = effect.checkpoint.step
                 try:
-                    answer = (answer, draw_checkpoint_id(), run.clock.now()) if saves else (answer, None, None)
+                    answer = (answer, draw_checkpoint_id(), run.ports.clock.now()) if saves else (answer, None, None)
                 except Exception as error:  # of the clock
                     answer, failed = None, error
             else:
@@ -199,7 +199,7 @@ async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledErr
                 first = is_first(run, ticket)
                 if first and is_over(run, await aresolve(lease_of(run)), holder):
                     return True, None
-                await pause(run.clock, seconds if first else LONGEST_LOOK, ticket)
+                await pause(run.ports.clock, seconds if first else LONGEST_LOOK, ticket)
                 seconds = next_look(seconds, first=first)
     except asyncio.CancelledError as signal:
         return False, signal
@@ -256,7 +256,7 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | No
     signal: asyncio.CancelledError | None = None
     try:
         if type(effect) is Stamp:
-            return (draw_checkpoint_id(), run.clock.now()), None, None
+            return (draw_checkpoint_id(), run.ports.clock.now()), None, None
         if type(effect) is Emit:
             return run.watch.emit(effect.event) if run.watch is not None else None, None, None
         if type(effect) is SaveCallers:
@@ -329,15 +329,15 @@ async def _run_many(run: Run, effect: RunTasks, lone: Sequence[Outcome | None] =
     step = Superstep(run, effect, lambda: _call_on(loop, changed.set))
     lanes: Mapping[Lane, Sequence[int]] = {}
     if not lone:
-        lanes = lanes_of(step, [node.async_lane for node in step.task_nodes()], run.max_concurrency)
+        lanes = lanes_of(step, [node.async_lane for node in step.task_nodes()], run.settings.max_concurrency)
     with _following(step):
         try:
             if lone:
                 step.land_lone(lone[0])
             if "thread" in lanes:
-                ThreadExecutor().start(step, lanes["thread"], run.max_concurrency or DEFAULT_THREADS)
+                ThreadExecutor().start(step, lanes["thread"], run.settings.max_concurrency or DEFAULT_THREADS)
             if "loop" in lanes:
-                executor.start(step, lanes["loop"], run.max_concurrency or DEFAULT_IN_FLIGHT)
+                executor.start(step, lanes["loop"], run.settings.max_concurrency or DEFAULT_IN_FLIGHT)
             if "inline" in lanes:
                 InlineExecutor().start(step, lanes["inline"], 1)
             await _until_ended(step, changed)
@@ -382,13 +382,13 @@ async def _changed(step: Superstep, changed: asyncio.Event) -> None:
 
 async def _grace(step: Superstep, changed: asyncio.Event) -> None:
     """Say what has failed, and wait for what cannot be stopped until its time is over."""
-    run, grace = step.run, step.run.sibling_grace
+    run, grace = step.run, step.run.config.sibling_grace
     if step.failure is not None:
         await _save_failure(step, step.failure)
     timer: Timer | None = None
     try:
         if grace is not None:
-            timer = call_later(asyncio.get_running_loop(), run.clock, grace, step.close_and_tell)
+            timer = call_later(asyncio.get_running_loop(), run.ports.clock, grace, step.close_and_tell)
         while not step.closed:
             changed.clear()
             if not step.closed:
@@ -413,11 +413,13 @@ async def _save_failure(step: Superstep, failure: Failure) -> None:
 async def _perform_all(run: Run, effects: Generator[Effect, Any, None]) -> None:
     """Perform storage effects; if that is cancelled, they are performed all the same."""
     signal: asyncio.CancelledError | None = None
-    for effect in effects:
-        _, error, came = await _perform_effect(run, effect)
-        signal = came or signal
-        if error is not None:
-            raise error
+    answer: Any = None
+    with suppress(StopIteration):
+        while True:
+            answer, error, came = await _perform_effect(run, effects.send(answer))
+            signal = came or signal
+            if error is not None:
+                raise error
     if signal is not None:
         raise signal
 

@@ -87,7 +87,9 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
                     outcomes = yield from _run_many(run, effect, buffer)
                     token = enter_scope(scope)
                 try:
-                    answer = (outcomes, draw_checkpoint_id(), run.clock.now()) if saves else (outcomes, None, None)
+                    answer = (
+                        (outcomes, draw_checkpoint_id(), run.ports.clock.now()) if saves else (outcomes, None, None)
+                    )
                 except Exception as error:  # of the clock
                     failed = error
             if run.calls is not None:
@@ -193,13 +195,13 @@ def _grace(step: Superstep, lanes: _Lanes, wake: SafeEvent, buffer: StreamBuffer
         lanes.wind_down()
         if step.failure is not None:
             _save_failure(step, step.failure)
-        grace = run.sibling_grace
-        over = run.clock.monotonic() + grace if grace is not None else None
+        grace = run.config.sibling_grace
+        over = run.ports.clock.monotonic() + grace if grace is not None else None
         while not step.closed:
             if over is None:
                 wake.wait()
-            elif run.clock.monotonic() < over:
-                wait_until(run.clock, wake, over)
+            elif run.ports.clock.monotonic() < over:
+                wait_until(run.ports.clock, wake, over)
             else:
                 return
             wake.clear()
@@ -252,13 +254,13 @@ class _Lanes:
     def start(self, step: Superstep) -> None:
         """Start the tasks."""
         run = step.run
-        lanes = lanes_of(step, [node.beside_lane for node in step.task_nodes()], run.max_concurrency)
+        lanes = lanes_of(step, [node.beside_lane for node in step.task_nodes()], run.settings.max_concurrency)
         if "loop" in lanes:
             from statewright.runtime.concurrency.private_loop import start_coroutines  # loads asyncio
 
-            self._coroutines = start_coroutines(step, lanes["loop"], run.max_concurrency)
+            self._coroutines = start_coroutines(step, lanes["loop"], run.settings.max_concurrency)
         if "thread" in lanes:
-            ThreadExecutor().start(step, lanes["thread"], run.max_concurrency or DEFAULT_THREADS)
+            ThreadExecutor().start(step, lanes["thread"], run.settings.max_concurrency or DEFAULT_THREADS)
         if "inline" in lanes:
             InlineExecutor().start(step, lanes["inline"], 1)
 

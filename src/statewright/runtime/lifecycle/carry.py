@@ -112,7 +112,7 @@ def _begun_anew(
         if head is None or head.metadata.get("reset"):
             continue
         if _task_of(name, prefix) in due:
-            begins_anew = anew or run.keeps_calls
+            begins_anew = anew or run.config.keeps_calls
         else:
             top = prefix + name[len(prefix) :].partition("|")[0]
             outer: SavedCheckpoint | None = head if top == name else (yield Load(line.branch, None, top))

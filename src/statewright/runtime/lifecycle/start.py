@@ -65,7 +65,7 @@ def begin_run(run: Run, given: Any) -> Beginning:
     Raises ThreadBusy or CheckpointConflict if the claim is refused; then nothing was written.
     """
     saved, head = (yield from _load(run)) if run.saver is not None else (None, None)
-    finishes = run.on_unfinished == "finish" and given is not None and not isinstance(given, Command)
+    finishes = run.config.on_unfinished == "finish" and given is not None and not isinstance(given, Command)
     if finishes and saved is not None and not saved.checkpoint.at_rest:
         rest = yield from _finish(run, saved, head)
         if rest.status != "completed":
@@ -156,17 +156,17 @@ def load_head(run: Run, branch: str | None = None) -> Generator[Effect, Any, Sav
     Raises ThreadBusy if another run holds the thread.
     """
     saved: SavedCheckpoint | None = yield Load(branch or run.settings.branch)
-    if saved is None and run.former_namespaces:
-        saved = yield from _load_under_former_name(run)
+    if saved is None and run.call is not None and run.call.former_namespaces:
+        saved = yield from _load_under_former_name(run, run.call.former_namespaces)
     if run.claim is not None and not run.nested:
         run.claim.note_loaded(saved, cast(str, run.owner))
     return saved
 
 
-def _load_under_former_name(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
+def _load_under_former_name(run: Run, namespaces: Sequence[str]) -> Generator[Effect, Any, SavedCheckpoint | None]:
     """Load the head of a call that was saved under a former name of its node, and continue there."""
     own = run.namespace
-    for namespace in run.former_namespaces:
+    for namespace in namespaces:
         run.move_to(namespace)
         saved: SavedCheckpoint | None = yield Load(run.settings.branch)
         if saved is not None:
@@ -202,7 +202,7 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     program = run.program
     base, landed, discarded = _base(run, saved)
     task = Task(START, NO_ARG, run.origin(base.id, base.step), 0)
-    if saved is None and run.given_state and program.begins_with_state:
+    if saved is None and run.call is not None and run.call.takes_state and program.begins_with_state:
         base, given = _taken_over(program, base, task, given)
     result = _conclude_entry(run, task, base, given)
     if discarded and saved is not None and _is_head(run, saved, head):
@@ -284,7 +284,7 @@ def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[Tas
     if open_questions and run.nested:
         if not _is_retry(run):
             _check_call_is_over(run, saved)
-    elif open_questions and run.on_unfinished != "discard":
+    elif open_questions and run.config.on_unfinished != "discard":
         raise UnansweredInterrupts(saved.line.thread_id, [(one.id, one.value) for one in open_questions])
     before, landed = saved.checkpoint, saved.pending.completed
     done = [landed[task.id] for task in before.frontier if task.id in landed]

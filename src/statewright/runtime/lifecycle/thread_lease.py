@@ -112,7 +112,9 @@ class Holding:
         run = self._run
         try:
             if (run.claimed or cast(Claim, run.claim).in_doubt) and not run.nested:
-                return _saver(run).renew(_thread(run), cast(LeaseRequest, run.hold(run.clock.now(), release=True)))
+                return _saver(run).renew(
+                    _thread(run), cast(LeaseRequest, run.hold(run.ports.clock.now(), release=True))
+                )
         except StorageError:
             pass  # another run has taken it over, or nothing can be written: it lapses
         except Exception:  # what the run has come to is more important
@@ -189,8 +191,8 @@ class LeaseRenewer(Holding):
             return
         self._is_watched = True
         over, part = WeakMethod(self._let_go_at), self._part
-        self._run.clock.call_later(
-            READER_PATIENCE, _off_the_clock(self._run.clock, partial(_call_if_alive, over, part))
+        self._run.ports.clock.call_later(
+            READER_PATIENCE, _off_the_clock(self._run.ports.clock, partial(_call_if_alive, over, part))
         )
 
     def _let_go_at(self, part: int) -> None:
@@ -208,8 +210,8 @@ class LeaseRenewer(Holding):
         # Weakly: a clock must not keep a run that was abandoned, or its stream would never be dropped.
         due = WeakMethod(self._renew)
         seconds = self._run.lease_duration.total_seconds() / 3
-        off_the_clock = _off_the_clock(self._run.clock, partial(_call_if_alive, due))
-        self._timer: Timer = self._run.clock.call_later(seconds, off_the_clock)
+        off_the_clock = _off_the_clock(self._run.ports.clock, partial(_call_if_alive, due))
+        self._timer: Timer = self._run.ports.clock.call_later(seconds, off_the_clock)
 
     def _renew(self) -> None:
         run = self._run
@@ -217,7 +219,7 @@ class LeaseRenewer(Holding):
             return
         if run.claimed:
             try:
-                hold = cast(LeaseRequest, run.hold(run.clock.now()))
+                hold = cast(LeaseRequest, run.hold(run.ports.clock.now()))
                 lease: Lease | None = resolve(_saver(run).renew(_thread(run), hold))
                 run.held_until = hold.until
                 if lease is not None and lease.wanted is not None:
@@ -286,12 +288,12 @@ def _thread(run: Run) -> str:
 
 def request_thread(run: Run, holder: str) -> MaybeFuture[object]:
     """Ask the holder of a thread to stop, if `on_busy` says so. Return the saver's answer or a future of it."""
-    if run.on_busy not in STOPS_HOLDER:
+    if run.config.on_busy not in STOPS_HOLDER:
         return None
     known = _holders.get(holder)
     if known is not None:
-        known.ask_to_stop(run.on_busy)
-    return _saver(run).want(_thread(run), run.on_busy)
+        known.ask_to_stop(run.config.on_busy)
+    return _saver(run).want(_thread(run), run.config.on_busy)
 
 
 def note_closing(owners: Iterable[str]) -> None:
@@ -361,7 +363,7 @@ def _queue_key(run: Run) -> tuple[Hashable, str]:
 
 def is_first(run: Run, ticket: Ticket) -> bool:
     """True if it is the turn of the run with this ticket. A run that only waits for a closing run takes no turn."""
-    if run.on_busy == "reject":
+    if run.config.on_busy == "reject":
         return True
     with _lock:
         return _queues[_queue_key(run)][0] is ticket
@@ -374,9 +376,9 @@ def lease_of(run: Run) -> MaybeFuture[Lease | None]:
 
 def is_over(run: Run, lease: Lease | None, holder: str) -> bool:
     """True if a lease does not block the run, or the run need not wait any longer for the holder that it met."""
-    if lease is None or lease.has_lapsed(run.clock.now()):
+    if lease is None or lease.has_lapsed(run.ports.clock.now()):
         return True
-    return run.on_busy == "reject" and lease.owner != holder
+    return run.config.on_busy == "reject" and lease.owner != holder
 
 
 def is_stopped(run: Run) -> bool:
@@ -402,7 +404,7 @@ def await_turn(run: Run, holder: str) -> bool:
             first = is_first(run, ticket)
             if first and is_over(run, resolve(lease_of(run)), holder):
                 return True
-            run.clock.wait(ticket.called, seconds if first else LONGEST_LOOK)
+            run.ports.clock.wait(ticket.called, seconds if first else LONGEST_LOOK)
             seconds = next_look(seconds, first=first)
 
 

@@ -102,7 +102,7 @@ def updated(
         beside = yield from taken_along(run, saved, line, at_head=at_head, anew=False)
         due = {task.id for task in after.frontier}
         gone = [task for task in base.frontier if task.id not in due]
-        if not run.keeps_calls:
+        if not run.config.keeps_calls:
             run.open_namespaces |= call_namespaces(run, gone)
     # A call that goes on must be known as that of the task that called it.
     kept = ("parent_task", "remembers")

@@ -95,7 +95,7 @@ def take_turn(
     met: Met | None = None
     while True:
         try:
-            if met is not None and run.on_busy == "rollback":
+            if met is not None and run.config.on_busy == "rollback":
                 yield from rolled_back(run, only=met)
             return (yield from begin())
         except (ThreadBusy, CheckpointConflict) as error:
@@ -105,9 +105,9 @@ def take_turn(
             if not may_reload or not _can_start_over(run):
                 raise refusal
             continue
-        if run.claimed or (run.on_busy == "reject" and not is_closing(refusal.owner)):
+        if run.claimed or (run.config.on_busy == "reject" and not is_closing(refusal.owner)):
             raise refusal
-        if check is not None and run.on_busy in STOPS_HOLDER:
+        if check is not None and run.config.on_busy in STOPS_HOLDER:
             check()
         met = Met(run_of(refusal.owner), _loaded_head(run))
         if not (yield AwaitTurn(refusal.owner)):

@@ -63,11 +63,11 @@ class RuntimeHost:
 
     @property
     def context(self) -> Any:
-        return self._scope.run.context
+        return self._scope.run.config.context
 
     @property
     def store(self) -> Store | None:
-        return self._scope.run.store
+        return self._scope.run.ports.store
 
     @property
     def control(self) -> Any:
@@ -80,7 +80,7 @@ class RuntimeHost:
 
     @property
     def clock(self) -> Clock:
-        return self._scope.run.clock
+        return self._scope.run.ports.clock
 
     @property
     def previous(self) -> Any:
@@ -219,7 +219,7 @@ def get_config() -> Mapping[str, Any]:
 
 def get_store() -> Store | None:
     """The store of the run that calls; None if its graph has none. Raises InvalidUpdateError outside a node."""
-    return _scope("get_store()").run.store
+    return _scope("get_store()").run.ports.store
 
 
 def get_stream_writer() -> StreamWriter:
@@ -254,11 +254,11 @@ def start_run(
 ) -> Any:
     """Start a child run for the current task, as `Runtime.start_run` does."""
     run, task = scope.run, scope.task
-    if run.starter is None or task is None:
+    if run.ports.starter is None or task is None:
         raise InvalidConfig(
             f"start_run({graph!r}) needs a service that keeps the run: start the run with one, e.g. `statewright dev`."
         )
-    starter: RunStarter = run.starter
+    starter: RunStarter = run.ports.starter
     check_open(scope, f"start_run({graph!r})")
     # A key is never an ordinal.
     position = scope.next_of("start_run") if key is None else f"={scope.use_key('start_run key', key)}"

@@ -380,7 +380,7 @@ def _config(scope: Scope) -> Any:
 
 
 def _store(scope: Scope) -> Any:
-    return scope.run.store
+    return scope.run.ports.store
 
 
 _ASKED: dict[str, Callable[[Scope], Any]] = {

@@ -156,7 +156,7 @@ def wait_for(
         raise Paused(_asked_again(before, question))
     check_schema(what, question.schema)
     if delay is not None:
-        question = replace(question, due_at=run.clock.now() + timedelta(seconds=as_seconds(delay)))
+        question = replace(question, due_at=run.ports.clock.now() + timedelta(seconds=as_seconds(delay)))
     raise Paused(question)
 
 

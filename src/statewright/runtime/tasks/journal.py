@@ -157,7 +157,7 @@ def save_entry(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
         return None
     if run.saves_at_rest:
         _save_checkpoint(scope)
-    known, hold = Pending(journal={key: JournalEntry(*entry)}), run.hold(run.clock.now())
+    known, hold = Pending(journal={key: JournalEntry(*entry)}), run.hold(run.ports.clock.now())
     log = _noted(scope, hold)
     try:
         answer = run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), known, hold=hold, log=log)
@@ -191,7 +191,7 @@ def _noted(scope: Scope, hold: LeaseRequest | None) -> Log | None:
     if task is None or not run.log_buffer or not (run.claimed or run.nested):  # it has not told yet that it has begun
         return None
     noted = run.take_noted(task.planned_id)
-    return Log(run.run_id, hold.now if hold is not None else run.clock.now(), noted) if noted else None
+    return Log(run.run_id, hold.now if hold is not None else run.ports.clock.now(), noted) if noted else None
 
 
 def _save_checkpoint(scope: Scope) -> None:

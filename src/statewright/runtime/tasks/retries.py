@@ -86,9 +86,10 @@ Tried = TaskResult | BaseException
 def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Attempts:
     """Attempt a task until it succeeds, or its policies allow no further attempt."""
     guards = node.guards or NO_GUARDS
-    key = cache_key(scope, node, task, checkpoint) if guards.cache is not None and scope.run.cache is not None else None
+    cache = scope.run.ports.cache
+    key = cache_key(scope, node, task, checkpoint) if guards.cache is not None and cache is not None else None
     for one in former_keys(scope, node, key) if key is not None else ():
-        kept = yield Ask(cast(Any, scope.run.cache).get(one))
+        kept = yield Ask(cast(Any, cache).get(one))
         if kept is not None and leads_to_nodes(scope.run.program, kept[1]):
             return from_cache(scope, node, task, checkpoint, kept)
     number = first = scope.run.attempts.get(task.id, 0) + 1 if scope.run.attempts else 1
@@ -97,7 +98,7 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     timeout = task.timeout if type(task) is TimedTask else guards.timeout
     heartbeat_only = timeout is not None and timeout.heartbeat_only
     while True:
-        attempt = Attempt(number, scope.run.clock, again=number > first, heartbeat_only=heartbeat_only)
+        attempt = Attempt(number, scope.run.ports.clock, again=number > first, heartbeat_only=heartbeat_only)
         scope.begin_attempt(attempt)
         tried: Tried = yield from admitted(scope, guards, timeout)
         if isinstance(tried, TaskResult):
@@ -117,7 +118,7 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     if key is not None and guards.cache is not None:
         ttl = guards.cache.ttl
         kept = (_cached_writes(tried.writes, checkpoint), tuple(tried.targets), tried.goto)
-        yield Ask(cast(Any, scope.run.cache).put(key, kept, ttl=None if ttl is None else as_seconds(ttl)))
+        yield Ask(cast(Any, scope.run.ports.cache).put(key, kept, ttl=None if ttl is None else as_seconds(ttl)))
     return reported(scope, task, tried)
 
 
@@ -133,7 +134,7 @@ def chosen_delay(guards: Guards, number: int, tried: object) -> float | None:
 
 def admitted(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generator[TaskEffect, Any, Tried]:
     """Make one attempt within the limits, and return its outcome."""
-    clock, before = scope.run.clock, scope.holding
+    clock, before = scope.run.ports.clock, scope.holding
     # Whoever runs tasks beside each other may have taken the places in the limits of the run already.
     limits = guards.slots if before or scope.is_inline else (*scope.run.slots, *guards.slots)
     try:
@@ -174,7 +175,7 @@ def _wait_for_token(rate: Rate, seconds: float) -> Generator[TaskEffect, Any, bo
 
 def _through_circuits(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generator[TaskEffect, Any, Tried]:
     """Make one attempt, unless a circuit breaker refuses. Breakers count the outcome, unless the run itself ended."""
-    clock, entered = scope.run.clock, list[Circuit]()
+    clock, entered = scope.run.ports.clock, list[Circuit]()
     tried: Any = None
     try:
         for circuit in guards.circuits:
@@ -217,14 +218,14 @@ def _count(circuit: Circuit, tried: object, clock: Clock) -> None:
 def left_to_wait(run: Run, task: Task) -> float:
     """Return the seconds until the next attempt of a task that had failed before this call."""
     due = run.retries.get(task.id)
-    return (due - run.clock.now()).total_seconds() if due is not None else 0.0
+    return (due - run.ports.clock.now()).total_seconds() if due is not None else 0.0
 
 
 def note_attempt(scope: Scope, task: Task, number: int, delay: float) -> Generator[TaskEffect, Any, None]:
     """Save the number of failed attempts and the time of the next one, so that a crash does not reset them."""
     run = scope.run
     if run.saver is not None and run.line is not None and scope.checkpoint is not None and not run.saves_at_rest:
-        now = run.clock.now()
+        now = run.ports.clock.now()
         due = now + timedelta(seconds=delay)
         known = Pending(attempts={TaskId(task.id): number}, retries={TaskId(task.id): due})
         yield Ask(run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), known, hold=run.hold(now)))
@@ -286,7 +287,7 @@ def from_cache(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoi
     """The result of a task whose node was called with the same input before."""
     writes, targets, goto = kept
     targets = [renamed_target(scope.run.program, target) for target in targets]
-    attempt = Attempt(0, scope.run.clock)
+    attempt = Attempt(0, scope.run.ports.clock)
     scope.begin_attempt(attempt)
     begin(scope, node, task, checkpoint)
     scope.mutation_snapshot = None
@@ -368,7 +369,7 @@ def wait(scope: Scope, seconds: float) -> bool:
     """Wait on this thread. Return False if the task must not wait any longer."""
     woken = SafeEvent()  # a signal handler may cancel the run
     with woken_by_the_end(scope, woken.set):
-        scope.run.clock.wait(woken, seconds)
+        scope.run.ports.clock.wait(woken, seconds)
     return reason_to_wait_no_more(scope) is None
 
 

@@ -258,7 +258,7 @@ async def wait_async(scope: Scope, seconds: float) -> bool:
         if not woken.done():
             woken.set_result(None)
 
-    timer = call_later(loop, scope.run.clock, seconds, wake)
+    timer = call_later(loop, scope.run.ports.clock, seconds, wake)
     try:
         with woken_by_the_end(scope, lambda: loop.call_soon_threadsafe(wake)):
             await woken

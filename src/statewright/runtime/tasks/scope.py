@@ -361,7 +361,7 @@ def part_of_attempt() -> Generator[Attempt | None]:
     outer, own = scope.attempt, scope.copy_for_thread()
     own.attempt = Attempt(
         outer.number if outer is not None else 1,
-        scope.run.clock,
+        scope.run.ports.clock,
         again=outer is not None and outer.again,
         heartbeat_only=outer is not None and outer.heartbeat_only,
         outer=outer,

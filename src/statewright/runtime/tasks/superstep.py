@@ -111,7 +111,7 @@ class Superstep:
     def _close_after_calls(self) -> None:
         """Close, unless plain functions that tasks have called must be awaited. The lock is held."""
         run = self.run
-        if run.calls is None or self.closed or run.sibling_grace == 0 or run.root.hold_lost:
+        if run.calls is None or self.closed or run.config.sibling_grace == 0 or run.root.hold_lost:
             self._close()
         elif run.calls.are_waited_for(self.tasks, self.outcomes):
             self.ending = True
@@ -138,7 +138,7 @@ class Superstep:
         """True if siblings of a failed task may be awaited."""
         if isinstance(error, RunCancelled) or not isinstance(error, Exception | ParentCommand):
             return False
-        return self.run.sibling_grace != 0 and not budget_exit_for(self.run, error)
+        return self.run.config.sibling_grace != 0 and not budget_exit_for(self.run, error)
 
     def _noted(self, landing: ResultFlusher, result: TaskResult) -> Outcome:
         """The result, to be saved while others still run; the failure of its task if that cannot be arranged."""

@@ -705,13 +705,15 @@ class Call:
     def _tries(self) -> Generator[TaskEffect, Any, Any]:
         """The value, after as many tries as the policies allow."""
         scope, guards, run = self._scope, self._called.guards or Guards(), self._scope.run
-        cache_key = self._cache_key() if guards.cache is not None and run.cache is not None else None
-        if cache_key is not None and (kept := (yield Ask(cast(Any, run.cache).get(cache_key)))) is not None:
+        cache_key = self._cache_key() if guards.cache is not None and run.ports.cache is not None else None
+        if cache_key is not None and (kept := (yield Ask(cast(Any, run.ports.cache).get(cache_key)))) is not None:
             return copy_container(kept[0])
         number = 1
         heartbeat_only = guards.timeout is not None and guards.timeout.heartbeat_only
         while True:
-            attempt = Attempt(number, run.clock, again=number > 1, heartbeat_only=heartbeat_only, outer=self._outer)
+            attempt = Attempt(
+                number, run.ports.clock, again=number > 1, heartbeat_only=heartbeat_only, outer=self._outer
+            )
             scope.begin_attempt(attempt)
             tried: Any = yield from admitted(scope, guards, guards.timeout)
             if type(tried) is _Value:
@@ -726,7 +728,7 @@ class Call:
         if cache_key is not None and guards.cache is not None:
             ttl = guards.cache.ttl
             seconds = None if ttl is None else as_seconds(ttl)
-            yield Ask(cast(Any, run.cache).put(cache_key, (copy_container(tried.value),), ttl=seconds))
+            yield Ask(cast(Any, run.ports.cache).put(cache_key, (copy_container(tried.value),), ttl=seconds))
         return tried.value
 
     def _cache_key(self) -> CacheKey:

@@ -111,8 +111,7 @@ def test_the_core_repeats_its_effects_when_its_answers_are_replayed(make: Any, p
     answers: list[Any] = []
     first = start(None)
     first.finish(fails_at_b, recorded=answers)
-    for module in ("runtime.core.saver_calls.draw_checkpoint_id", "runtime.core.run.draw_run_id"):
-        monkeypatch.setattr(f"statewright.{module}", NoClock())
+    monkeypatch.setattr("statewright.runtime.core.saver_calls.draw_checkpoint_id", NoClock())
     again = start(NoClock()).core
     effects: list[Any] = []
     for answer in (None, *answers):

@@ -374,7 +374,8 @@ def test_leaving_for_the_way_out_is_saved_after_what_was_held_back(make: Any, wi
 def test_who_leaves_for_the_way_out(
     make: Any, program: Any, nested: bool, on_budget: Any, error: Exception, node: Any
 ) -> None:
-    run = make.run(program, nested=nested, budget=Budget(max_steps=1, on_budget=on_budget))
+    call = make.subgraph_call(program) if nested else None
+    run = make.run(program, call=call, budget=Budget(max_steps=1, on_budget=on_budget))
 
     assert budget_exit(run, RunOutcome("failed", make.checkpoint(), error=error)) == node
 
@@ -490,7 +491,7 @@ def test_calls_of_tasks_are_named_by_the_path_of_tasks_that_leads_to_them(
 
 def test_the_id_of_a_task_that_a_subgraph_makes_due_does_not_depend_on_the_commit(make: Any, program: Any) -> None:
     def ids(name: str, nested: bool) -> list[str]:
-        run = make.run(program, run_id=name, nested=nested, namespace="outer:1")
+        run = make.run(program, run_id=name, call=make.subgraph_call(program) if nested else None)
         hand = make.loop(run, make.checkpoint({}, make.tasks("a")))
         hand.finish()
         return [task.id for tasks in hand.steps[1:] for task in tasks]
@@ -500,7 +501,7 @@ def test_the_id_of_a_task_that_a_subgraph_makes_due_does_not_depend_on_the_commi
 
 
 def test_a_subgraph_reports_what_was_written_to_fields_that_merge(make: Any, program: Any) -> None:
-    run = make.run(program, nested=True)
+    run = make.run(program, call=make.subgraph_call(program))
 
     rest = make.loop(run, make.checkpoint({"log": []}, make.tasks("a"))).finish()
 

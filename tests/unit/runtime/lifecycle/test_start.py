@@ -410,7 +410,7 @@ def test_a_call_goes_on_where_it_was_left_only_for_the_task_that_made_it(
     make: Any, program: Any, saver: InMemorySaver, same_task: bool
 ) -> None:
     def run(task: str) -> Any:
-        return make.run(program, saver=saver, nested=True, namespace="outer:1", metadata={"parent_task": task})
+        return make.run(program, saver=saver, call=make.subgraph_call(program, origin=task))
 
     make.rest_of(run("one"), {"x": 1}, failing(make, "c"))
     hand = make.call(run("one" if same_task else "two"), {"x": 2})
@@ -422,7 +422,7 @@ def test_a_call_goes_on_where_it_was_left_only_for_the_task_that_made_it(
 
 def test_a_call_goes_on_with_answers_that_its_caller_was_given(make: Any, program: Any, saver: InMemorySaver) -> None:
     def run(**options: Any) -> Any:
-        return make.run(program, saver=saver, nested=True, namespace="a:1", metadata={"parent_task": "1"}, **options)
+        return make.run(program, saver=saver, call=make.subgraph_call(program, "a:1"), **options)
 
     make.rest_of(run(), {"x": 1}, asking(make, "c"))
     (question,) = saver.load("thread", namespace="a:1").pending.open

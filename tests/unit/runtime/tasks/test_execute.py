@@ -389,7 +389,8 @@ def test_an_error_handler_does_not_hear_that_the_run_is_over(bench: Bench, error
 @pytest.mark.parametrize("nested", [True, False])
 def test_a_command_for_the_parent_needs_a_parent(bench: Bench, nested: bool) -> None:
     command: Command[Any] = Command(graph=Command.PARENT, goto="b")
-    outcome = bench.perform(lambda state: command, run={"nested": nested})
+    call = bench.make.subgraph_call(bench.program(lambda state: command)) if nested else None
+    outcome = bench.perform(lambda state: command, run={"call": call})
 
     assert type(outcome) is Failure
     if nested:

@@ -1,0 +1,43 @@
+"""The parts of a run that do not change while it runs: its options, and its outside services.
+
+Most runs of a compiled graph share them: a call without options of its own, and a subgraph without services of its
+own, get the objects that exist already.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from statewright.cache import Cache
+from statewright.clock import Clock
+from statewright.graph import Budget, RunStarter
+from statewright.runtime.config import Durability, OnBusy, OnUnfinished
+from statewright.store import Store
+
+
+class RunConfig(NamedTuple):
+    """The options of a run, as its caller asked for them. A subgraph inherits them, except breakpoints."""
+
+    context: Any = None
+    budget: Budget | None = None
+    durability: Durability = "async"
+    breaks_before: frozenset[str] = frozenset()
+    breaks_after: frozenset[str] = frozenset()
+    on_unfinished: OnUnfinished | None = None
+    on_busy: OnBusy = "reject"
+    sibling_grace: float | None = 0.0
+    """Seconds to wait for running plain functions after a sibling has failed; None waits for ever."""
+    keeps_calls: bool = False
+    """True if checkpoints of subgraph calls are kept after their tasks are consumed."""
+    refuses_changed: bool = False
+    """True if an answered question in other words is an error instead of a warning."""
+
+
+class RunPorts(NamedTuple):
+    """The outside services of a run. The saver is not among them: a call may save nothing although its caller does."""
+
+    clock: Clock
+    store: Store | None = None
+    cache: Cache | None = None
+    starter: RunStarter | None = None
+    """Starts child runs; None if not supported here."""
