@@ -99,3 +99,12 @@ async def wait_for_all(futures: Iterable[asyncio.Future[Any]]) -> asyncio.Cancel
 async def aresolve(answer: Any) -> Any:
     """The answer of a saver, awaited if it comes later."""
     return await await_future(answer) if is_future(answer) else answer
+
+
+def is_on_loop() -> bool:
+    """True if an event loop is running on this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -21,7 +21,8 @@ from typing import Any, Final, NamedTuple, Self, TextIO, cast
 
 from statewright.clock import Clock, SystemClock
 from statewright.redaction import Redactor
-from statewright.runtime.tasks.scope import Scope, current_scope
+from statewright.runtime.core.run import CallingTask
+from statewright.runtime.tasks.scope import current_scope
 from statewright.terminal_text import cut, plain
 
 _is_passing_on: ContextVar[bool] = ContextVar("statewright_log_passes_on", default=False)
@@ -319,7 +320,8 @@ def current_task() -> TaskAttempt | None:
     scope = current_scope()
     if scope is None or scope.task is None or scope.abandoned:
         return None
-    node, outer = scope.task.node, scope
+    node = scope.task.node
+    outer: CallingTask = scope
     while outer.run.nested and outer.run.caller is not None:
         outer = outer.run.caller
     task_id = _task_id(outer)
@@ -327,7 +329,7 @@ def current_task() -> TaskAttempt | None:
     return TaskAttempt(task_id, node, number) if task_id else None
 
 
-def _task_id(scope: Scope) -> str:
+def _task_id(scope: CallingTask) -> str:
     """Return the id of the task, or of the task that called it. A call that saves nothing knows its caller only by its
     namespace."""
     if scope.run.nested:

@@ -33,8 +33,8 @@ from statewright.runtime.config import (
     joined_configs,
     read_settings,
 )
-from statewright.runtime.core.effects import RunOutcome
-from statewright.runtime.core.events import EventEmitter
+from statewright.runtime.core.emitter import EventEmitter
+from statewright.runtime.core.outcome import RunOutcome
 from statewright.runtime.core.run import Run
 from statewright.runtime.core.saver_calls import perform_all
 from statewright.runtime.core.subgraph import (

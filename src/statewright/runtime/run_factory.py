@@ -48,22 +48,17 @@ from statewright.runtime.config import (
     joined_configs,
     read_settings,
 )
-from statewright.runtime.core.events import EventEmitter, Printed, instrument_listeners
+from statewright.runtime.core.emitter import EventEmitter, Printed, instrument_listeners
 from statewright.runtime.core.limits import Slots
 from statewright.runtime.core.program import Program, Validate
 from statewright.runtime.core.run import SIBLING_GRACE, Run
 from statewright.runtime.core.run_config import RunConfig, RunPorts
-from statewright.runtime.core.subgraph import (
-    SubgraphCall,
-    call_line,
-    former_namespaces,
-    take_namespace,
-)
 from statewright.runtime.instrument import Instrument
 from statewright.runtime.lifecycle.claim import Claim
 from statewright.runtime.lifecycle.snapshot import (
     graph_at,
 )
+from statewright.runtime.lifecycle.subgraph_call import begin_call, call_line, former_namespaces, take_namespace
 from statewright.runtime.options import CallOptions, Config, Names
 from statewright.runtime.streaming.modes import (
     StreamView,
@@ -267,7 +262,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         if caller.saver is not None and caller.saver is not self._allowed_by:
             caller.saver.allow(self._program.stored_types)
             self._allowed_by = caller.saver
-        call = SubgraphCall(scope, self._program, memory, graph_input=given, config=config, options=options)
+        call = begin_call(scope, self._program, memory, graph_input=given, config=config, options=options)
         line = call_line(scope, call.namespace, memory, keep=caller.config.keeps_calls)
         call.takes_state = takes_state
         if memory == "thread":

@@ -37,7 +37,8 @@ from statewright.runtime.config import (
     read_settings,
     thread_name,
 )
-from statewright.runtime.core.effects import Effect, RunOutcome
+from statewright.runtime.core.effects import Effect
+from statewright.runtime.core.outcome import RunOutcome
 from statewright.runtime.core.run import Run
 from statewright.runtime.core.saver_calls import perform_all
 from statewright.runtime.lifecycle.snapshot import (

@@ -35,7 +35,7 @@ from statewright.graph import START, ParentCommand
 from statewright.ids import CheckpointId
 from statewright.runtime import CompiledGraph
 from statewright.runtime.core.commit import saved_form, saved_form_of_result
-from statewright.runtime.core.effects import Failure, Outcome, Pause, RunOutcome
+from statewright.runtime.core.outcome import Failure, Outcome, Pause, RunOutcome
 from statewright.runtime.core.run import Run
 from statewright.runtime.tasks.scope import current_scope
 from statewright.serde.serde import Serde

@@ -57,14 +57,16 @@ from statewright.runtime import CompiledGraph, RunControl
 from statewright.runtime.concurrency.private_loop import run_privately
 from statewright.runtime.config import OnUnfinished, Settings
 from statewright.runtime.core.commit import saved_form
-from statewright.runtime.core.effects import Effect, Failure, Outcome, Pause, RunOutcome, RunTasks, Stamp, StepOutcome
-from statewright.runtime.core.events import EventEmitter
+from statewright.runtime.core.effects import Effect, RunTasks, Stamp, StepOutcome
+from statewright.runtime.core.emitter import EventEmitter
+from statewright.runtime.core.outcome import Failure, Outcome, Pause, RunOutcome
 from statewright.runtime.core.program import HANDLER_SUFFIX, NodeProgram, Program, is_handed_over
-from statewright.runtime.core.run import Run
+from statewright.runtime.core.run import Run, SubgraphCall
 from statewright.runtime.core.run_config import RunConfig, RunPorts
 from statewright.runtime.core.saver_calls import perform_effect
-from statewright.runtime.core.subgraph import Pairs, SubgraphCall, call_line, shared, subgraph_calls
+from statewright.runtime.core.subgraph import Pairs, shared, subgraph_calls
 from statewright.runtime.lifecycle.snapshot import subgraphs_of
+from statewright.runtime.lifecycle.subgraph_call import begin_call, call_line
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.execute import (
     answer_of_child,
@@ -549,7 +551,7 @@ class _Line:
             line = caller.line._replace(namespace=call.namespace) if saves and caller.line is not None else None
             if line is not None and one.id in call.namespace and not caller.config.keeps_calls:
                 caller.open_namespaces.add(call.namespace)
-            made = SubgraphCall(scope, graph.program, "call" if one.id in call.namespace else "thread")
+            made = begin_call(scope, graph.program, "call" if one.id in call.namespace else "thread")
             made.namespace = call.namespace
             made.is_retry = call.namespace in earlier and bool(call.steps) and call.steps[0].is_input
             earlier.add(call.namespace)
@@ -706,7 +708,7 @@ class _Callee:
     def call_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
         """What `CompiledGraph.call_within` gives, or raises."""
         scope, graph = self._scope, self._graph
-        call = SubgraphCall(scope, graph.program, memory)
+        call = begin_call(scope, graph.program, memory)
         line = call_line(scope, call.namespace, memory, keep=scope.run.config.keeps_calls)
         schema = graph.graph.input_schema
         given = shared(state, frozenset(schema.fields) if schema.closed else None)

@@ -21,14 +21,15 @@ from statewright.checkpoint import (
 )
 from statewright.events import EventKind
 from statewright.runtime.config import Settings
-from statewright.runtime.core.effects import Effect, Outcome, RunOutcome, RunTasks, Stamp
-from statewright.runtime.core.events import EventEmitter
+from statewright.runtime.core.effects import Effect, RunTasks, Stamp
+from statewright.runtime.core.emitter import EventEmitter
 from statewright.runtime.core.loop import supersteps
+from statewright.runtime.core.outcome import Outcome, RunOutcome
 from statewright.runtime.core.program import Program
-from statewright.runtime.core.run import Run
+from statewright.runtime.core.run import Run, SubgraphCall
 from statewright.runtime.core.run_config import RunConfig, RunPorts
 from statewright.runtime.core.saver_calls import perform_effect
-from statewright.runtime.core.subgraph import SubgraphCall
+from statewright.runtime.lifecycle.subgraph_call import begin_call
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
 from statewright.testing import FakeClock
@@ -202,7 +203,7 @@ class Maker:
 
     def subgraph_call(self, program: Program, namespace: str = "outer:1", origin: str = "before") -> SubgraphCall:
         """Return the call of a subgraph in a namespace, by a task that the commit `origin` made due."""
-        call = SubgraphCall(Scope(self.run(program), self.task("outer", origin=origin)), program)
+        call = begin_call(Scope(self.run(program), self.task("outer", origin=origin)), program)
         call.namespace = namespace
         return call
 

@@ -15,10 +15,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from statewright.async_futures import is_on_loop
 from statewright.errors import RunCancelled
 from statewright.futures import SIGNAL_POLL_SECONDS, resolve
 from statewright.runtime.concurrency.control import RunControl
-from statewright.runtime.core.effects import Failure
+from statewright.runtime.core.outcome import Failure
 from statewright.runtime.core.run import Run
 from statewright.runtime.tasks.asyncio_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.tasks.scope import current_scope
@@ -86,15 +87,6 @@ def _present_run() -> object:
     """The run to which the present code belongs."""
     scope = current_scope()
     return scope.run.root if scope is not None else None
-
-
-def is_on_loop() -> bool:
-    """Whether an event loop runs on the present thread."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -27,7 +27,7 @@ from statewright.events import Entry, Log
 from statewright.graph import START, Send
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.core.apply import changeable_fields, deltas, differences
-from statewright.runtime.core.effects import RestStatus
+from statewright.runtime.core.outcome import RestStatus
 from statewright.runtime.core.program import Program
 from statewright.runtime.core.run import Run
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
-from statewright.checkpoint import Checkpoint, Commit, Interrupt, LeaseRequest, Pending, Task, TaskResult
+from statewright.checkpoint import Checkpoint, Commit, LeaseRequest, Pending, Task
 from statewright.events import Event, Log
-from statewright.graph import ParentCommand
-
-if TYPE_CHECKING:
-    from statewright.runtime.tasks.scope import Scope
+from statewright.runtime.core.outcome import Outcome, RunOutcome
+from statewright.runtime.core.run import CallingTask
 
 
 class Load:
@@ -93,7 +91,7 @@ class SaveCallers:
 
     __slots__ = ("caller",)
 
-    def __init__(self, caller: Scope) -> None:
+    def __init__(self, caller: CallingTask) -> None:
         self.caller = caller
 
 
@@ -120,68 +118,11 @@ class Emit:
         self.event = event
 
 
-class Failure:
-    """A task raised."""
-
-    __slots__ = ("came_later", "error", "is_saved", "task")
-
-    def __init__(self, task: Task, error: BaseException) -> None:
-        self.task = task
-        self.error = error
-        self.came_later = False
-        """True if another task had failed before, while this one was still running."""
-        self.is_saved = False
-        """True if the failure is already saved in the thread and in its log."""
-
-    @property
-    def leaves(self) -> bool:
-        """True if this is not an error: the task returned a Command for the graph that called this one."""
-        return isinstance(self.error, ParentCommand)
-
-
-class Pause:
-    """A task waits for answers."""
-
-    __slots__ = ("interrupts", "task")
-
-    def __init__(self, task: Task, interrupts: tuple[Interrupt, ...]) -> None:
-        self.task = task
-        self.interrupts = interrupts
-
-
-Outcome = TaskResult | Failure | Pause
-
-
 StepOutcome = tuple[list[Outcome | None], str | None, datetime | None]
 """The outcomes of the tasks of a superstep, in task order, and the id and the time for its commit if it will be saved.
 
 An outcome is None if the task was stopped because another one failed.
 """
-RestStatus = Literal["completed", "waiting", "paused", "failed", "cancelled"]
-
-
-class RunOutcome:
-    """The outcome of a run: the return value of the core."""
-
-    __slots__ = ("checkpoint", "error", "interrupts", "node", "status")
-
-    def __init__(
-        self,
-        status: RestStatus,
-        checkpoint: Checkpoint,
-        *,
-        interrupts: tuple[Interrupt, ...] = (),
-        error: BaseException | None = None,
-        node: str | None = None,
-    ) -> None:
-        self.status: RestStatus = status
-        """`waiting` for answers; `paused` at a node named by interrupt_before or interrupt_after."""
-        self.checkpoint = checkpoint
-        self.interrupts = interrupts
-        self.error = error
-        self.node = node
-        """The node that raised `error`, if one did."""
-
 
 Effect = Load | Namespaces | AwaitTurn | RunTasks | Stamp | Save | SaveCallers | SavePending | Emit
 RunGenerator = Generator[Effect, Any, RunOutcome]

@@ -1,12 +1,9 @@
-"""The events of a run, sent to its instruments and to the reader of its stream.
-
-A run without an emitter makes no events, and an emitter makes only the kinds that have a receiver.
-"""
+"""The events of runs and tasks, and the warnings about a run as a whole."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -14,191 +11,35 @@ from statewright.checkpoint import TaskResult
 from statewright.errors import HiddenMessagesWarning, NoCheckpointerWarning, UnfinishedJoinWarning, UnknownKeyWarning
 from statewright.events import Event, EventKind
 from statewright.graph import JoinEdge
+from statewright.runtime.core.emitter import EventEmitter
 from statewright.runtime.core.program import Program
 from statewright.runtime.core.run import Run
-from statewright.runtime.instrument import METHOD_BY_KIND, Instrument
 from statewright.runtime.tasks.scope import Scope
 
-Listener = Callable[[Event], None]
+
+def emit_task_started(watch: EventEmitter, scope: Scope, state: Any) -> None:
+    if watch.wants("task_started"):
+        watch.emit(task_event("task_started", scope, (scope.task, state)))
 
 
-class EventEmitter:
-    """Sends each event to the receivers of its kind."""
-
-    def __init__(self, listeners: Iterable[tuple[EventKind, Listener]] = ()) -> None:
-        self._by_kind: dict[str, list[Listener]] = {}
-        for kind, listener in listeners:
-            self.add(kind, listener)
-        self.buffer: StreamBuffer | None = None
-        """Stream parts that the reader has not taken yet; None without a reader."""
-
-    def add(self, kind: EventKind, listener: Listener) -> None:
-        self._by_kind.setdefault(kind, []).append(listener)
-
-    def listeners(self) -> list[tuple[Any, Listener]]:
-        """The receivers by kind of event."""
-        return [(kind, one) for kind, known in self._by_kind.items() for one in known]
-
-    def joined(self, listeners: Iterable[tuple[EventKind, Listener]]) -> EventEmitter:
-        """Return an emitter that also sends to these listeners: those of a subgraph."""
-        joined = EventEmitter([*self.listeners(), *listeners])
-        joined.buffer = self.buffer
-        return joined
-
-    def wants(self, kind: EventKind) -> bool:
-        if kind != "message":
-            return kind in self._by_kind
-        return any(getattr(one, "wanted", _always)() for one in self._by_kind.get(kind, ()))
-
-    def emit(self, event: Event) -> None:
-        for listener in self._by_kind.get(event.kind, ()):
-            listener(event)
-
-    def task_started(self, scope: Scope, state: Any) -> None:
-        if "task_started" in self._by_kind:
-            self.emit(_of_task("task_started", scope, (scope.task, state)))
-
-    def task_finished(self, scope: Scope, outcome: Any) -> None:
-        if "task_ended" in self._by_kind:
-            self.emit(_of_task("task_ended", scope, outcome))
-        if "task_finished" not in self._by_kind:
-            return
-        event, run = _of_task("task_finished", scope, outcome), scope.run
-        if type(outcome) is TaskResult and run.emits_after_commit:
-            run.unpublished_events[outcome.task.id] = event
-        else:
-            self.emit(event)
-
-    def attempt_failed(self, scope: Scope, error: BaseException, delay: float) -> None:
-        if "attempt_failed" in self._by_kind:
-            self.emit(_of_task("attempt_failed", scope, (error, delay)))
-
-    def step_started(self, scope: Scope, name: str, ordinal: int) -> None:
-        if "step_started" in self._by_kind:
-            self.emit(_of_task("step_started", scope, (name, ordinal)))
-
-    def step_finished(self, scope: Scope, name: str, ordinal: int, error: BaseException | None = None) -> None:
-        if "step_finished" in self._by_kind:
-            self.emit(_of_task("step_finished", scope, (name, ordinal, error)))
-
-    def call_finished(self, scope: Scope, name: str, value: Any) -> None:
-        if "call_finished" in self._by_kind:
-            self.emit(_of_task("call_finished", scope, (name, value)))
-
-    def message(self, scope: Scope, message: Any) -> None:
-        if self.wants("message"):
-            self.emit(_of_task("message", scope, message))
-
-    def noted(self, scope: Scope, kind: EventKind, data: Any) -> None:
-        if kind in self._by_kind:
-            self.emit(_of_task(kind, scope, data))
-
-    def custom(self, scope: Scope, value: Any) -> None:
-        if "custom" in self._by_kind:
-            self.emit(_of_task("custom", scope, value))
+def emit_task_finished(watch: EventEmitter, scope: Scope, outcome: Any) -> None:
+    """Emit the end of a task; with durability `sync` a result is reported once it is saved."""
+    if watch.wants("task_ended"):
+        watch.emit(task_event("task_ended", scope, outcome))
+    if not watch.wants("task_finished"):
+        return
+    event, run = task_event("task_finished", scope, outcome), scope.run
+    if type(outcome) is TaskResult and run.emits_after_commit:
+        run.unpublished_events[outcome.task.id] = event
+    else:
+        watch.emit(event)
 
 
-def _always() -> bool:
-    return True
-
-
-LIVE_PARTS: Final = 10_000
-"""How many parts may wait for the reader before live ones are dropped."""
-
-
-class StreamBuffer:
-    """Parts on their way to the reader. Filled from any thread, emptied by one; the lists are swapped, not locked."""
-
-    def __init__(self, *, live: bool, prompt: bool = False) -> None:
-        self.live = live
-        """True if parts should reach the reader while tasks run, even a task that runs alone."""
-        self.prompt = live or prompt
-        """True if they should while several tasks run concurrently."""
-        self.parts: list[Any] = []
-        self.dropped = 0
-        """The number of live parts that were dropped because the reader was too slow."""
-        self.wake: Callable[[], object] | None = None
-        """Called after each added part, to wake a waiting reader."""
-        self._waiters: list[Callable[[], object]] = []
-
-    def add(self, part: Any, *, may_drop: bool = False) -> None:
-        """Keep a part for the reader. One that `may_drop` is dropped if the reader is far behind."""
-        if may_drop and len(self.parts) >= LIVE_PARTS:
-            self.dropped += 1
-            return
-        self.parts.append(part)
-        wake = self.wake
-        if wake is not None:
-            wake()
-
-    def take(self) -> list[Any]:
-        """Remove and return all waiting parts."""
-        taken, self.parts = self.parts, []
-        for waiter in self._waiters:
-            waiter()
-        self._waiters.clear()
-        return taken
-
-    async def room(self) -> None:
-        """Wait until the reader has taken the waiting parts."""
-        import asyncio
-
-        taken = asyncio.get_running_loop().create_future()
-        self._waiters.append(lambda: taken.done() or taken.set_result(None))
-        if self.parts:
-            await taken
-
-
-class Printed(StreamBuffer):
-    """Prints parts instead of keeping them for a reader."""
-
-    def __init__(self) -> None:
-        super().__init__(live=False)
-
-    def add(self, part: Any, *, may_drop: bool = False) -> None:
-        mode, shown = part
-        print(f"[{mode}] {shown}")
-
-
-def instrument_listeners(instruments: Sequence[Instrument]) -> list[tuple[Any, Listener]]:
-    """Return the methods that instruments override, by kind of event."""
-    return [
-        (kind, _harmless(instrument, method))
-        for instrument in instruments
-        for kind, method in METHOD_BY_KIND.items()
-        if getattr(type(instrument), method, getattr(Instrument, method)) is not getattr(Instrument, method)
-    ]
-
-
-def _harmless(instrument: Instrument, method: str) -> Listener:
-    """Wrap a method of an instrument so that it cannot affect the run: its exceptions are logged."""
-    call: Listener = getattr(instrument, method)
-
-    def listen(event: Event) -> None:
-        try:
-            call(event)
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException:
-            _log_failure(instrument, method, event)
-
-    def wants() -> bool:
-        try:
-            return instrument.wants_messages()
-        except Exception:
-            _log_failure(instrument, "wants_messages", None)
-            return False
-
-    if method == "on_message":
-        listen.wanted = wants  # pyright: ignore[reportFunctionMemberAccess]  # see Watch.wants
-    return listen
-
-
-def _log_failure(instrument: Instrument, method: str, event: Event | None) -> None:
-    import logging  # few runs need it
-
-    name = f"{type(instrument).__name__}.{method}"
-    logging.getLogger("statewright").exception("An instrument failed: %s, told of %r.", name, event)
+def emit_task_event(kind: EventKind, scope: Scope, data: Any) -> None:
+    """Emit an event that concerns a task, if it has a receiver. The event is made only then."""
+    watch = scope.run.watch
+    if watch is not None and watch.wants(kind):
+        watch.emit(task_event(kind, scope, data))
 
 
 def tell_broken_off(run: Run, error: BaseException) -> None:
@@ -220,7 +61,8 @@ def run_event(kind: EventKind, run: Run, data: Any, step: int = 0) -> Event:
     )
 
 
-def _of_task(kind: EventKind, scope: Scope, data: Any) -> Event:
+def task_event(kind: EventKind, scope: Scope, data: Any) -> Event:
+    """Make an event that concerns a task."""
     event = run_event(kind, scope.run, data, scope.checkpoint.step + 1 if scope.checkpoint else 0)
     event.node = scope.task.node if scope.task else None
     event.task = scope.task

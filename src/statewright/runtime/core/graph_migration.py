@@ -33,7 +33,7 @@ from statewright.errors import GraphVersionMismatch, QuestionChanged, QuestionMi
 from statewright.fingerprint import fingerprint
 from statewright.graph import END, START, STOP, Graph, JoinEdge, NodeError, Send
 from statewright.ids import interrupt_id
-from statewright.runtime.core.events import warn_unknown_field
+from statewright.runtime.core.events import emit_task_event, warn_unknown_field
 from statewright.runtime.core.fold import pairs_of
 from statewright.runtime.core.program import Program
 from statewright.runtime.core.run import Run
@@ -388,8 +388,7 @@ def _note_changed(scope: Scope, before: Interrupt, now: Interrupt) -> None:
     }
     if run.saver is not None and scope.checkpoint is not None:
         run.note(("question_changed", scope.checkpoint.step + 1, task.node, task.planned_id, data))
-    if run.watch is not None:
-        run.watch.noted(scope, "question_changed", data)
+    emit_task_event("question_changed", scope, data)
     warning = QuestionChanged(task.node, shorten(before.value), shorten(now.value), before=before, now=now)
     warnings.warn(warning, stacklevel=_CALLS_BETWEEN)
 

@@ -45,23 +45,11 @@ from statewright.runtime.core.commit import (
     saved_form_of_result,
     started_entries,
 )
-from statewright.runtime.core.effects import (
-    Effect,
-    Emit,
-    Failure,
-    Outcome,
-    Pause,
-    RunGenerator,
-    RunOutcome,
-    RunTasks,
-    Save,
-    SaveCallers,
-    SavePending,
-    Stamp,
-)
+from statewright.runtime.core.effects import Effect, Emit, RunGenerator, RunTasks, Save, SaveCallers, SavePending, Stamp
 from statewright.runtime.core.events import describe_unfinished, run_event
 from statewright.runtime.core.frontier import due_tasks, half_reached, matches
 from statewright.runtime.core.limits import overrun
+from statewright.runtime.core.outcome import Failure, Outcome, Pause, RunOutcome
 from statewright.runtime.core.program import Program
 from statewright.runtime.core.run import Run
 from statewright.runtime.core.standing import reason_to_stop

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from statewright.checkpoint import (
     BranchKey,
@@ -27,22 +28,18 @@ from statewright.checkpoint import (
 from statewright.errors import RunError
 from statewright.events import Entry, Event, Log
 from statewright.futures import AnyFuture
+from statewright.graph import Memory
 from statewright.ids import TaskId
+from statewright.runtime.concurrency.control import RunControl
 from statewright.runtime.config import Settings
-from statewright.runtime.core.limits import Spending
+from statewright.runtime.core.emitter import EventEmitter, StreamBuffer
+from statewright.runtime.core.limits import Slots, Spending
+from statewright.runtime.core.outcome import RunOutcome
+from statewright.runtime.core.program import Program
 from statewright.runtime.core.run_config import RunConfig, RunPorts
-
-if TYPE_CHECKING:
-    from statewright.runtime.concurrency.control import RunControl
-    from statewright.runtime.core.effects import RunOutcome
-    from statewright.runtime.core.events import EventEmitter, StreamBuffer
-    from statewright.runtime.core.limits import Slots
-    from statewright.runtime.core.program import Program
-    from statewright.runtime.core.subgraph import SubgraphCall
-    from statewright.runtime.lifecycle.claim import Claim
-    from statewright.runtime.tasks.open_calls import Calls
-    from statewright.runtime.tasks.scope import Attempt, Scope
-    from statewright.runtime.tasks.superstep import Superstep
+from statewright.runtime.lifecycle.claim import Claim
+from statewright.runtime.tasks.attempt import Attempt
+from statewright.runtime.tasks.open_calls import Calls
 
 LEASE: Final = timedelta(seconds=60)
 """Default lease duration: how long a run holds its thread after a write. Renewed every third of it while nodes run."""
@@ -70,6 +67,77 @@ class Asked(NamedTuple):
 
 
 NOTHING_ASKED: Final = Asked({}, {}, {})
+
+
+class CallingTask(Protocol):
+    """The task of another run that has called a subgraph; a `tasks.scope.Scope`."""
+
+    run: Run
+    task: Task | None
+    checkpoint: Checkpoint | None
+    attempt: Attempt | None
+    refusals: dict[TaskId, RunError]
+    """By task id, the error that a task received because its run is over: see `standing.note_refusal`."""
+
+    @property
+    def abandoned(self) -> bool: ...
+
+    def counts(self) -> Retryable: ...
+
+
+class Retryable(Protocol):
+    """The counters of a task, as far as they concern calls that can be retried."""
+
+    @property
+    def retryable(self) -> dict[tuple[object, ...], bool]: ...
+
+
+class OpenSuperstep(Protocol):
+    """Several tasks that run concurrently; a `tasks.superstep.Superstep`."""
+
+    checkpoint: Checkpoint
+    ending: bool
+    closed: bool
+
+    def close_and_tell(self) -> None: ...
+
+    def call_ended(self) -> None: ...
+
+    def telling(self, callback: Callable[[], object]) -> AbstractContextManager[None]: ...
+
+
+class SubgraphCall:
+    """One call of a subgraph by a task: what its run knows of the caller."""
+
+    __slots__ = ("former_namespaces", "is_retry", "memory", "namespace", "retry_key", "scope", "takes_state")
+
+    def __init__(
+        self,
+        scope: CallingTask,
+        memory: Memory,
+        namespace: str,
+        *,
+        retry_key: tuple[object, ...] | None = None,
+        is_retry: bool = False,
+    ) -> None:
+        self.scope = scope
+        """The calling task, as it was at the call."""
+        self.memory: Memory = memory
+        self.namespace = namespace
+        self.retry_key = retry_key
+        """Equal for a call and its retries; None for a call without a key, which cannot be retried in place."""
+        self.is_retry = is_retry
+        """True if the call retries a failed one; it then starts over in the same namespace."""
+        self.takes_state = False
+        """True if the call is a node of the graph around it: its argument is then a state, not an input."""
+        self.former_namespaces: tuple[str, ...] = ()
+        """Namespaces in which the call may have been saved before the calling node was renamed."""
+
+    def metadata(self, *, remembers: bool) -> Mapping[str, Any]:
+        """Return the metadata that commits of the call are saved with."""
+        task = self.scope.task
+        parent = {"parent_task": task.id if task is not None else ""}
+        return {**parent, "remembers": True} if remembers else parent
 
 
 class Run:
@@ -148,7 +216,7 @@ class Run:
         answers: dict[str, Any] | None = None,
         namespace: str = "",
         call: SubgraphCall | None = None,
-        live: dict[str, Scope] | None = None,
+        live: dict[str, CallingTask] | None = None,
         spent: Spending | None = None,
         slots: tuple[Slots, ...] = (),
     ) -> None:
@@ -189,7 +257,7 @@ class Run:
         self.control = control
         self.answers: dict[str, Any] = {} if answers is None else answers
         """The answers to questions of tasks that are still due, by interrupt id."""
-        self.live: dict[str, Scope] = {} if live is None else live
+        self.live: dict[str, CallingTask] = {} if live is None else live
         """The namespaces with their own memory in which a call is running."""
         self.spent = spent
         """The amounts counted against the budget; None if nothing was counted."""
@@ -235,7 +303,7 @@ class Run:
         """The step at which the recursion limit is reached."""
         self.step_before = -1
         """The step number before the first step. A retried call continues the count, so that its task ids are new."""
-        self.superstep: Superstep | None = None
+        self.superstep: OpenSuperstep | None = None
         """The tasks that run concurrently now; None while at most one runs."""
         self.closed_step = NONE_CLOSED
         """The step of the last checkpoint whose tasks are over: their later effects are ignored."""
@@ -253,7 +321,7 @@ class Run:
         """The last saved checkpoint, if the run has advanced since."""
         self.rewritten: set[str] = set()
         """The fields written since then, except lists that only grew."""
-        self.ended_calls: dict[str, Scope] = {}
+        self.ended_calls: dict[str, CallingTask] = {}
         """By namespace, the ended calls of this superstep that are not saved: needed if their tasks get no result."""
         self.log_buffer: tuple[Entry, ...] = ()
         """Log entries of tasks of this superstep, written with the next save."""

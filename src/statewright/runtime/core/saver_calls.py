@@ -21,10 +21,9 @@ from statewright.runtime.core.effects import (
     Stamp,
 )
 from statewright.runtime.core.loop import save_uncommitted
-from statewright.runtime.core.run import Run
+from statewright.runtime.core.run import CallingTask, Run
 from statewright.runtime.core.standing import check_wanted
 from statewright.runtime.lifecycle.thread_lease import await_turn
-from statewright.runtime.tasks.scope import Scope
 
 T = TypeVar("T")
 
@@ -59,7 +58,7 @@ def handed_over(run: Run, answer: Any) -> AnyFuture[Any] | None:
     return before
 
 
-def save_callers(caller: Scope) -> None:
+def save_callers(caller: CallingTask) -> None:
     """Save the postponed commits of a task's run, and those of the runs that called it."""
     with _saving_callers:  # tasks that run beside each other have one caller
         perform_all(caller.run, save_uncommitted(caller.run, cast(Checkpoint, caller.checkpoint)))

@@ -9,25 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from statewright.checkpoint import BranchKey, Checkpointer, Lease, LeaseRequest
 from statewright.errors import GraphDrained, LeaseLost, RunCancelled, RunError
 from statewright.futures import MaybeFuture, resolve
-from statewright.runtime.core.run import Run
-from statewright.runtime.tasks.scope import Scope
-
-if TYPE_CHECKING:
-    from statewright.runtime.tasks.superstep import Superstep
+from statewright.runtime.core.run import CallingTask, OpenSuperstep, Run
 
 T = TypeVar("T")
 SIBLING_FAILED: Final = "a task that ran beside it failed"
 _OF_A_RUN: Final = (RunCancelled, GraphDrained, LeaseLost)
 
 
-def end_of(scope: Scope, *, between_attempts: bool = False) -> str | None:
+def end_of(scope: CallingTask, *, between_attempts: bool = False) -> str | None:
     """Return why a task must not act any more, or None. Between two attempts the outcome of the last one is ignored."""
-    inner: Scope | None = scope
+    inner: CallingTask | None = scope
     while inner is not None:
         run, attempt = inner.run, inner.attempt
         if between_attempts and inner is scope and attempt is not None:
@@ -44,7 +40,7 @@ def end_of(scope: Scope, *, between_attempts: bool = False) -> str | None:
     return None
 
 
-def _is_closed(scope: Scope) -> bool:
+def _is_closed(scope: CallingTask) -> bool:
     """True if the superstep of a task is over."""
     return scope.checkpoint is not None and scope.checkpoint.step <= scope.run.closed_step
 
@@ -68,7 +64,7 @@ def reason_to_stop(run: Run) -> str | None:
     return SIBLING_FAILED if above is not None and above.ending else end_of(run.parent)
 
 
-def reason_to_wait_no_more(scope: Scope) -> str | None:
+def reason_to_wait_no_more(scope: CallingTask) -> str | None:
     """Return why a task must not wait any longer before it begins, or None."""
     step = superstep_of(scope)
     if step is not None and step.ending:
@@ -76,9 +72,9 @@ def reason_to_wait_no_more(scope: Scope) -> str | None:
     return end_of(scope, between_attempts=True)
 
 
-def superstep_of(scope: Scope) -> Superstep | None:
+def superstep_of(scope: CallingTask) -> OpenSuperstep | None:
     """Return the innermost superstep with several tasks that contains a task, across subgraphs."""
-    inner: Scope | None = scope
+    inner: CallingTask | None = scope
     while inner is not None:
         step = inner.run.superstep
         if step is not None and step.checkpoint is inner.checkpoint:
@@ -87,7 +83,7 @@ def superstep_of(scope: Scope) -> Superstep | None:
     return None
 
 
-def superstep_above(run: Run) -> Superstep | None:
+def superstep_above(run: Run) -> OpenSuperstep | None:
     """Return the superstep with several tasks in which a subgraph was called."""
     return superstep_of(run.parent) if run.parent is not None else None
 
@@ -99,13 +95,13 @@ def is_waited_for(run: Run) -> bool:
 
 
 @contextmanager
-def woken_by_the_end(scope: Scope, wake: Callable[[], object]) -> Generator[None]:
+def woken_by_the_end(scope: CallingTask, wake: Callable[[], object]) -> Generator[None]:
     """While the block runs, call `wake` once the task must not wait any longer; immediately if that is so already."""
     control, step = scope.run.control, superstep_of(scope)
     if step is None and control is None:
         yield
     elif control is None:
-        with cast("Superstep", step).telling(wake):
+        with cast(OpenSuperstep, step).telling(wake):
             yield
     elif step is None:
         with control.calling(wake, scope.run.root):
@@ -118,7 +114,7 @@ def woken_by_the_end(scope: Scope, wake: Callable[[], object]) -> Generator[None
 # -- tasks that get an error because their run is over
 
 
-def note_refusal(scope: Scope, error: BaseException, run: Run | None = None) -> None:
+def note_refusal(scope: CallingTask, error: BaseException, run: Run | None = None) -> None:
     """Record that a task receives an error because its run is over. Its outcome does not count then.
 
     The node may catch the error and return a fallback, or raise an error of its own. Neither is saved, handled, retried
@@ -130,7 +126,7 @@ def note_refusal(scope: Scope, error: BaseException, run: Run | None = None) -> 
         scope.refusals[scope.task.id] = (GraphDrained if isinstance(error, GraphDrained) else RunCancelled)(reason)
 
 
-def _is_over(scope: Scope, error: RunCancelled | GraphDrained | LeaseLost, run: Run) -> bool:
+def _is_over(scope: CallingTask, error: RunCancelled | GraphDrained | LeaseLost, run: Run) -> bool:
     """True if the run in which an error arose, or a run around it, is over; not a run that the node itself stopped."""
     if isinstance(error, LeaseLost):
         line = run.root.line
@@ -139,7 +135,7 @@ def _is_over(scope: Scope, error: RunCancelled | GraphDrained | LeaseLost, run: 
         return True
     # The outcome of a planned task counts for nothing once its superstep is over, and the next task has its scope.
     is_call = scope.refusals is not run.refusals
-    inner: Scope | None = scope
+    inner: CallingTask | None = scope
     while inner is not None:
         control = inner.run.control
         if isinstance(error, GraphDrained):
@@ -155,7 +151,7 @@ def _is_over(scope: Scope, error: RunCancelled | GraphDrained | LeaseLost, run: 
     return False
 
 
-def void_if_refused(scope: Scope, outcome: T) -> T | RunError:
+def void_if_refused(scope: CallingTask, outcome: T) -> T | RunError:
     """Return the outcome of an attempt, or the error that its task received because the run is over."""
     refusals = scope.refusals
     if (
@@ -167,14 +163,14 @@ def void_if_refused(scope: Scope, outcome: T) -> T | RunError:
     return refusals.get(scope.task.id, outcome)
 
 
-def check_waits(scope: Scope) -> None:
+def check_waits(scope: CallingTask) -> None:
     """Raise RunCancelled if a task must not wait for its calls any longer."""
     run, reason = scope.run, end_of(scope)
     if reason is not None:
         raise _refused(scope, reason, run)
 
 
-def check_not_refused(scope: Scope) -> None:
+def check_not_refused(scope: CallingTask) -> None:
     """Raise again the error that the task received because its run is over, if the task continues after it."""
     refusal = void_if_refused(scope, None)
     if refusal is not None:
@@ -184,14 +180,14 @@ def check_not_refused(scope: Scope) -> None:
 # -- before a side effect
 
 
-def check_open(scope: Scope, name: str) -> None:
+def check_open(scope: CallingTask, name: str) -> None:
     """Raise RunCancelled if the task must not begin the step `name` any more."""
     run, reason = scope.run, end_of(scope)
     if reason is not None:
         raise _refused(scope, f"{reason}, so the step {name!r} of node {_node(scope)!r} was not begun", run)
 
 
-def check_hold(scope: Scope, name: str) -> None:
+def check_hold(scope: CallingTask, name: str) -> None:
     """Raise RunCancelled if the run does not hold its thread any more; an expired lease is renewed, if possible.
 
     The saver is asked: another process, or `release`, may have taken the thread since the last write.
@@ -205,7 +201,7 @@ def check_hold(scope: Scope, name: str) -> None:
         _check_lease(scope, name, root, lease)
 
 
-async def check_hold_async(scope: Scope, name: str) -> None:
+async def check_hold_async(scope: CallingTask, name: str) -> None:
     """`check_hold`, on the running event loop."""
     root = scope.run.root
     if root.claimed:
@@ -226,13 +222,13 @@ def _current_lease(root: Run) -> MaybeFuture[Lease | None]:
     return saver.lease(thread_id)
 
 
-def _check_lease(scope: Scope, name: str, root: Run, lease: Lease | None) -> None:
+def _check_lease(scope: CallingTask, name: str, root: Run, lease: Lease | None) -> None:
     if lease is None or lease.owner != root.owner:
         raise _lost(scope, name, root)
     root.held_until = lease.until
 
 
-def _lost(scope: Scope, name: str, root: Run) -> RunCancelled:
+def _lost(scope: CallingTask, name: str, root: Run) -> RunCancelled:
     root.hold_lost = True
     return _refused(
         scope,
@@ -242,11 +238,11 @@ def _lost(scope: Scope, name: str, root: Run) -> RunCancelled:
     )
 
 
-def _refused(scope: Scope, reason: str, run: Run) -> RunCancelled:
+def _refused(scope: CallingTask, reason: str, run: Run) -> RunCancelled:
     error = RunCancelled(reason)
     note_refusal(scope, error, run)
     return error
 
 
-def _node(scope: Scope) -> str:
+def _node(scope: CallingTask) -> str:
     return scope.task.node if scope.task is not None else ""

@@ -1,30 +1,11 @@
-"""A compiled graph as a node of another one, or called inside a node.
-
-A call has a namespace of its own in the thread of its caller: the path of tasks that leads to it, `node:task_id`
-segments joined by `|`. With `memory="call"` it is fresh for each task of the caller, and goes on where it was while
-that task is unfinished; the commit that consumes the task removes it. With `"thread"` the segment is the node alone,
-so the subgraph remembers across runs. With `"none"` it saves nothing.
-
-Calls without a `call_key` are numbered in call order, because a replay makes them in the same order. A failed call
-keeps its number, so a replay makes it again. With a key, a retry of a failed call (same key, graph, input and options)
-starts over in the same namespace; a retry of a cancelled call continues there. On a replay the first call then returns
-the saved result, and the node does not reach the retry. This needs a key, because a second call with the same input
-may be an independent one, such as the next of three votes. Mistaking it for a retry would shift the numbers of all
-later calls on a replay, and give them the results of other calls.
-"""
+"""Compiled graphs as nodes: how a node calls its subgraph, and what it returns of the subgraph's result."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, Protocol, cast
+from typing import Any, Protocol, cast
 
-from statewright.checkpoint import BranchKey
-from statewright.errors import NamespaceBusy
-from statewright.fingerprint import fingerprint
 from statewright.graph import Memory, Reported, SubgraphLike
-from statewright.runtime.core.run import Run
-from statewright.runtime.core.standing import end_of
-from statewright.runtime.tasks.scope import Scope
 from statewright.state import ROOT, instance_values
 
 
@@ -42,7 +23,6 @@ class Callee(Protocol):
     def acall_within(self, state: Any, memory: Memory) -> Awaitable[tuple[Any, Pairs]]: ...
 
 
-_NO_OPTIONS: Final[Mapping[str, Any]] = {}
 Pairs = Sequence[tuple[str, Any]]
 Calls = tuple[Callable[[Any], Any], Callable[[Any], Awaitable[Any]]]
 
@@ -123,168 +103,3 @@ def shared(result: Any, known: frozenset[str] | None) -> Any:
     if known is None or not isinstance(result, Mapping):
         return result  # pyright: ignore[reportUnknownVariableType]
     return {key: value for key, value in cast(Mapping[str, Any], result).items() if key in known}
-
-
-class SubgraphCall:
-    """One call of a subgraph by a task: its namespace, and the key by which a retry of the call is recognised."""
-
-    __slots__ = ("former_namespaces", "is_retry", "memory", "namespace", "retry_key", "scope", "takes_state")
-
-    def __init__(
-        self,
-        scope: Scope,
-        program: object,
-        memory: Memory = "call",
-        *,
-        graph_input: Any = None,
-        config: Any = None,
-        options: Mapping[str, Any] = _NO_OPTIONS,
-    ) -> None:
-        """Allocate the namespace of the next call in the task of `scope`.
-
-        Raises InvalidUpdateError if the task has used the `call_key` before, unless the call retries a failed one.
-        """
-        self.memory: Memory = memory
-        self.is_retry = False
-        """True if the call retries a failed one; it then starts over in the same namespace."""
-        self.retry_key: tuple[object, ...] | None = None
-        """Equal for a call and its retries; None for a call without a key, which cannot be retried in place."""
-        counts, key = scope.counts(), options.get("call_key")
-        if key is None:
-            label = f"#{counts.calls}" if counts.calls else ""
-            counts.calls += 1
-        else:
-            label = _escaped(str(key))
-            self.retry_key = _retry_key(program, memory, graph_input, config, options)
-            has_failed = counts.retryable.pop(self.retry_key, None)
-            if has_failed is None:
-                scope.use_key("call_key", str(key))
-            self.is_retry = bool(has_failed)
-        self.namespace = _namespace(scope, memory, label)
-        self.scope = scope.copy()
-        """The calling task, as it was at the call."""
-        self.takes_state = False
-        """True if the call is a node of the graph around it: its argument is then a state, not an input."""
-        self.former_namespaces: tuple[str, ...] = ()
-        """Namespaces in which the call may have been saved before the calling node was renamed."""
-
-    def metadata(self, *, remembers: bool) -> Mapping[str, Any]:
-        """Return the metadata that commits of the call are saved with."""
-        task = self.scope.task
-        parent = {"parent_task": task.id if task is not None else ""}
-        return {**parent, "remembers": True} if remembers else parent
-
-
-def _retry_key(
-    program: object, memory: Memory, graph_input: Any, config: Any, options: Mapping[str, Any]
-) -> tuple[object, ...]:
-    """Return a hashable key that a call shares with its retries.
-
-    Context, config and limits are part of it. A replay makes the first call with the arguments of that call, so it
-    could not finish what a retry with a higher limit has begun.
-    """
-    compared = {name: value for name, value in options.items() if name not in _NOT_COMPARED}
-    values = (graph_input, config, *(part for pair in sorted(compared.items()) for part in pair))
-    return program, memory, *map(_comparable, values)
-
-
-_NOT_COMPARED: Final = frozenset({"control", "memory"})
-"""`control` does not change the result, and `memory` is compared separately."""
-
-
-class _Itself:
-    """Wraps a value without a fingerprint. Equal only to a wrapper of the same object."""
-
-    def __init__(self, value: object) -> None:
-        self._value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Itself) and other._value is self._value
-
-    def __hash__(self) -> int:
-        return id(self._value)
-
-
-def _comparable(value: Any) -> object:
-    try:
-        return fingerprint(value)
-    except Exception:  # pickling hooks of user objects may raise anything
-        return _Itself(value)
-
-
-def _namespace(scope: Scope, memory: Memory, label: str) -> str:
-    assert scope.task is not None
-    segment = scope.task.node if memory == "thread" else f"{scope.task.node}:{scope.task.id}"
-    if label:
-        segment = f"{segment}:{label}"
-    return f"{scope.run.namespace}|{segment}" if scope.run.namespace else segment
-
-
-def _escaped(key: str) -> str:
-    """Return a call key as part of a namespace, where it must not read as an ordinal or a path."""
-    if key and key[0] not in "#%" and "|" not in key:
-        return key
-    return "%" + key.replace("%", "%25").replace("|", "%7C")
-
-
-def former_namespaces(scope: Scope, namespace: str) -> tuple[str, ...]:
-    """Return the namespaces that a call would have had under the former names of the node that makes it."""
-    run, task = scope.run, scope.task
-    names = run.program.former_names.get(task.node, ()) if task is not None else ()
-    if task is None or not names:
-        return ()
-    path = f"{run.namespace}|" if run.namespace else ""
-    rest = namespace[len(path) + len(task.node) :]
-    return tuple(f"{path}{name}{rest}" for name in names)
-
-
-def take_namespace(caller: Scope, namespace: str) -> None:
-    """Note that a call runs in a namespace with a memory of its own. Raises NamespaceBusy if another one does.
-
-    A call whose attempt or superstep is over counts no more: what it still does is ignored.
-    """
-    live = caller.run.live
-    other = live.setdefault(namespace, caller)
-    if other is caller:
-        return
-    if end_of(other) is None:
-        raise NamespaceBusy(namespace, caller.task.node if caller.task is not None else "")
-    live[namespace] = caller
-
-
-class CallInProgress:
-    """Context manager around the execution of a subgraph call. It frees the namespace and permits a retry on failure.
-
-    A retry of a failed call starts over. A retry of a call that was cancelled, or whose checkpoint could not be loaded
-    or saved, continues from the checkpoint, which may hold the result of an earlier execution of the task.
-    """
-
-    __slots__ = ("_run",)
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        run = self._run
-        if run.live.get(run.namespace) is run.parent:  # else a later call has taken over the namespace
-            run.live.pop(run.namespace, None)
-        if run.parent is None or run.call is None or run.call.retry_key is None:
-            return
-        if error is None:
-            if run.rest is not None and isinstance(run.rest.error, Exception):
-                run.parent.counts().retryable[run.call.retry_key] = True
-        elif not isinstance(error, GeneratorExit):  # a replay closes the stream early again
-            run.parent.counts().retryable[run.call.retry_key] = False
-
-
-def call_line(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> BranchKey | None:
-    """The line that a call is saved on; None if it saves nothing. Unless `keep`, it goes with the task that calls."""
-    caller = scope.run
-    if caller.saver is None or caller.line is None or memory == "none":
-        return None
-    if memory == "call" and not keep:
-        caller.open_namespaces.add(namespace)
-    return caller.line._replace(namespace=namespace)

@@ -20,20 +20,11 @@ from statewright.futures import is_future
 from statewright.ids import draw_checkpoint_id
 from statewright.runtime.concurrency.control import RunControl
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, begin_in_thread, call_in_thread, workers
-from statewright.runtime.core.effects import (
-    AwaitTurn,
-    Effect,
-    Emit,
-    Failure,
-    Outcome,
-    RunGenerator,
-    RunTasks,
-    Save,
-    SaveCallers,
-    Stamp,
-)
-from statewright.runtime.core.events import StreamBuffer, tell_broken_off
+from statewright.runtime.core.effects import AwaitTurn, Effect, Emit, RunGenerator, RunTasks, Save, SaveCallers, Stamp
+from statewright.runtime.core.emitter import StreamBuffer
+from statewright.runtime.core.events import tell_broken_off
 from statewright.runtime.core.loop import note_failure
+from statewright.runtime.core.outcome import Failure, Outcome
 from statewright.runtime.core.program import Lane, NodeProgram
 from statewright.runtime.core.run import ALL_CLOSED, NONE_CLOSED, Run
 from statewright.runtime.core.saver_calls import (
@@ -45,8 +36,8 @@ from statewright.runtime.core.saver_calls import (
     wait_for_callers,
 )
 from statewright.runtime.core.standing import is_waited_for, superstep_above
-from statewright.runtime.core.subgraph import CallInProgress
 from statewright.runtime.drivers.sync import lanes_of, note_on_failure
+from statewright.runtime.lifecycle.subgraph_call import CallInProgress
 from statewright.runtime.lifecycle.thread_lease import (
     FIRST_LOOK,
     LONGEST_LOOK,

@@ -18,14 +18,16 @@ from statewright.ids import draw_checkpoint_id
 from statewright.runtime.concurrency.control import RunControl
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, workers
 from statewright.runtime.core.commit import error_text
-from statewright.runtime.core.effects import Failure, Outcome, RunGenerator, RunTasks
-from statewright.runtime.core.events import StreamBuffer, tell_broken_off
+from statewright.runtime.core.effects import RunGenerator, RunTasks
+from statewright.runtime.core.emitter import StreamBuffer
+from statewright.runtime.core.events import tell_broken_off
 from statewright.runtime.core.loop import note_failure
+from statewright.runtime.core.outcome import Failure, Outcome
 from statewright.runtime.core.program import Lane
 from statewright.runtime.core.run import ALL_CLOSED, NONE_CLOSED, Run
 from statewright.runtime.core.saver_calls import flush, perform_all, perform_effect
 from statewright.runtime.core.standing import superstep_above
-from statewright.runtime.core.subgraph import CallInProgress
+from statewright.runtime.lifecycle.subgraph_call import CallInProgress
 from statewright.runtime.lifecycle.thread_lease import LeaseRenewer
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.execute import perform

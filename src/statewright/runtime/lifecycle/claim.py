@@ -11,15 +11,29 @@ lease may lapse before the claim arrives. Such a thread counts as busy at once, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from statewright.checkpoint import Lease, SavedCheckpoint
 from statewright.errors import ThreadBusy
-from statewright.futures import LightFuture
+from statewright.futures import LightFuture, SafeEvent
 
-if TYPE_CHECKING:
-    from statewright.runtime.lifecycle.thread_lease import Ticket
+
+class Ticket:
+    """The position of a run in the queue for a thread."""
+
+    __slots__ = ("called", "on_call")
+
+    def __init__(self) -> None:
+        self.called = SafeEvent()
+        """Set when a check is worthwhile: the run before has left the queue, or the holder has released the thread."""
+        self.on_call: Callable[[], object] | None = None
+        """Called at the same time, from any thread."""
+
+    def call(self) -> None:
+        self.called.set()
+        if self.on_call is not None:
+            self.on_call()
 
 
 class Claim:

@@ -29,7 +29,7 @@ from statewright.graph import END, START, Command, Reported, Send
 from statewright.ids import CheckpointId, is_interrupt_id
 from statewright.runtime.core.apply import apply_beside, apply_results, folded_values, rewritten_fields
 from statewright.runtime.core.commit import StepCommit
-from statewright.runtime.core.effects import Effect, Emit, Load, RunOutcome, SaveCallers
+from statewright.runtime.core.effects import Effect, Emit, Load, SaveCallers
 from statewright.runtime.core.events import run_event
 from statewright.runtime.core.fold import pairs_of
 from statewright.runtime.core.graph_migration import fitted
@@ -42,6 +42,7 @@ from statewright.runtime.core.loop import (
     save_pending,
     supersteps,
 )
+from statewright.runtime.core.outcome import RunOutcome
 from statewright.runtime.core.program import Program
 from statewright.runtime.core.run import Run
 from statewright.runtime.lifecycle.carry import taken_along

@@ -20,12 +20,12 @@ from weakref import WeakMethod, WeakValueDictionary
 from statewright.checkpoint import BranchKey, Checkpointer, Lease, LeaseRequest, add_holder, discard_holder, scope_of
 from statewright.clock import Clock, SystemClock, Timer
 from statewright.errors import LeaseLost, StorageError, ThreadBusy
-from statewright.futures import LightFuture, MaybeFuture, SafeEvent, is_future, resolve
+from statewright.futures import LightFuture, MaybeFuture, is_future, resolve
 from statewright.runtime.concurrency.control import RunControl
 from statewright.runtime.concurrency.worker_threads import workers
 from statewright.runtime.config import STOPS_HOLDER
 from statewright.runtime.core.run import Run
-from statewright.runtime.lifecycle.claim import Claim
+from statewright.runtime.lifecycle.claim import Claim, Ticket
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -41,23 +41,6 @@ _holders: WeakValueDictionary[str, LeaseRenewer] = WeakValueDictionary()
 _queues: dict[tuple[Hashable, str], deque[Ticket]] = {}
 """The waiting runs of this process by thread, in the order of arrival."""
 _lock = threading.Lock()
-
-
-class Ticket:
-    """A place in the line of those who wait for a thread."""
-
-    __slots__ = ("called", "on_call")
-
-    def __init__(self) -> None:
-        self.called = SafeEvent()
-        """Set when it is worth a look: the one before has left the line, or the holder has let go."""
-        self.on_call: Callable[[], object] | None = None
-        """Called at the same time, from any thread."""
-
-    def call(self) -> None:
-        self.called.set()
-        if self.on_call is not None:
-            self.on_call()
 
 
 class Holding:

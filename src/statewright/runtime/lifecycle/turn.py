@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 from statewright.checkpoint import Checkpoint, run_of
 from statewright.errors import CheckpointConflict, GraphDrained, LeaseLost, RunCancelled, ThreadBusy
 from statewright.runtime.config import STOPS_HOLDER
-from statewright.runtime.core.effects import AwaitTurn, Effect, Emit, RunGenerator, RunOutcome
+from statewright.runtime.core.effects import AwaitTurn, Effect, Emit, RunGenerator
 from statewright.runtime.core.events import run_event, warn_unfinished, warn_unresumable
 from statewright.runtime.core.loop import NOTHING_SAVED, caused_by, release_thread, save_uncommitted, supersteps
+from statewright.runtime.core.outcome import RunOutcome
 from statewright.runtime.core.run import Run
 from statewright.runtime.core.standing import note_refusal
 from statewright.runtime.lifecycle.start import begin_run, check_input

@@ -8,16 +8,13 @@ The function is called with the state and with the checkpoints of the calls, and
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from statewright.checkpoint import SavedCheckpoint, Task
 from statewright.runtime.core.effects import Effect, Load, Namespaces
 from statewright.runtime.core.loop import call_namespaces
 from statewright.runtime.core.run import Run
 from statewright.runtime.core.saver_calls import perform_all
-
-if TYPE_CHECKING:
-    from statewright.runtime.compiled import CompiledGraph
 
 DISCARDED: Final = "discarded"
 """The key in the metadata of a node."""
@@ -36,7 +33,13 @@ def kept_of_discarded(
     return update
 
 
-def unfinished_calls(graph: CompiledGraph, options: Mapping[str, Any]) -> Sequence[SavedCheckpoint]:
+class ThreadRuns(Protocol):
+    """A compiled graph, as far as it makes runs that only look at a thread."""
+
+    def _thread_run(self, config: Any, options: Mapping[str, Any]) -> Run: ...
+
+
+def unfinished_calls(graph: ThreadRuns, options: Mapping[str, Any]) -> Sequence[SavedCheckpoint]:
     """Return the heads of the calls that tasks at the head of a thread have made, where these have not ended.
 
     `options` are those of the call that ran the graph. Blocks while the checkpointer reads.

@@ -29,9 +29,10 @@ from statewright.ids import task_id
 from statewright.langchain_messages import is_langchain_message
 from statewright.messages import Message
 from statewright.runtime.core.commit import error_text
-from statewright.runtime.core.effects import Failure, Pause
-from statewright.runtime.core.events import Listener, StreamBuffer, warn_hidden_messages
+from statewright.runtime.core.emitter import Listener, StreamBuffer
+from statewright.runtime.core.events import warn_hidden_messages
 from statewright.runtime.core.fold import pairs_of
+from statewright.runtime.core.outcome import Failure, Pause
 from statewright.runtime.core.program import Program, is_handed_over, readable, shown_name
 from statewright.runtime.core.run import Run
 

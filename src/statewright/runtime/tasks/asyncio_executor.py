@@ -15,8 +15,8 @@ from typing import Final, cast
 
 from statewright.async_futures import wait_for_all
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, workers
-from statewright.runtime.core.effects import Failure, Outcome
 from statewright.runtime.core.limits import Slots
+from statewright.runtime.core.outcome import Failure, Outcome
 from statewright.runtime.tasks.execute_async import perform_async
 from statewright.runtime.tasks.retries_async import perform_guarded_async
 from statewright.runtime.tasks.scope import Scope

@@ -16,6 +16,7 @@ from statewright.errors import ChildRunFailed, InvalidConfig, InvalidUpdateError
 from statewright.events import DurableKind
 from statewright.graph import ExecutionInfo, RunStarter, Runtime, StreamWriter
 from statewright.ids import DEFAULT_WORKSPACE, TaskId, digest, interrupt_id
+from statewright.runtime.core.events import emit_task_event
 from statewright.runtime.core.standing import check_open
 from statewright.runtime.tasks.interrupt import wait_for
 from statewright.runtime.tasks.journal import journalled
@@ -124,8 +125,7 @@ class RuntimeHost:
         run, task = scope.run, scope.task
         if run.saver is not None and task is not None and scope.checkpoint is not None:
             run.note((kind, scope.checkpoint.step + 1, task.node, task.planned_id, data))
-        if run.watch is not None:
-            run.watch.noted(scope, kind, data)
+        emit_task_event(kind, scope, data)
 
     @property
     def is_recorded(self) -> bool:
@@ -149,19 +149,18 @@ class RuntimeHost:
         scope = self._scope
         if scope.run.watch is not None and not scope.abandoned:
             scope.sign_of_life()
-            scope.run.watch.message(scope, message)
+            emit_task_event("message", scope, message)
 
 
 def writer_of(scope: Scope) -> StreamWriter:
     """Return a function that sends values of the task to readers of the stream; `scope` must stay with the task."""
-    watch = scope.run.watch
-    if watch is None:
+    if scope.run.watch is None:
         return scope.sign_of_life if scope.attempt is not None else _unheard
 
     def write(value: Any) -> None:
         if not scope.abandoned:
             scope.sign_of_life()
-            watch.custom(scope, value)
+            emit_task_event("custom", scope, value)
 
     return write
 

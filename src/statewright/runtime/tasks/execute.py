@@ -34,9 +34,10 @@ from statewright.graph import (
     read_answer,
 )
 from statewright.runtime.core.commit import error_text
-from statewright.runtime.core.effects import Failure, Outcome, Pause
+from statewright.runtime.core.events import emit_task_finished, emit_task_started
 from statewright.runtime.core.fold import fold_results, fold_writes, pairs_of
 from statewright.runtime.core.graph_migration import renamed_target
+from statewright.runtime.core.outcome import Failure, Outcome, Pause
 from statewright.runtime.core.program import NodeProgram, Route
 from statewright.runtime.core.run import Run
 from statewright.runtime.core.standing import check_not_refused, void_if_refused
@@ -79,7 +80,7 @@ def begin(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -
     if run.watch is not None and node.name != START and (scope.attempt is None or not scope.attempt.again):
         # The node may go on to change its own input; those who watch have another one.
         watched = read_input(scope, node, task, checkpoint) if run.watch.wants("task_started") else state
-        run.watch.task_started(scope, watched)
+        emit_task_started(run.watch, scope, watched)
     return state
 
 
@@ -193,7 +194,7 @@ def reported(scope: Scope, task: Task, outcome: Outcome) -> Outcome:
     watch = scope.run.watch
     if watch is not None:
         try:
-            watch.task_finished(scope, outcome)
+            emit_task_finished(watch, scope, outcome)
         except Exception as error:
             if type(outcome) is not Failure:
                 return Failure(task, error)
@@ -286,7 +287,7 @@ def finished(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: Ta
         if changed:
             raise MutatedState(node.name, changed)
     if run.watch is not None and node.name != START and scope.attempt is None:
-        run.watch.task_finished(scope, result)  # an attempt that may be given up is told of when it counts
+        emit_task_finished(run.watch, scope, result)  # an attempt that may be given up is told of when it counts
     return result
 
 

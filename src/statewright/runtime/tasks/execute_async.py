@@ -11,7 +11,7 @@ from statewright.channels import CONTAINERS
 from statewright.checkpoint import NO_ARG, Checkpoint, Task, TaskResult
 from statewright.errors import NodeCancelledError
 from statewright.runtime.concurrency.worker_threads import begin_in_thread
-from statewright.runtime.core.effects import Outcome
+from statewright.runtime.core.outcome import Outcome
 from statewright.runtime.core.program import NodeProgram
 from statewright.runtime.core.standing import check_not_refused, is_waited_for
 from statewright.runtime.tasks.execute import (

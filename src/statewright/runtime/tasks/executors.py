@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import Protocol
 
 from statewright.runtime.concurrency.worker_threads import workers
-from statewright.runtime.core.effects import Failure, Outcome
 from statewright.runtime.core.limits import Slots
+from statewright.runtime.core.outcome import Failure, Outcome
 from statewright.runtime.tasks.execute import perform
 from statewright.runtime.tasks.retries import perform_guarded, performer
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope

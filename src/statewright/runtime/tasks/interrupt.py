@@ -24,7 +24,7 @@ from statewright.runtime.tasks.scope import current_scope
 from statewright.state import check_schema, check_value
 
 if TYPE_CHECKING:
-    from statewright.runtime.core.effects import RunOutcome
+    from statewright.runtime.core.outcome import RunOutcome
     from statewright.runtime.core.run import Run
 
 T = TypeVar("T")

@@ -19,6 +19,7 @@ from statewright.fingerprint import fingerprint
 from statewright.futures import is_future, resolve
 from statewright.graph import START, is_coroutine_function
 from statewright.ids import CheckpointId
+from statewright.runtime.core.events import emit_task_event
 from statewright.runtime.core.run import Run
 from statewright.runtime.core.standing import check_hold, check_hold_async, check_not_refused, check_open, note_refusal
 from statewright.runtime.tasks.scope import Scope
@@ -56,25 +57,22 @@ def journalled(
 @contextmanager
 def step_events(scope: Scope, key: JournalKey, given: str | None = None) -> Generator[None]:
     """Emit the start and end events of a step; with `given`, release its ordinal for a retry if it fails."""
-    run, attempt, watch = scope.run, scope.attempt, scope.run.watch
+    run, attempt, (_, name, ordinal) = scope.run, scope.attempt, key
     if given is not None and attempt is not None:
         run.steps_under_way[key] = attempt
-    if watch is not None:
-        watch.step_started(scope, key[1], key[2])
+    emit_task_event("step_started", scope, (name, ordinal))
     try:
         yield
     except BaseException as error:
         note_refusal(scope, error)  # saving the result raises LeaseLost if the run has lost its lease
         if given is not None and isinstance(error, Exception):
-            scope.counts().note_failed(key[1], given, key[2])
-        if watch is not None:
-            watch.step_finished(scope, key[1], key[2], error)
+            scope.counts().note_failed(name, given, ordinal)
+        emit_task_event("step_finished", scope, (name, ordinal, error))
         raise
     finally:
         if run.steps_under_way.get(key) is attempt:
             run.steps_under_way.pop(key, None)
-    if watch is not None:
-        watch.step_finished(scope, key[1], key[2])
+    emit_task_event("step_finished", scope, (name, ordinal, None))
 
 
 @contextmanager

@@ -8,14 +8,44 @@ for, like one that runs beside a task which failed, so that its result is in the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future
+from typing import Any, Protocol
 
 from statewright.checkpoint import Task, TaskResult
 from statewright.futures import wait_until_done
-from statewright.runtime.core.effects import Failure, Outcome
+from statewright.ids import TaskId
+from statewright.runtime.core.outcome import Failure, Outcome
 
-if TYPE_CHECKING:
-    from statewright.runtime.tasks.task_calls import Call
+
+class OpenCall(Protocol):
+    """A call that has not ended."""
+
+    @property
+    def caller_id(self) -> TaskId:
+        """The id of the task that made the call."""
+        ...
+
+    @property
+    def planned_id(self) -> TaskId:
+        """The id of the task of the superstep in which it was made."""
+        ...
+
+    @property
+    def is_at_work(self) -> bool:
+        """True if it is a plain function that is running."""
+        ...
+
+    @property
+    def is_on_this_thread(self) -> bool:
+        """True if it runs on the loop of this thread, which must not wait for it."""
+        ...
+
+    @property
+    def ended(self) -> Future[Any]: ...
+
+    def call_off(self) -> object: ...
+
+    def stop(self) -> bool: ...
 
 
 class Calls:
@@ -24,15 +54,15 @@ class Calls:
     __slots__ = ("_under_way",)
 
     def __init__(self) -> None:
-        self._under_way: set[Call] = set()
+        self._under_way: set[OpenCall] = set()
 
-    def add(self, call: Call) -> None:
+    def add(self, call: OpenCall) -> None:
         self._under_way.add(call)
 
-    def discard(self, call: Call) -> None:
+    def discard(self, call: OpenCall) -> None:
         self._under_way.discard(call)
 
-    def find_by_caller(self, task: Task) -> Sequence[Call]:
+    def find_by_caller(self, task: Task) -> Sequence[OpenCall]:
         """Return the calls that a task has made itself, not those of its calls."""
         return [call for call in self._under_way.copy() if call.caller_id == task.id]
 
@@ -49,7 +79,7 @@ class Calls:
         for call in self.find_by_caller(task):
             call.call_off()
 
-    def stop(self) -> Sequence[Call]:
+    def stop(self) -> Sequence[OpenCall]:
         """Cancel the coroutines, from any thread, and return them."""
         return [call for call in self._under_way.copy() if call.stop()]
 

@@ -26,15 +26,17 @@ from statewright.futures import SafeEvent, resolve
 from statewright.graph import Graph
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.concurrency.worker_threads import workers
-from statewright.runtime.core.effects import Failure, Outcome
+from statewright.runtime.core.events import emit_task_event
 from statewright.runtime.core.graph_migration import leads_to_nodes, renamed_target
 from statewright.runtime.core.limits import Circuit, Rate, Slots
+from statewright.runtime.core.outcome import Failure, Outcome
 from statewright.runtime.core.program import NodeProgram, Program
 from statewright.runtime.core.run import Run
 from statewright.runtime.core.standing import end_of, reason_to_wait_no_more, void_if_refused, woken_by_the_end
+from statewright.runtime.tasks.attempt import Attempt
 from statewright.runtime.tasks.execute import ENDS_THE_RUN, asked, begin, conclude, given, perform, reported, settle
 from statewright.runtime.tasks.policies import NO_GUARDS, Guards
-from statewright.runtime.tasks.scope import Attempt, Scope, enter_scope
+from statewright.runtime.tasks.scope import Scope, enter_scope
 from statewright.state import Writes
 
 T = TypeVar("T")
@@ -107,8 +109,7 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
         if delay is None:
             return settle(scope, node, task, tried)
         attempt.failed_task = task
-        if scope.run.watch is not None:
-            scope.run.watch.attempt_failed(scope, tried, delay)
+        emit_task_event("attempt_failed", scope, (tried, delay))
         if delay > LONG_WAIT:
             _log_wait(task.node, number, delay, tried)
         yield from note_attempt(scope, task, number, delay)
@@ -463,7 +464,7 @@ def _stops_a_loop() -> bool:
     """True if an event loop runs on this thread: a coroutine has called a function that blocks."""
     if "asyncio" not in sys.modules:
         return False
-    from statewright.runtime.concurrency.private_loop import is_on_loop
+    from statewright.async_futures import is_on_loop
 
     return is_on_loop()
 

@@ -16,7 +16,8 @@ from statewright.runtime.concurrency.worker_threads import Cleanup, workers
 from statewright.runtime.core.limits import Slots
 from statewright.runtime.core.program import NodeProgram
 from statewright.runtime.core.standing import reason_to_wait_no_more, woken_by_the_end
-from statewright.runtime.lifecycle.thread_lease import Ticket
+from statewright.runtime.lifecycle.claim import Ticket
+from statewright.runtime.tasks.attempt import Attempt
 from statewright.runtime.tasks.execute import asked, begin, conclude, given
 from statewright.runtime.tasks.execute_async import call_function, conclude_async, is_cancelled_by_run
 from statewright.runtime.tasks.retries import (
@@ -32,7 +33,7 @@ from statewright.runtime.tasks.retries import (
     next_timeout,
     tried,
 )
-from statewright.runtime.tasks.scope import Attempt, Scope, enter_scope
+from statewright.runtime.tasks.scope import Scope, enter_scope
 
 
 async def perform_guarded_async(

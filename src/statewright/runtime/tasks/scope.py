@@ -11,19 +11,16 @@ from bisect import insort
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
-from statewright.checkpoint import NO_ARG, Task, step_id
+from statewright.checkpoint import NO_ARG, Checkpoint, JournalKey, Task, step_id
 from statewright.errors import InvalidUpdateError
 from statewright.ids import TaskId
 from statewright.runtime.concurrency.worker_threads import workers
-
-if TYPE_CHECKING:
-    from statewright.checkpoint import Checkpoint, JournalKey
-    from statewright.clock import Clock
-    from statewright.runtime.core.effects import Outcome
-    from statewright.runtime.core.limits import Slots
-    from statewright.runtime.core.run import Run
+from statewright.runtime.core.limits import Slots
+from statewright.runtime.core.outcome import Outcome
+from statewright.runtime.core.run import CallingTask, Run
+from statewright.runtime.tasks.attempt import Attempt
 
 _lending = threading.Lock()
 """Held while slots move between a scope and its suspended slots. No other code runs meanwhile."""
@@ -43,55 +40,6 @@ class Ends(Protocol):
         ...
 
     def ended(self, scope: Scope, outcome: Outcome) -> None: ...
-
-
-class Attempt:
-    """One attempt at a task with policies: its number, and whether its outcome is still awaited."""
-
-    __slots__ = ("_last_beat", "abandoned", "again", "clock", "failed_task", "heartbeat_only", "number", "outer")
-
-    def __init__(
-        self,
-        number: int,
-        clock: Clock,
-        *,
-        again: bool = False,
-        heartbeat_only: bool = False,
-        outer: Attempt | None = None,
-    ) -> None:
-        self.number = number
-        """From 1; 0 if the result comes from a cache."""
-        self.again = again
-        """True if this call has made an attempt before."""
-        self.abandoned = False
-        """True once it was abandoned: its later effects are ignored."""
-        self.failed_task: Task | None = None
-        """The task, once this attempt has failed and will be retried."""
-        self.clock = clock
-        self.heartbeat_only = heartbeat_only
-        self.outer = outer
-        """The attempt at the node that made this call: when that is given up, so is this."""
-        self._last_beat: float | None = None
-
-    def is_over_for(self, task: Task | None) -> bool:
-        """Return whether this or an outer attempt has ended, so that side effects of `task` must be rejected.
-
-        Threads and asyncio tasks that outlive a failed attempt must not record steps for the retry. Steps and `@task`
-        calls in progress have task ids of their own and may finish.
-        """
-        return self.has_ended_for(task) or (self.outer is not None and self.outer.is_over_for(task))
-
-    def has_ended_for(self, task: Task | None) -> bool:
-        """Like `is_over_for`, without the outer attempts."""
-        return self.abandoned or (self.failed_task is not None and self.failed_task is task)
-
-    def beat(self) -> None:
-        """Record a heartbeat."""
-        self._last_beat = self.clock.monotonic()
-
-    def idle_since(self, begin: float) -> float:
-        """Return the time of the last heartbeat; `begin` if there was none."""
-        return begin if self._last_beat is None else self._last_beat
 
 
 class CalledTask(Task):
@@ -291,7 +239,7 @@ class Scope:
     @property
     def abandoned(self) -> bool:
         """True if the outcome of the task is not awaited any more: its attempt, or one around it, was abandoned."""
-        inner: Scope | None = self
+        inner: CallingTask | None = self
         while inner is not None:
             if inner.attempt is not None and inner.attempt.is_over_for(inner.task):
                 return True
@@ -308,7 +256,7 @@ class Scope:
 
     def heartbeat(self) -> None:
         """Reset the idle timeouts of the task and all enclosing tasks; ignored after the attempt has ended."""
-        inner: Scope | None = self
+        inner: CallingTask | None = self
         while inner is not None:
             attempt = inner.attempt
             while attempt is not None:
@@ -380,7 +328,7 @@ def enclosing_work(scope: Scope) -> Sequence[TaskId]:
     A child run must be saved with the first of these results: a replay does not execute that work again.
     """
     found = list[TaskId]()
-    inner: Scope | None = scope
+    inner: CallingTask | None = scope
     while inner is not None:
         task = inner.task
         while task is not None:

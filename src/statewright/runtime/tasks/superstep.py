@@ -9,11 +9,12 @@ from contextlib import contextmanager, suppress
 from statewright.checkpoint import Checkpoint, Task, TaskResult
 from statewright.errors import NodeCancelledError, RunCancelled
 from statewright.graph import ParentCommand
-from statewright.runtime.core.effects import Failure, Outcome, RunTasks
+from statewright.runtime.core.effects import RunTasks
 from statewright.runtime.core.loop import budget_exit_for
+from statewright.runtime.core.outcome import Failure, Outcome
 from statewright.runtime.core.program import NodeProgram
 from statewright.runtime.core.result_flusher import ResultFlusher, landing_of
-from statewright.runtime.core.run import Run
+from statewright.runtime.core.run import OpenSuperstep, Run
 
 
 class Superstep:
@@ -199,7 +200,7 @@ class Superstep:
         self.abandon()
         self._on_change()
 
-    def follow(self, above: Superstep) -> None:
+    def follow(self, above: OpenSuperstep) -> None:
         """End or close together with the superstep in which this graph was called."""
         if above.closed:
             self.close_and_tell()

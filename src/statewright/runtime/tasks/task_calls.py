@@ -33,6 +33,7 @@ from statewright.graph import CachePolicy, RetryPolicy, TimeoutPolicy, is_corout
 from statewright.graph.policy import as_retries, as_timeout
 from statewright.ids import TaskId
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, workers
+from statewright.runtime.core.events import emit_task_event
 from statewright.runtime.core.run import Run
 from statewright.runtime.core.standing import (
     check_hold,
@@ -44,6 +45,7 @@ from statewright.runtime.core.standing import (
     void_if_refused,
     woken_by_the_end,
 )
+from statewright.runtime.tasks.attempt import Attempt
 from statewright.runtime.tasks.execute import ENDS_THE_RUN
 from statewright.runtime.tasks.journal import (
     Unsaved,
@@ -70,7 +72,7 @@ from statewright.runtime.tasks.retries import (
     take,
     wait,
 )
-from statewright.runtime.tasks.scope import Attempt, CalledTask, Scope, current_scope, enter_scope
+from statewright.runtime.tasks.scope import CalledTask, Scope, current_scope, enter_scope
 
 T = TypeVar("T")
 
@@ -442,8 +444,9 @@ class Call:
                 before.calls.discard(self)
         if before.calls is not None:
             for call in before.calls.find_by_caller(cast(Task, scope.task)):
-                if call._ended_in is None:
-                    call._move(scope)
+                inner = cast(Call, call)
+                if inner._ended_in is None:
+                    inner._move(scope)
 
     def _tell_future(self, future: TaskFuture[Any]) -> None:
         future._begin = self._work  # pyright: ignore[reportPrivateUsage]  # one module
@@ -740,9 +743,9 @@ class Call:
         return CacheKey(f"{path}:{self._called.name}", given)
 
     def _tell(self, value: Any) -> None:
-        watch = self._scope.run.watch
-        if watch is not None and self._called.shows_result and not self._scope.abandoned:
-            watch.call_finished(self._scope, self._called.name, copy_container(value))
+        scope = self._scope
+        if scope.run.watch is not None and self._called.shows_result and not scope.abandoned:
+            emit_task_event("call_finished", scope, (self._called.name, copy_container(value)))
 
 
 def _check_is_result(name: str, value: Any) -> None:

@@ -12,17 +12,15 @@ from statewright.runtime.core.effects import (
     AwaitTurn,
     Effect,
     Emit,
-    Failure,
     Load,
     Namespaces,
-    Pause,
-    RunOutcome,
     RunTasks,
     Save,
     SaveCallers,
     SavePending,
     Stamp,
 )
+from statewright.runtime.core.outcome import Failure, Pause, RunOutcome
 
 
 @pytest.fixture

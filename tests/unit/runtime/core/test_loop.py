@@ -10,7 +10,7 @@ from statewright.checkpoint import Commit, Interrupt, JournalEntry, Pending
 from statewright.errors import BudgetExceeded, ConflictingWrites, GraphDrained, GraphRecursionError, RunCancelled
 from statewright.ids import InterruptId, TaskId
 from statewright.runtime.core.commit import saved_form_of_result
-from statewright.runtime.core.effects import Emit, Failure, Pause, RunOutcome, RunTasks, Save, SavePending
+from statewright.runtime.core.effects import Emit, RunTasks, Save, SavePending
 from statewright.runtime.core.loop import (
     all_succeeded,
     budget_exit,
@@ -18,6 +18,7 @@ from statewright.runtime.core.loop import (
     release_thread,
     save_pending,
 )
+from statewright.runtime.core.outcome import Failure, Pause, RunOutcome
 
 
 @pytest.fixture

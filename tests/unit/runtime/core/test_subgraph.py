@@ -11,17 +11,11 @@ from statewright import START, InMemorySaver, RunControl
 from statewright.checkpoint import Checkpoint
 from statewright.errors import InvalidUpdateError, NamespaceBusy
 from statewright.graph.answer import Reported
-from statewright.runtime.core.effects import RunOutcome
-from statewright.runtime.core.subgraph import (
-    CallInProgress,
-    SubgraphCall,
-    call_line,
-    news,
-    shared,
-    subgraph_calls,
-    take_namespace,
-)
-from statewright.runtime.tasks.scope import Attempt
+from statewright.runtime.core.outcome import RunOutcome
+from statewright.runtime.core.run import SubgraphCall
+from statewright.runtime.core.subgraph import news, shared, subgraph_calls
+from statewright.runtime.lifecycle.subgraph_call import CallInProgress, begin_call, call_line, take_namespace
+from statewright.runtime.tasks.attempt import Attempt
 from statewright.testing import FakeClock
 
 
@@ -154,7 +148,7 @@ def test_where_a_call_is_saved(scope_in: Any, outer: str, memory: Any, keys: Any
     scope = scope_in(outer)
     prefix = f"{outer}|" if outer else ""
 
-    found = [SubgraphCall(scope, object(), memory, options={"call_key": key}).namespace for key in keys]
+    found = [begin_call(scope, object(), memory, options={"call_key": key}).namespace for key in keys]
 
     assert found == [prefix + segment.replace("ID", scope.task.id) for segment in segments]
 
@@ -163,7 +157,7 @@ def test_where_a_call_is_saved(scope_in: Any, outer: str, memory: Any, keys: Any
 def test_a_call_key_is_no_ordinal(scope_in: Any, memory: Any) -> None:
     scope = scope_in()
     keys = (None, "1", None, None, "", "#1", "#2", "%", "%#1", "a|b", "a%7Cb", "a", "a:b")
-    found = [SubgraphCall(scope, object(), memory, options={"call_key": key}).namespace for key in keys]
+    found = [begin_call(scope, object(), memory, options={"call_key": key}).namespace for key in keys]
 
     assert len(set(found)) == len(keys)
     assert not any("|" in namespace for namespace in found), "no key is a path"
@@ -201,7 +195,7 @@ def test_only_the_same_call_takes_the_place_of_a_failed_one(
 
     def call(**changed: Any) -> SubgraphCall:
         terms = {**CALL, **changed}
-        return SubgraphCall(scope, **{**terms, "options": {**terms["options"], "call_key": "k"}})
+        return begin_call(scope, **{**terms, "options": {**terms["options"], "call_key": "k"}})
 
     first = call()
     run = make.run(scope.run.program)
@@ -229,12 +223,12 @@ def test_only_the_same_call_takes_the_place_of_a_failed_one(
 def test_a_call_without_a_key_is_never_a_retry(scope_in: Any, make: Any) -> None:
     scope = scope_in()
     run = make.run(scope.run.program)
-    run.parent, run.call = scope, SubgraphCall(scope, GRAPH, graph_input={"item": "shoes"})
+    run.parent, run.call = scope, begin_call(scope, GRAPH, graph_input={"item": "shoes"})
     run.rest = FAILED
     with CallInProgress(run):
         pass
 
-    again = SubgraphCall(scope, GRAPH, graph_input={"item": "shoes"})
+    again = begin_call(scope, GRAPH, graph_input={"item": "shoes"})
     assert not again.is_retry
     assert again.namespace == f"{run.call.namespace}:#1"
 

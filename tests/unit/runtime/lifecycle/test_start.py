@@ -17,7 +17,8 @@ from statewright.errors import (
     UnknownTarget,
 )
 from statewright.ids import InterruptId, interrupt_id
-from statewright.runtime.core.effects import Failure, Load, Pause, RunTasks, Save, SavePending
+from statewright.runtime.core.effects import Load, RunTasks, Save, SavePending
+from statewright.runtime.core.outcome import Failure, Pause
 from statewright.runtime.lifecycle.start import TIMED_OUT, read_answers, renamed
 
 

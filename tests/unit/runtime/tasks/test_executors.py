@@ -11,7 +11,8 @@ import pytest
 
 from statewright import START, StateGraph
 from statewright.checkpoint import TaskResult
-from statewright.runtime.core.effects import Failure, RunTasks
+from statewright.runtime.core.effects import RunTasks
+from statewright.runtime.core.outcome import Failure
 from statewright.runtime.tasks.executors import InlineExecutor, ThreadExecutor
 from statewright.runtime.tasks.scope import current_scope
 from statewright.runtime.tasks.superstep import Superstep

@@ -6,15 +6,16 @@ import pytest
 
 from statewright import START
 from statewright.errors import InvalidUpdateError
-from statewright.runtime.core.subgraph import SubgraphCall
-from statewright.runtime.tasks.scope import Attempt, Scope, current_scope, enter_scope, leave_scope
+from statewright.runtime.lifecycle.subgraph_call import begin_call
+from statewright.runtime.tasks.attempt import Attempt
+from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, leave_scope
 from statewright.testing import FakeClock
 
 
 def label_of_call(scope: Scope, key: str | None) -> str:
     """What tells the next subgraph call from the others of its task."""
     assert scope.task is not None
-    namespace = SubgraphCall(scope, object(), options={"call_key": key}).namespace
+    namespace = begin_call(scope, object(), options={"call_key": key}).namespace
     return namespace.removeprefix(f"{scope.task.node}:{scope.task.id}").removeprefix(":")
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from statewright import START
-from statewright.runtime.core.effects import Failure, Pause, RunTasks
+from statewright.runtime.core.effects import RunTasks
+from statewright.runtime.core.outcome import Failure, Pause
 from statewright.runtime.tasks.superstep import Superstep
 
 
