@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final, Generic, Literal, TypeVar
 from urllib.parse import quote
 
+from statewright.api.resource import camel
 from statewright.errors import InvalidRequest
 
 T = TypeVar("T")
@@ -123,12 +124,6 @@ def _plain(value: object) -> Any:
             if dump is not None:  # a model of pydantic
                 return dump(mode="json")
             raise TypeError(f"{type(value).__name__} cannot be represented as JSON; found {value!r:.80}")
-
-
-def camel(name: str) -> str:
-    """Return a name as the API writes it: `createdAt` for `created_at`."""
-    first, *rest = name.split("_")
-    return first + "".join(part.capitalize() for part in rest)
 
 
 def in_camel(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,20 +1,19 @@
-"""RunFollower the events of a run. A broken stream is resumed after the last received event."""
+"""Following the events of a run. A broken stream is resumed after the last received event."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, Final
 
+from statewright.api.runs import ENDED, Event, LiveEvent
 from statewright.client.call import Call, Reply, get, path_of, read_data
 from statewright.client.errors import error_of, unreachable
 from statewright.client.flow.effects import Flow, Lost, Open, Read, Sleep, Yield
 from statewright.client.flow.pages import LARGEST
 from statewright.client.flow.send import ask, pause_after
 from statewright.client.flow.sse import Message, Parser
-from statewright.client.records.runs import Event, LiveEvent
 from statewright.client.settings import ClientSettings
 
-ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 _LASTING: Final = 5.0
 """Seconds after which the end of a silent connection does not count as a failure."""
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Unpack
 
+from statewright.api.access import Key, NewKey, NewWorkspace, Spending, Workspace
 from statewright.client.call import Call, delete, get, in_camel, patch, path_of, post
 from statewright.client.flow.effects import Flow
 from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
-from statewright.client.records.access import Key, NewKey, NewWorkspace, Spending, Workspace
 from statewright.client.resources.options import WorkspaceLimits
 from statewright.client.sync_async import F, Namespace, items, request
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription
 from statewright.client.call import Call, get, path_of, post
 from statewright.client.flow.effects import Flow
 from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
-from statewright.client.records.definitions import Definition, DefinitionWithBody, Graph, GraphDescription
 from statewright.client.sync_async import F, Namespace, items, request
 
 _DEFINITIONS: Final = "workflow-definitions"

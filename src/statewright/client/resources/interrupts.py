@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from statewright.api.interrupts import Approval, ReceivedEvent, Wait
 from statewright.client.call import Call, get, path_of, post
 from statewright.client.flow.effects import Flow
 from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
-from statewright.client.records.interrupts import Approval, ReceivedEvent, Wait
 from statewright.client.sync_async import F, Namespace, items, request
 
 _APPROVALS: Final = "approval-requests"

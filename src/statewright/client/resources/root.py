@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from statewright.api.access import Health
 from statewright.client.call import Call
-from statewright.client.records.access import Health
 from statewright.client.resources.access import Keys, Workspaces
 from statewright.client.resources.definitions import Definitions, Graphs
 from statewright.client.resources.interrupts import Approvals, Events, Interrupts

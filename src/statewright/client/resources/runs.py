@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Unpack
 
+from statewright.api.runs import Cost, Event, Log, ModelCall, Run, RunIds, RunWithSteps, StartedRun, Step, Told
 from statewright.client.call import Call, get, in_camel, path_of, post, read_data
 from statewright.client.flow.effects import Flow
 from statewright.client.flow.follow import RunFollower
 from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
-from statewright.client.records.runs import Cost, Event, Log, ModelCall, Run, RunWithSteps, StartedRun, Step, Told
 from statewright.client.resources.options import SETTINGS, RunFilter, StartOptions
 from statewright.client.sync_async import F, Namespace, flow_method, items, request
 from statewright.errors import InvalidRequest
@@ -245,4 +245,4 @@ def _given(filters: RunFilter) -> dict[str, Any]:
 
 
 def _run_ids(answer: Any) -> Sequence[str]:
-    return answer["data"]["runIds"]
+    return list(RunIds.read_answer(answer).run_ids)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
+from statewright.api.automation import Preview, Schedule, Trigger
 from statewright.client.call import Call, delete, get, in_camel, nothing, patch, path_of, post
 from statewright.client.flow.effects import Flow
 from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
-from statewright.client.records.schedules import Schedule, Trigger
 from statewright.client.resources.options import ScheduleChanges, ScheduleOptions, TriggerChanges
 from statewright.client.sync_async import F, Namespace, items, request
 
@@ -64,7 +64,7 @@ class Schedules(Namespace[F]):
 
 
 def _times(answer: Any) -> Sequence[datetime]:
-    return [datetime.fromisoformat(one) for one in answer["data"]["times"]]
+    return list(Preview.read_answer(answer).times)
 
 
 class Triggers(Namespace[F]):

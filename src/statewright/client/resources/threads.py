@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from statewright.api.definitions import Thread
+from statewright.api.runs import CostSummary
 from statewright.client.call import Call, get, parameters, path_of, post, read_data
-from statewright.client.records.definitions import Thread
-from statewright.client.records.runs import CostSummary
 from statewright.client.sync_async import F, Namespace, request
 
 _DEFINITIONS: Final = "workflow-definitions"

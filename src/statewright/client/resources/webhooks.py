@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Unpack
 
+from statewright.api.automation import Delivery, Webhook, WebhookWithSecret
 from statewright.client.call import Call, delete, get, in_camel, nothing, patch, path_of, post
 from statewright.client.flow.effects import Flow
 from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
-from statewright.client.records.webhooks import Delivery, Webhook, WebhookWithSecret
 from statewright.client.resources.options import WebhookChanges
 from statewright.client.sync_async import F, Namespace, items, request
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Header, Query, Request
 
 from statewright.errors import InvalidRequest, RequestConflict, suggestion
 from statewright.runs import RunStatus
+from statewright.server.bodies.base import Instant
 from statewright.server.http.encode import Json, answer
-from statewright.server.models.base import Instant, Shown, all_shown
+from statewright.server.http.representation import Representation
 from statewright.service import RunFilter
 from statewright.service.context.records import MOST_LABELS
 
@@ -18,20 +20,30 @@ PageNumber = Annotated[int, Query(ge=1, le=1_000_000, description="Which page, f
 PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=100, description="How many a page has.")]
 
 
-def page_of(kind: type[Shown], items: Sequence[Any], page: int, page_size: int, total: int) -> Json:
-    """Return the response for a page of a list."""
-    return answer(all_shown(kind, items), meta=meta(page, page_size, total))
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """The requested page of a list."""
+
+    page: int
+    size: int
+
+    @property
+    def offset(self) -> int:
+        """The number of items before the page."""
+        return (self.page - 1) * self.size
+
+    def answer(self, representation: Representation, items: Iterable[Any], total: int) -> Json:
+        """Return the response for the page. `total` is the number of items of the whole list."""
+        meta = {"page": self.page, "pageSize": self.size, "total": total, "totalPages": -(-total // self.size)}
+        return answer(representation.encode_all(items), meta=meta)
 
 
-def meta(page: int, page_size: int, total: int) -> dict[str, int]:
-    """Return the metadata of a page: its position in the list."""
-    return {"page": page, "pageSize": page_size, "total": total, "totalPages": -(-total // page_size)}
+async def _paging(page: PageNumber = 1, page_size: PageSize = 20) -> Paging:
+    return Paging(page, page_size)
 
 
-def cut(kind: type[Shown], items: Sequence[Any], page: int, page_size: int) -> Json:
-    """Return the response for a page of a list that is in memory."""
-    begin = (page - 1) * page_size
-    return page_of(kind, items[begin : begin + page_size], page, page_size, len(items))
+PageQuery = Annotated[Paging, Depends(_paging)]
+"""The parameters `page` and `pageSize`."""
 
 
 # -- the header `Idempotency-Key`, an alternative to the field of the body

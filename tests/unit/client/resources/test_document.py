@@ -13,9 +13,8 @@ import pytest
 from tests.unit.client import document as served
 
 from statewright import client as front
+from statewright.api.resource import Resource, camel
 from statewright.client import Client
-from statewright.client.call import camel
-from statewright.client.records.record import Shown
 from statewright.client.sync_async import FlowMethod, IteratingMethod, Namespace
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -244,7 +243,7 @@ RECORDS = {
 
 
 @pytest.mark.parametrize(("kind", "schema"), RECORDS.items(), ids=lambda one: getattr(one, "__name__", ""))
-def test_a_value_has_the_fields_of_its_schema(kind: type[Shown], schema: str, documented: Any) -> None:
+def test_a_value_has_the_fields_of_its_schema(kind: type[Resource], schema: str, documented: Any) -> None:
     told = documented.told["components"]["schemas"][schema]
     assert {camel(one.name) for one in fields(kind) if one.name != "raw"} == set(told["properties"])
     value = kind.from_json(documented.sample({"$ref": f"#/components/schemas/{schema}"}))
@@ -252,6 +251,6 @@ def test_a_value_has_the_fields_of_its_schema(kind: type[Shown], schema: str, do
 
 
 def test_every_value_is_held_against_a_schema() -> None:
-    kinds = {one for one in vars(front).values() if isinstance(one, type) and issubclass(one, Shown)}
+    kinds = {one for one in vars(front).values() if isinstance(one, type) and issubclass(one, Resource)}
     live = {front.LiveEvent, front.Told}  # of streams, whose events the document describes in words
     assert kinds - live == set(RECORDS)

@@ -7,18 +7,18 @@ import asyncio
 from tests.unit.server.serving import serving
 
 from statewright.server.http.route import described
-from statewright.server.models.runs import RunShown
+from statewright.server.resources import RUN
 
 
 def test_every_route_tells_what_can_happen_to_any_request():
-    told = described("Something.", RunShown, scope="runs:read", errors=(404,))
+    told = described("Something.", RUN, scope="runs:read", errors=(404,))
     assert set(told["responses"]) == {200, 400, 401, 403, 404, 413, 429, 503}
     assert told["openapi_extra"] == {"x-scope": "runs:read"}
-    assert set(described("Something.", RunShown)["responses"]) == {200}
+    assert set(described("Something.", RUN)["responses"]) == {200}
 
 
 def test_a_page_has_meta_and_a_second_status_the_same_answer():
-    told = described("Something.", RunShown, scope="runs:read", page=True, status=201, also={200: "again"})
+    told = described("Something.", RUN, scope="runs:read", page=True, status=201, also={200: "again"})
     assert "meta" in told["responses"][201]["model"].model_fields
     assert told["responses"][200]["model"] is told["responses"][201]["model"]
     assert told["status_code"] == 201

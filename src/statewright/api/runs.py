@@ -1,28 +1,30 @@
-"""Runs, and what can be seen of them."""
+"""Runs with their steps, events, logs, model calls and costs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from statewright.client.records.record import Shown
+from statewright.api.resource import Resource
 
-_ENDED: Final = ("completed", "failed", "cancelled")
+StatusName = Literal["pending", "running", "waiting", "paused", "completed", "failed", "cancelled"]
+OnBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
+"""The handling of a start whose thread is held by another run."""
+ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run(Shown):
-    """A run as it was when the service answered."""
+class Run(Resource):
+    """A run."""
 
     id: str
     workspace_id: str
     definition_id: str | None
     graph: str
     thread_id: str
-    status: str
-    """`pending`, `running`, `waiting`, `paused`, `completed`, `failed` or `cancelled`."""
+    status: StatusName
     current_step_name: str | None
     input: Any
     output: Any
@@ -37,9 +39,12 @@ class Run(Shown):
     concurrency_key: str | None
     concurrency_limit: int | None
     queue: str | None
+    """Runs with the same one begin one after another: those of a schedule whose overlap is `enqueue`."""
     source: str
+    """The origin: `api`, or `schedule:`, `event:`, `run:`, `failure:` and an id."""
     parent_id: str | None
     version: int
+    """Grows with every change."""
     next_run_at: datetime | None
     deadline_at: datetime | None
     created_at: datetime
@@ -52,7 +57,7 @@ class Run(Shown):
     @property
     def has_ended(self) -> bool:
         """True if it has completed, failed, or was cancelled."""
-        return self.status in _ENDED
+        return self.status in ENDED
 
     @property
     def is_at_rest(self) -> bool:
@@ -62,14 +67,14 @@ class Run(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedRun(Run):
-    """The result of a request to start a run."""
+    """A run, and whether this request made it."""
 
+    # False if an earlier request with the same idempotency key has created the run.
     created: bool
-    """False if an earlier request with the same idempotency key has created the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step(Shown):
+class Step(Resource):
     """A step of a run."""
 
     id: str
@@ -90,13 +95,20 @@ class Step(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunWithSteps(Run):
-    """A run with its steps."""
+    """Return a run with its steps, in the order in which they began."""
 
     step_runs: tuple[Step, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told(Shown):
+class RunIds(Resource):
+    """The runs that were changed."""
+
+    run_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told(Resource):
     """An event of a run, stored or live."""
 
     workflow_run_id: str
@@ -111,19 +123,25 @@ class Event(Told):
     id: str
     seq: int
     """Its number in the log of the run, from 1, without gaps."""
+    workflow_run_id: str
     step_run_id: str | None
+    event_type: str = field(metadata={"examples": ["STEP_COMPLETED"]})
+    payload: Mapping[str, Any]
     created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveEvent(Told):
-    """Something that is seen as it happens and not kept, such as a piece of a message."""
+    """Something that is reported as it happens but not stored, such as a piece of a message."""
 
+    workflow_run_id: str
     step_name: str | None
+    event_type: str
+    payload: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelCall(Shown):
+class ModelCall(Resource):
     """One call of a model."""
 
     id: str
@@ -139,21 +157,22 @@ class ModelCall(Shown):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Log(Shown):
-    """Captured logs of one attempt at a step, or a part of them."""
+class Log(Resource):
+    """What one attempt at a step has logged and printed."""
 
     workflow_run_id: str
     step_run_id: str
     step_name: str
     attempt: int
     number: int
+    """Parts of one attempt follow each other by number."""
     lines: tuple[Any, ...]
     created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent(Shown):
-    """The total cost of some model calls."""
+class Spent(Resource):
+    """What some calls have cost together."""
 
     calls: int
     cost_usd: float
@@ -169,8 +188,8 @@ class ModelCost(Spent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost(Shown):
-    """The cost of a run."""
+class Cost(Resource):
+    """What a run has cost: in all, by model, and call by call."""
 
     total: Spent
     by_model: tuple[ModelCost, ...]
@@ -178,7 +197,7 @@ class Cost(Shown):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CostSummary(Shown):
+class CostSummary(Resource):
     """The cost of a workspace in a period."""
 
     start: datetime | None

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from statewright.client.records.record import Shown
+from statewright.api.resource import Resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inner(Shown):
+class Inner(Resource):
     step_name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outer(Shown):
+class Outer(Resource):
     created_at: datetime
     ended_at: datetime | None
     inner: Inner
