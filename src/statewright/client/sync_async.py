@@ -11,6 +11,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from statewright.client.call import Call
 from statewright.client.flow.effects import Flow
+from statewright.client.flow.pages import LARGEST, all_of, page_of
 from statewright.client.flow.send import ask
 from statewright.client.settings import ClientSettings
 
@@ -45,6 +46,10 @@ class Namespace(Generic[F]):
     def __init__(self, driver: Driver, settings: ClientSettings) -> None:
         self._driver = driver
         self._settings = settings
+
+    def _all(self, path: str, read: Callable[[Any], Any], **params: Any) -> Flow[None]:
+        """Yield all items of a list."""
+        return all_of(page_of(path, read, page=1, page_size=LARGEST, **params), self._settings)
 
     def _ask(self, call: Call[T]) -> Flow[T]:
         return ask(call, self._settings)

@@ -31,12 +31,7 @@ RUN: Final = Representation(
     total_cost_usd="total_cost",
 )
 STEP: Final = Representation(
-    runs.Step,
-    "StepShown",
-    {"status": StepStatus},
-    workflow_run_id="run_id",
-    step_name="name",
-    step_type="type",
+    runs.Step, "StepShown", {"status": StepStatus}, workflow_run_id="run_id", step_name="name", step_type="type"
 )
 STARTED_RUN: Final = Representation(runs.StartedRun, "StartedShown", {"status": RunStatus})
 RUN_WITH_STEPS: Final = Representation(runs.RunWithSteps, "RunWithSteps", {"status": RunStatus})

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Unpack
 
 from statewright.api.access import Key, NewKey, NewWorkspace, Spending, Workspace
-from statewright.client.call import Call, delete, get, in_camel, patch, path_of, post
+from statewright.client.call import Call, delete, get, in_camel, patch, path_of, post, without_none
 from statewright.client.flow.effects import Flow
 from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
 from statewright.client.resources.options import WorkspaceLimits
@@ -28,10 +28,9 @@ class Keys(Namespace[F]):
         expires_at: datetime | None = None,
     ) -> Call[NewKey]:
         """Create a key. The secret is not shown again. Its scopes are limited to those of the calling key."""
-        body = {"name": name, "scopes": list(scopes)}
         limits = {"requests_per_minute": requests_per_minute, "expires_at": expires_at}
-        given = {name: value for name, value in limits.items() if value is not None}
-        return post(path_of("api-keys"), NewKey.read_answer, in_camel({**body, **given}))
+        body = {"name": name, "scopes": list(scopes), **without_none(limits)}
+        return post(path_of("api-keys"), NewKey.read_answer, in_camel(body))
 
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Key]]:
@@ -41,7 +40,7 @@ class Keys(Namespace[F]):
     @items(Key)
     def iterate(self) -> Flow[None]:
         """Iterate over all keys, the newest first."""
-        return all_of(page_of(path_of("api-keys"), Key.from_json, page=1, page_size=LARGEST), self._settings)
+        return self._all(path_of("api-keys"), Key.from_json)
 
     @request
     def revoke(self, key_id: str) -> Call[Key]:
@@ -55,8 +54,8 @@ class Workspaces(Namespace[F]):
     @request
     def create(self, slug: str, **limits: Unpack[WorkspaceLimits]) -> Call[NewWorkspace]:
         """Create a workspace, with its first key, whose secret is not shown again."""
-        given = {name: value for name, value in limits.items() if value is not None}
-        call = post(path_of("workspaces"), NewWorkspace.read_answer, in_camel({"slug": slug, **given}))
+        body = in_camel({"slug": slug, **without_none(limits)})
+        call = post(path_of("workspaces"), NewWorkspace.read_answer, body)
         return replace(call, as_operator=True)
 
     @request

@@ -9,7 +9,7 @@ from typing import Any, Final
 from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription
 from statewright.client.call import Call, get, path_of, post
 from statewright.client.flow.effects import Flow
-from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
+from statewright.client.flow.pages import Page, page_of
 from statewright.client.sync_async import F, Namespace, items, request
 
 _DEFINITIONS: Final = "workflow-definitions"
@@ -41,7 +41,7 @@ class Definitions(Namespace[F]):
     @items(Definition)
     def iterate(self) -> Flow[None]:
         """Iterate over all definitions, the newest first."""
-        return all_of(page_of(path_of(_DEFINITIONS), Definition.from_json, page=1, page_size=LARGEST), self._settings)
+        return self._all(path_of(_DEFINITIONS), Definition.from_json)
 
 
 class Graphs(Namespace[F]):

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from statewright.api.automation import Preview, Schedule, Trigger
-from statewright.client.call import Call, delete, get, in_camel, nothing, patch, path_of, post
+from statewright.client.call import Call, delete, get, in_camel, nothing, patch, path_of, post, without_none
 from statewright.client.flow.effects import Flow
-from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
+from statewright.client.flow.pages import Page, page_of
 from statewright.client.resources.options import ScheduleChanges, ScheduleOptions, TriggerChanges
 from statewright.client.sync_async import F, Namespace, items, request
 
@@ -35,7 +35,7 @@ class Schedules(Namespace[F]):
     @items(Schedule)
     def iterate(self) -> Flow[None]:
         """Iterate over all schedules, sorted by name."""
-        return all_of(page_of(path_of("schedules"), Schedule.from_json, page=1, page_size=LARGEST), self._settings)
+        return self._all(path_of("schedules"), Schedule.from_json)
 
     @request
     def change(self, schedule_id: str, **changes: Unpack[ScheduleChanges]) -> Call[Schedule]:
@@ -81,8 +81,7 @@ class Triggers(Namespace[F]):
     ) -> Call[Trigger]:
         """Create a trigger; `match` gives required values of the payload by dotted path."""
         body = {"event": event, "graph": graph, "definition_id": definition_id, "match": match}
-        given = {name: value for name, value in body.items() if value is not None}
-        return post(path_of("triggers"), Trigger.read_answer, in_camel(given))
+        return post(path_of("triggers"), Trigger.read_answer, in_camel(without_none(body)))
 
     @request
     def get(self, trigger_id: str) -> Call[Trigger]:
@@ -97,7 +96,7 @@ class Triggers(Namespace[F]):
     @items(Trigger)
     def iterate(self) -> Flow[None]:
         """Iterate over all triggers, the oldest first."""
-        return all_of(page_of(path_of("triggers"), Trigger.from_json, page=1, page_size=LARGEST), self._settings)
+        return self._all(path_of("triggers"), Trigger.from_json)
 
     @request
     def change(self, trigger_id: str, **changes: Unpack[TriggerChanges]) -> Call[Trigger]:

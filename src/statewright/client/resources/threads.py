@@ -45,8 +45,8 @@ class Threads(Namespace[F]):
     ) -> Call[Thread]:
         """Change the state of a thread, as if a node had returned the values."""
         body = {"values": values, "asNode": as_node, "checkpointId": checkpoint_id}
-        given = {name: value for name, value in body.items() if name == "values" or value is not None}
-        return post(path_of("threads", thread_id, "state"), Thread.read_answer, given)
+        changes = {name: value for name, value in body.items() if name == "values" or value is not None}
+        return post(path_of("threads", thread_id, "state"), Thread.read_answer, changes)
 
 
 class Costs(Namespace[F]):

@@ -8,7 +8,7 @@ from typing import Unpack
 from statewright.api.automation import Delivery, Webhook, WebhookWithSecret
 from statewright.client.call import Call, delete, get, in_camel, nothing, patch, path_of, post
 from statewright.client.flow.effects import Flow
-from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
+from statewright.client.flow.pages import Page, page_of
 from statewright.client.resources.options import WebhookChanges
 from statewright.client.sync_async import F, Namespace, items, request
 
@@ -35,7 +35,7 @@ class Webhooks(Namespace[F]):
     @items(Webhook)
     def iterate(self) -> Flow[None]:
         """Iterate over all webhooks, the newest first."""
-        return all_of(page_of(path_of("webhooks"), Webhook.from_json, page=1, page_size=LARGEST), self._settings)
+        return self._all(path_of("webhooks"), Webhook.from_json)
 
     @request
     def change(self, webhook_id: str, **changes: Unpack[WebhookChanges]) -> Call[WebhookWithSecret]:

@@ -48,7 +48,7 @@ PageQuery = Annotated[Paging, Depends(_paging)]
 
 # -- the header `Idempotency-Key`, an alternative to the field of the body
 
-LONGEST: Final = 255
+MAX_KEY_LENGTH: Final = 255
 """Characters."""
 IdempotencyKey = Annotated[
     str | None,
@@ -58,7 +58,7 @@ IdempotencyKey = Annotated[
 ]
 
 
-def one_key(header: str | None, field: str | None, name: str) -> str | None:
+def resolve_key(header: str | None, field: str | None, name: str) -> str | None:
     """Return the key of a request, from its header or the named field of its body.
 
     The header may be quoted, as the draft of its standard wants. Raises RequestConflict if the two differ, and
@@ -67,9 +67,9 @@ def one_key(header: str | None, field: str | None, name: str) -> str | None:
     if header is None:
         return field
     key = header[1:-1] if len(header) >= 2 and header[0] == header[-1] == '"' else header
-    if not 1 <= len(key) <= LONGEST or not key.isprintable():
+    if not 1 <= len(key) <= MAX_KEY_LENGTH or not key.isprintable():
         raise InvalidRequest(
-            f"The header Idempotency-Key has {len(key)} characters. Give 1 to {LONGEST} printable ones."
+            f"The header Idempotency-Key has {len(key)} characters. Give 1 to {MAX_KEY_LENGTH} printable ones."
         )
     if field is not None and field != key:
         raise RequestConflict(
@@ -116,7 +116,7 @@ async def _run_query(
     created_to: Annotated[Instant | None, Query(alias="createdTo", description="Before this instant.")] = None,
 ) -> RunFilter:
     return RunFilter(
-        status=[_status(part) for one in status or () for part in one.split(",")],
+        status=[_status(part) for names in status or () for part in names.split(",")],
         graph=graph,
         definition_id=definition_id,
         thread_id=thread_id,
@@ -133,20 +133,20 @@ def _status(name: str) -> RunStatus:
     try:
         return RunStatus(name.strip().lower())
     except ValueError:
-        told = suggestion(name.lower(), _STATUSES, noun="Statuses")
+        hint = suggestion(name.lower(), _STATUSES, noun="Statuses")
         problem = {"path": "query.status", "message": "is not known"}
-        raise InvalidRequest(f"There is no status {name!r}. {told}", details={"problems": [problem]}) from None
+        raise InvalidRequest(f"There is no status {name!r}. {hint}", details={"problems": [problem]}) from None
 
 
 def _metadata(request: Request) -> dict[str, str]:
     """Return the metadata filters of a query: `metadata.name` or `metadata[name]`."""
-    found: dict[str, str] = {}
+    metadata: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name.startswith("metadata."):
-            found[name.removeprefix("metadata.")] = value
+            metadata[name.removeprefix("metadata.")] = value
         elif name.startswith("metadata[") and name.endswith("]"):
-            found[name[len("metadata[") : -1]] = value
-    return found
+            metadata[name[len("metadata[") : -1]] = value
+    return metadata
 
 
 RunQuery = Annotated[RunFilter, Depends(_run_query)]

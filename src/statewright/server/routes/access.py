@@ -102,9 +102,7 @@ async def list_keys(caller: Signed, paging: PageQuery) -> Response:
 
 
 @router.delete(
-    "/api-keys/{id}",
-    tags=["api-keys"],
-    **described("Revoke a key.", KEY, scope="keys:manage", errors=(404, 409)),
+    "/api-keys/{id}", tags=["api-keys"], **described("Revoke a key.", KEY, scope="keys:manage", errors=(404, 409))
 )
 async def revoke_key(caller: Signed, key_id: PathId) -> Response:
     """Streams that are read with it end. The last key with the scope `admin` cannot be revoked."""

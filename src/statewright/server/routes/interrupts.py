@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from statewright.server.bodies.runs import DecideBody, SendEventBody
-from statewright.server.http.parameters import IdempotencyKey, PageQuery, one_key
+from statewright.server.http.parameters import IdempotencyKey, PageQuery, resolve_key
 from statewright.server.http.route import PathId, Signed, StrictRoute, described
 from statewright.server.resources import APPROVAL, RECEIVED_EVENT, WAIT
 
@@ -16,11 +16,7 @@ OfRun = Annotated[str | None, Query(alias="runId", max_length=200, description="
 Pending = Annotated[bool | None, Query(description="True: nobody has decided yet. False: the others.")]
 
 
-@router.get(
-    "/interrupts",
-    tags=["interrupts"],
-    **described("What runs wait for.", WAIT, scope="runs:read", page=True),
-)
+@router.get("/interrupts", tags=["interrupts"], **described("What runs wait for.", WAIT, scope="runs:read", page=True))
 async def list_waits(caller: Signed, paging: PageQuery, run_id: OfRun = None) -> Response:
     """Questions are answered by `POST /workflow-runs/{id}/resume` with `answers` by these ids; timers take none."""
     waits = await caller.service.waits(caller.workspace_id, run_id=run_id, page=paging.page, page_size=paging.size)
@@ -67,12 +63,10 @@ async def decide(caller: Signed, approval_id: PathId, body: DecideBody) -> Respo
 
 
 @router.post(
-    "/events",
-    tags=["events"],
-    **described("Send an event.", RECEIVED_EVENT, scope="events:send", errors=(409,)),
+    "/events", tags=["events"], **described("Send an event.", RECEIVED_EVENT, scope="events:send", errors=(409,))
 )
 async def send_event(caller: Signed, body: SendEventBody, idempotency_key: IdempotencyKey = None) -> Response:
     """It wakes the runs that wait for it, and starts those whose triggers it fits."""
-    key = one_key(idempotency_key, body.key, "key")
+    key = resolve_key(idempotency_key, body.key, "key")
     event = await caller.service.send_event(caller.workspace_id, body.name, body.payload, key=key)
     return RECEIVED_EVENT.answer(event)

@@ -19,7 +19,7 @@ from statewright.server.http.parameters import (
     PageSize,
     Paging,
     RunQuery,
-    one_key,
+    resolve_key,
 )
 from statewright.server.http.route import PathId, Signed, StrictRoute, described
 from statewright.server.resources import RUN, RUN_IDS, RUN_WITH_STEPS, STARTED_RUN, STEP
@@ -35,21 +35,16 @@ _SUFFICES = "It exists: a request with the same idempotency key made it."
 
 @router.post(
     "",
-    **described(
-        "Start a run.",
-        STARTED_RUN,
-        scope="runs:write",
-        status=201,
-        also={200: _SUFFICES},
-        errors=(404, 409),
-    ),
+    **described("Start a run.", STARTED_RUN, scope="runs:write", status=201, also={200: _SUFFICES}, errors=(404, 409)),
 )
 async def start_run(
     caller: Signed, body: StartRunBody, wait: Wait = None, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Starts a run of a stored definition or of a graph that is served. With `wait`, the answer comes when the run has
     ended, waits for something from outside, or is paused; and after so many seconds in any case."""
-    start = replace(body.request(), idempotency_key=one_key(idempotency_key, body.idempotency_key, "idempotencyKey"))
+    start = replace(
+        body.request(), idempotency_key=resolve_key(idempotency_key, body.idempotency_key, "idempotencyKey")
+    )
     await caller.context.limits.check(caller.workspace_id, caller.now)
     if wait:
         started = await _start_and_wait(caller, start, wait)
@@ -122,7 +117,7 @@ async def resume_run(
         run = await service.answer(workspace, run_id, body.answers, key=caller.key)
     elif body is not None and body.signal_type is not None:
         payload = body.payload or {}
-        key = one_key(idempotency_key, body.signal_id, "signalId")
+        key = resolve_key(idempotency_key, body.signal_id, "signalId")
         run = await service.signal(workspace, run_id, body.signal_type, payload, key=key, must_wait=True)
     else:
         run = await service.resume(workspace, run_id)
@@ -134,7 +129,7 @@ async def signal_run(
     caller: Signed, run_id: PathId, body: SignalBody, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """The signal may come before the run waits for it: it is kept until then."""
-    key = one_key(idempotency_key, body.signal_id, "signalId")
+    key = resolve_key(idempotency_key, body.signal_id, "signalId")
     run = await caller.service.signal(caller.workspace_id, run_id, body.signal_type, body.payload, key=key)
     return RUN.answer(run)
 

@@ -18,10 +18,7 @@ router = APIRouter(prefix="/api/v1/schedules", route_class=StrictRoute, tags=["s
 _SCOPE = "schedules:manage"
 
 
-@router.post(
-    "",
-    **described("Make a schedule.", SCHEDULE, scope=_SCOPE, status=201, errors=(404, 409)),
-)
+@router.post("", **described("Make a schedule.", SCHEDULE, scope=_SCOPE, status=201, errors=(404, 409)))
 async def add_schedule(caller: Signed, body: ScheduleBody) -> Response:
     schedule = await schedules.add_schedule(
         caller.ledger, caller.workspace_id, NewSchedule(**body.model_dump()), caller.now
@@ -30,28 +27,19 @@ async def add_schedule(caller: Signed, body: ScheduleBody) -> Response:
     return SCHEDULE.answer(schedule, 201)
 
 
-@router.get(
-    "",
-    **described("Schedules, by their names.", SCHEDULE, scope=_SCOPE, page=True),
-)
+@router.get("", **described("Schedules, by their names.", SCHEDULE, scope=_SCOPE, page=True))
 async def list_schedules(caller: Signed, paging: PageQuery) -> Response:
     items = await schedules.list_schedules(caller.ledger, caller.workspace_id, limit=paging.size, offset=paging.offset)
     total = await schedules.count_schedules(caller.ledger, caller.workspace_id)
     return paging.answer(SCHEDULE, items, total)
 
 
-@router.get(
-    "/{id}",
-    **described("A schedule.", SCHEDULE, scope=_SCOPE, errors=(404,)),
-)
+@router.get("/{id}", **described("A schedule.", SCHEDULE, scope=_SCOPE, errors=(404,)))
 async def read_schedule(caller: Signed, schedule_id: PathId) -> Response:
     return SCHEDULE.answer(await schedules.get_schedule(caller.ledger, caller.workspace_id, schedule_id))
 
 
-@router.patch(
-    "/{id}",
-    **described("Change a schedule.", SCHEDULE, scope=_SCOPE, errors=(404, 409)),
-)
+@router.patch("/{id}", **described("Change a schedule.", SCHEDULE, scope=_SCOPE, errors=(404, 409)))
 async def change_schedule(caller: Signed, schedule_id: PathId, body: ScheduleChanges) -> Response:
     changes = {name: value for name, value in body.model_dump(exclude_unset=True).items() if _says(name, value)}
     changed = await schedules.change_schedule(caller.ledger, caller.workspace_id, schedule_id, changes, caller.now)
@@ -65,8 +53,7 @@ def _says(name: str, value: object) -> bool:
 
 
 @router.post(
-    "/{id}/pause",
-    **described("Start nothing until it is resumed.", SCHEDULE, scope=_SCOPE, errors=(404, 409)),
+    "/{id}/pause", **described("Start nothing until it is resumed.", SCHEDULE, scope=_SCOPE, errors=(404, 409))
 )
 async def pause_schedule(caller: Signed, schedule_id: PathId) -> Response:
     paused = await schedules.pause_schedule(caller.ledger, caller.workspace_id, schedule_id, caller.now)
@@ -74,8 +61,7 @@ async def pause_schedule(caller: Signed, schedule_id: PathId) -> Response:
 
 
 @router.post(
-    "/{id}/resume",
-    **described("Go on with the next time after now.", SCHEDULE, scope=_SCOPE, errors=(404, 409)),
+    "/{id}/resume", **described("Go on with the next time after now.", SCHEDULE, scope=_SCOPE, errors=(404, 409))
 )
 async def resume_schedule(caller: Signed, schedule_id: PathId) -> Response:
     resumed = await schedules.resume_schedule(caller.ledger, caller.workspace_id, schedule_id, caller.now)
@@ -83,10 +69,7 @@ async def resume_schedule(caller: Signed, schedule_id: PathId) -> Response:
     return SCHEDULE.answer(resumed)
 
 
-@router.get(
-    "/{id}/preview",
-    **described("When it starts its next runs.", PREVIEW, scope=_SCOPE, errors=(404,)),
-)
+@router.get("/{id}/preview", **described("When it starts its next runs.", PREVIEW, scope=_SCOPE, errors=(404,)))
 async def preview_schedule(
     caller: Signed, schedule_id: PathId, count: Annotated[int, Query(ge=1, le=100)] = 10
 ) -> Response:
@@ -94,10 +77,7 @@ async def preview_schedule(
     return answer({"times": schedules.preview(schedule, count, caller.now)})
 
 
-@router.delete(
-    "/{id}",
-    **described("Remove a schedule.", scope=_SCOPE, status=204, errors=(404,)),
-)
+@router.delete("/{id}", **described("Remove a schedule.", scope=_SCOPE, status=204, errors=(404,)))
 async def remove_schedule(caller: Signed, schedule_id: PathId) -> Response:
     await schedules.remove_schedule(caller.ledger, caller.workspace_id, schedule_id)
     return Response(status_code=204)
