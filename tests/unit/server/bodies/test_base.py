@@ -12,19 +12,19 @@ from statewright.server.bodies.base import Instant
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("text", "expected"),
     [
         ("2026-01-31T09:00:00Z", datetime(2026, 1, 31, 9, tzinfo=UTC)),
         ("2026-01-31T09:00:00.5+01:00", datetime(2026, 1, 31, 8, 0, 0, 500_000, tzinfo=UTC)),
         ("2026-01-31 09:00Z", datetime(2026, 1, 31, 9, tzinfo=UTC)),
     ],
 )
-def test_instants_are_in_utc(given: str, expected: datetime):
-    assert TypeAdapter(Instant).validate_python(given) == expected
+def test_instants_are_in_utc(text: str, expected: datetime):
+    assert TypeAdapter(Instant).validate_python(text) == expected
 
 
 @pytest.mark.parametrize(
-    "given",
+    "value",
     [
         "2026-01-31T09:00:00",
         "2026-01-31",
@@ -41,6 +41,6 @@ def test_instants_are_in_utc(given: str, expected: datetime):
         "٢٠٢٦-01-01T00:00:00Z",
     ],
 )
-def test_what_is_no_instant_is_refused(given: Any):
+def test_other_values_are_not_valid_instants(value: Any):
     with pytest.raises(ValidationError):
-        TypeAdapter(Instant).validate_python(given)
+        TypeAdapter(Instant).validate_python(value)

@@ -1,4 +1,4 @@
-"""What is sent about runs, as the service takes it."""
+"""Bodies about runs, converted to requests of the service."""
 
 from __future__ import annotations
 
