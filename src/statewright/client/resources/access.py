@@ -1,4 +1,4 @@
-"""Keys and workspaces."""
+"""Keys and workspaces, with their costs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Unpack
 
 from statewright.api.access import Key, NewKey, NewWorkspace, Spending, Workspace
-from statewright.client.call import Call, delete, get, in_camel, patch, path_of, post, without_none
+from statewright.api.runs import CostSummary
+from statewright.client.call import Call, delete, get, in_camel, parameters, patch, path_of, post, without_none
 from statewright.client.flow.effects import Flow
 from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
 from statewright.client.resources.options import WorkspaceLimits
@@ -89,3 +90,13 @@ def _page(page: int, page_size: int) -> Call[Page[Workspace]]:
     return replace(
         page_of(path_of("workspaces"), Workspace.from_json, page=page, page_size=page_size), as_operator=True
     )
+
+
+class Costs(Namespace[F]):
+    """Costs of model calls."""
+
+    @request
+    def summary(self, start: datetime | None = None, end: datetime | None = None) -> Call[CostSummary]:
+        """Return the costs of the workspace from one instant until before another."""
+        call = get(path_of("cost", "summary"), CostSummary.read_answer)
+        return replace(call, params=parameters({"from": start, "to": end}))

@@ -7,13 +7,11 @@ from typing import Any, Generic, TypeVar
 
 from statewright.api.access import Health
 from statewright.client.call import Call
-from statewright.client.resources.access import Keys, Workspaces
-from statewright.client.resources.definitions import Definitions, Graphs
+from statewright.client.resources.access import Costs, Keys, Workspaces
+from statewright.client.resources.automation import Schedules, Triggers, Webhooks
+from statewright.client.resources.definitions import Definitions, Graphs, Threads
 from statewright.client.resources.interrupts import Approvals, Events, Interrupts
 from statewright.client.resources.runs import Runs
-from statewright.client.resources.schedules import Schedules, Triggers
-from statewright.client.resources.threads import Costs, Threads
-from statewright.client.resources.webhooks import Webhooks
 from statewright.client.settings import DEFAULT_URL, ClientSettings
 from statewright.client.sync_async import Driver, F, Namespace, request
 from statewright.clock import Clock, SystemClock

@@ -105,7 +105,7 @@ class Runs(Namespace[F]):
 
     @request
     def cost(self, run_id: str) -> Call[Cost]:
-        """The cost of a run."""
+        """Return the cost of a run."""
         return get(path_of(_RUNS, run_id, "cost"), Cost.read_answer)
 
     @request
