@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import datetime
 from functools import cache
-from typing import Any, Self, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, Self, Union, cast, get_args, get_origin, get_type_hints
 
+LARGEST_PAGE: Final = 100
+"""The limit of items of one page of a list."""
 Reader = Callable[[Mapping[str, Any]], Any]
 """Reads one field from the JSON of its resource."""
 

@@ -13,6 +13,8 @@ StatusName = Literal["pending", "running", "waiting", "paused", "completed", "fa
 OnBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
 """The handling of a start whose thread is held by another run."""
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
+LONGEST_WAIT: Final = 300
+"""Seconds that a request may ask the service to wait for a run before it answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,10 @@ import functools
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
+from statewright.api.resource import LARGEST_PAGE
 from statewright.client.call import Call
 from statewright.client.flow.effects import Flow
-from statewright.client.flow.pages import LARGEST, all_of, page_of
+from statewright.client.flow.pages import all_of, page_of
 from statewright.client.flow.send import ask
 from statewright.client.settings import ClientSettings
 
@@ -50,7 +51,7 @@ class Namespace(Generic[F]):
 
     def _all(self, path: str, read: Callable[[Any], Any], **params: Any) -> Flow[None]:
         """Yield all items of a list."""
-        return all_of(page_of(path, read, page=1, page_size=LARGEST, **params), self._settings)
+        return all_of(page_of(path, read, page=1, page_size=LARGEST_PAGE, **params), self._settings)
 
     def _ask(self, call: Call[T]) -> Flow[T]:
         return ask(call, self._settings)

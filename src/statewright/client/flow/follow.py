@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from statewright.api.resource import LARGEST_PAGE
 from statewright.api.runs import ENDED, Event, LiveEvent
 from statewright.client.call import Call, Reply, get, path_of, read_data
 from statewright.client.errors import error_of, unreachable
 from statewright.client.flow.effects import Flow, Lost, Open, Read, Sleep, Yield
-from statewright.client.flow.pages import LARGEST
 from statewright.client.flow.send import ask, pause_after
 from statewright.client.flow.sse import Message, Parser
 from statewright.client.settings import ClientSettings
@@ -95,4 +95,4 @@ class RunFollower:
 
     def _rest(self) -> Call[list[Event]]:
         path = path_of("workflow-runs", self._run_id, "events")
-        return get(path, Event.read_all, {"after": self._last, "pageSize": LARGEST})
+        return get(path, Event.read_all, {"after": self._last, "pageSize": LARGEST_PAGE})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from statewright.client.call import Call, get
 from statewright.client.flow.effects import Flow, Yield
@@ -12,8 +12,6 @@ from statewright.client.flow.send import ask
 from statewright.client.settings import ClientSettings
 
 T = TypeVar("T")
-LARGEST: Final = 100
-"""The largest page size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

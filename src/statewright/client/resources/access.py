@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Unpack
 
 from statewright.api.access import Key, NewKey, NewWorkspace, Spending, Workspace
+from statewright.api.resource import LARGEST_PAGE
 from statewright.api.runs import CostSummary
 from statewright.client.call import Call, delete, get, in_camel, parameters, patch, path_of, post, without_none
 from statewright.client.flow.effects import Flow
-from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
+from statewright.client.flow.pages import Page, all_of, page_of
 from statewright.client.resources.options import WorkspaceLimits
 from statewright.client.sync_async import F, Namespace, items, request
 
@@ -67,7 +68,7 @@ class Workspaces(Namespace[F]):
     @items(Workspace)
     def iterate(self) -> Flow[None]:
         """Iterate over all workspaces."""
-        return all_of(_page(1, LARGEST), self._settings)
+        return all_of(_page(1, LARGEST_PAGE), self._settings)
 
     @request
     def current(self) -> Call[Workspace]:

@@ -6,19 +6,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Unpack
 
-from statewright.api.runs import Cost, Event, Log, ModelCall, Run, RunIds, RunWithSteps, StartedRun, Step, Told
+from statewright.api.resource import LARGEST_PAGE
+from statewright.api.runs import (
+    LONGEST_WAIT,
+    Cost,
+    Event,
+    Log,
+    ModelCall,
+    Run,
+    RunIds,
+    RunWithSteps,
+    StartedRun,
+    Step,
+    Told,
+)
 from statewright.client.call import Call, get, in_camel, path_of, post, read_data, without_none
 from statewright.client.flow.effects import Flow
 from statewright.client.flow.follow import RunFollower
-from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
+from statewright.client.flow.pages import Page, all_of, page_of
 from statewright.client.resources.options import SETTINGS, RunFilter, StartOptions
 from statewright.client.sync_async import F, Namespace, flow_method, items, request
 from statewright.errors import InvalidRequest
 from statewright.ids import draw_run_id
 
 _RUNS: Final = "workflow-runs"
-LONGEST_WAIT: Final = 300.0
-"""Seconds that the service waits at most before it answers."""
 
 
 class Runs(Namespace[F]):
@@ -81,7 +92,7 @@ class Runs(Namespace[F]):
     @items(Run)
     def iterate(self, *, sort: str = "-createdAt", **filters: Unpack[RunFilter]) -> Flow[None]:
         """Iterate over all matching runs, read in pages."""
-        return all_of(_page(1, LARGEST, sort, filters), self._settings)
+        return all_of(_page(1, LARGEST_PAGE, sort, filters), self._settings)
 
     @request
     def steps(self, run_id: str) -> Call[Sequence[Step]]:
@@ -192,9 +203,7 @@ class Runs(Namespace[F]):
 def start(graph: str | None, values: Any, wait: float | None, options: StartOptions) -> Call[StartedRun]:
     """Return the request that starts a run."""
     if wait is not None and not 0 <= wait <= LONGEST_WAIT:
-        raise InvalidRequest(
-            f"wait={wait!r}: the service waits for 0 to {LONGEST_WAIT:.0f} seconds. See start_and_wait."
-        )
+        raise InvalidRequest(f"wait={wait!r}: the service waits for 0 to {LONGEST_WAIT} seconds. See start_and_wait.")
     fields = without_none({"graph": graph, "idempotency_key": f"drawn_{draw_run_id()}", **without_none(options)})
     body = in_camel({name: value for name, value in fields.items() if name not in SETTINGS})
     settings = {name: value for name, value in fields.items() if name in SETTINGS}

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, Header, Query, Request
 
+from statewright.api.resource import LARGEST_PAGE
 from statewright.errors import InvalidRequest, RequestConflict, suggestion
 from statewright.runs import RunStatus
 from statewright.server.bodies.base import Instant
@@ -17,7 +18,7 @@ from statewright.service import RunFilter
 from statewright.service.context.records import MOST_LABELS
 
 PageNumber = Annotated[int, Query(ge=1, le=1_000_000, description="Which page, from 1.")]
-PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=100, description="How many a page has.")]
+PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, description="How many a page has.")]
 
 
 @dataclass(frozen=True, slots=True)

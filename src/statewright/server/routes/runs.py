@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Response
 from pydantic.alias_generators import to_snake
 
+from statewright.api.runs import LONGEST_WAIT
 from statewright.runs import Order
 from statewright.server.bodies.runs import CancelBody, FilterBody, ResumeBody, SignalBody, StartRunBody
 from statewright.server.context.auth import Caller
@@ -26,8 +27,6 @@ from statewright.server.resources import RUN, RUN_IDS, RUN_WITH_STEPS, STARTED_R
 from statewright.service import Started, StartRun
 
 router = APIRouter(prefix="/api/v1/workflow-runs", route_class=StrictRoute, tags=["workflow-runs"])
-LONGEST_WAIT = 300
-"""Seconds."""
 Wait = Annotated[float | None, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the run to come to rest.")]
 Sort = Literal["createdAt", "-createdAt", "updatedAt", "-updatedAt", "startedAt", "-startedAt", "status", "-status"]
 _SUFFICES = "It exists: a request with the same idempotency key made it."
