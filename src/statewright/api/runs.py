@@ -122,6 +122,7 @@ class Told(Resource):
 class Event(Told):
     """Something that has happened to a run."""
 
+    # The inherited fields are declared again because the API writes them in this order.
     id: str
     seq: int
     """Its number in the log of the run, from 1, without gaps."""
@@ -136,6 +137,7 @@ class Event(Told):
 class LiveEvent(Told):
     """Something that is reported as it happens but not stored, such as a piece of a message."""
 
+    # Declared again for their order, as above.
     workflow_run_id: str
     step_name: str | None
     event_type: str
