@@ -88,7 +88,7 @@ LADDER = [
     {"agents"},
     {"workflow"},
     {"project"},
-    {"service", "observe"},
+    {"service", "observe", "api"},
     {"client"},
     {"server"},
     {"cli"},

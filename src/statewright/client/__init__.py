@@ -3,12 +3,11 @@
 Nothing of HTTP is loaded before a client is made; that needs the extra `client`.
 """
 
-from statewright.client.async_client import AsyncClient
-from statewright.client.flow.pages import Page
-from statewright.client.records.access import Health, Key, NewKey, NewWorkspace, Spending, SpendingLimits, Workspace
-from statewright.client.records.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread
-from statewright.client.records.interrupts import Approval, ReceivedEvent, Wait
-from statewright.client.records.runs import (
+from statewright.api.access import Health, Key, NewKey, NewWorkspace, Spending, SpendingLimits, Workspace
+from statewright.api.automation import Delivery, Schedule, Trigger, Webhook, WebhookWithSecret
+from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread
+from statewright.api.interrupts import Approval, ReceivedEvent, Wait
+from statewright.api.runs import (
     Cost,
     CostSummary,
     Event,
@@ -23,8 +22,8 @@ from statewright.client.records.runs import (
     Step,
     Told,
 )
-from statewright.client.records.schedules import Schedule, Trigger
-from statewright.client.records.webhooks import Delivery, Webhook, WebhookWithSecret
+from statewright.client.async_client import AsyncClient
+from statewright.client.flow.pages import Page
 from statewright.client.settings import DEFAULT_URL
 from statewright.client.sync_client import Client
 

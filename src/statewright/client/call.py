@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final, Generic, Literal, TypeVar
 from urllib.parse import quote
 
+from statewright.api.resource import camel
 from statewright.errors import InvalidRequest
 
 T = TypeVar("T")
@@ -98,7 +99,7 @@ def _texts(value: Any) -> Sequence[str]:
     if value is None:
         return ()
     if isinstance(value, list | tuple):
-        return [text for one in value for text in _texts(one)]  # pyright: ignore[reportUnknownVariableType]
+        return [text for item in value for text in _texts(item)]  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, bool):
         return ["true" if value else "false"]
     return [value.isoformat() if isinstance(value, datetime) else str(value)]
@@ -107,12 +108,12 @@ def _texts(value: Any) -> Sequence[str]:
 def encoded(body: Mapping[str, Any]) -> bytes:
     """Encode a body as JSON. Raises InvalidRequest for values without a JSON form."""
     try:
-        return json.dumps(body, ensure_ascii=False, allow_nan=False, default=_plain).encode()
+        return json.dumps(body, ensure_ascii=False, allow_nan=False, default=_jsonable).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidRequest(f"The request cannot be written as JSON: {error}.") from error
+        raise InvalidRequest(f"The request cannot be encoded as JSON: {error}.") from error
 
 
-def _plain(value: object) -> Any:
+def _jsonable(value: object) -> Any:
     match value:
         case datetime():
             return value.isoformat()
@@ -122,13 +123,12 @@ def _plain(value: object) -> Any:
             dump: Callable[..., Any] | None = getattr(value, "model_dump", None)
             if dump is not None:  # a model of pydantic
                 return dump(mode="json")
-            raise TypeError(f"{type(value).__name__} cannot be represented as JSON; found {value!r:.80}")
+            raise TypeError(f"{type(value).__name__} cannot be represented as JSON: {value!r:.80}")
 
 
-def camel(name: str) -> str:
-    """Return a name as the API writes it: `createdAt` for `created_at`."""
-    first, *rest = name.split("_")
-    return first + "".join(part.capitalize() for part in rest)
+def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by name, without those that are None."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def in_camel(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,12 +37,12 @@ _BY_STATUS: Final = {kind.status: kind for kind in _PLAIN}
 
 def error_of(reply: Reply, call: Call[Any]) -> ServiceError:
     """Return the exception for an error response, by its code, or by its status for an unknown code."""
-    told = _told(reply)
-    code = str(told.get("code", ""))
-    message = str(told.get("message") or f"{call.method} {call.path} was answered with status {reply.status}.")
-    details: Any = told.get("details")
-    if code == SpendingLimitReached.api_code and (spent := _spending_limit(details)) is not None:
-        return spent
+    error = _error_in(reply)
+    code = str(error.get("code", ""))
+    message = str(error.get("message") or f"{call.method} {call.path} was answered with status {reply.status}.")
+    details: Any = error.get("details")
+    if code == SpendingLimitReached.api_code and (limit := _spending_limit(details)) is not None:
+        return limit
     if code == TooManyRequests.api_code or reply.status == TooManyRequests.status:
         return TooManyRequests(message, retry_after=retry_after(reply) or 1.0)
     if code == InvalidTransition.api_code:
@@ -53,7 +53,7 @@ def error_of(reply: Reply, call: Call[Any]) -> ServiceError:
     return ServiceError(message, details={"status": reply.status, "code": code, "details": details})
 
 
-def _told(reply: Reply) -> dict[str, Any]:
+def _error_in(reply: Reply) -> dict[str, Any]:
     """Return the error of the envelope; empty if a proxy has answered in place of the service."""
     try:
         return dict(json.loads(reply.content)["error"])
@@ -78,8 +78,8 @@ def _invalid_transition(message: str, details: Any) -> InvalidTransition:
     """Rebuild the error with its original message."""
     error = InvalidTransition.__new__(InvalidTransition)
     ServiceError.__init__(error, message, details=details)
-    told = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
-    error.before, error.after = str(told.get("status", "")), str(told.get("wanted", ""))
+    states = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
+    error.before, error.after = str(states.get("status", "")), str(states.get("wanted", ""))
     return error
 
 

@@ -9,14 +9,17 @@ import functools
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
+from statewright.api.resource import LARGEST_PAGE
 from statewright.client.call import Call
 from statewright.client.flow.effects import Flow
+from statewright.client.flow.pages import all_of, page_of
 from statewright.client.flow.send import ask
 from statewright.client.settings import ClientSettings
 
 P = ParamSpec("P")
 T = TypeVar("T")
 F = TypeVar("F", covariant=True)
+"""The kind of client that a resource belongs to: `Sync` or `Async`."""
 
 
 class Sync:
@@ -46,6 +49,10 @@ class Namespace(Generic[F]):
         self._driver = driver
         self._settings = settings
 
+    def _all(self, path: str, read: Callable[[Any], Any], **params: Any) -> Flow[None]:
+        """Yield all items of a list."""
+        return all_of(page_of(path, read, page=1, page_size=LARGEST_PAGE, **params), self._settings)
+
     def _ask(self, call: Call[T]) -> Flow[T]:
         return ask(call, self._settings)
 
@@ -58,13 +65,13 @@ class FlowMethod(Generic[P, T]):
         functools.update_wrapper(self, flow)  # pyright: ignore[reportArgumentType]
 
     @overload
-    def __get__(self, at: None, owner: Any) -> Self: ...
+    def __get__(self, instance: None, owner: Any) -> Self: ...
     @overload
-    def __get__(self, at: Namespace[Sync], owner: Any) -> Callable[P, T]: ...
+    def __get__(self, instance: Namespace[Sync], owner: Any) -> Callable[P, T]: ...
     @overload
-    def __get__(self, at: Namespace[Async], owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, at: Any, owner: Any) -> Any:
-        return self if at is None else _bound(at, self._flow, at._driver.run)
+    def __get__(self, instance: Namespace[Async], owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        return self if instance is None else _bind(instance, self._flow, instance._driver.run)
 
 
 class IteratingMethod(Generic[P, T]):
@@ -75,19 +82,19 @@ class IteratingMethod(Generic[P, T]):
         functools.update_wrapper(self, flow)  # pyright: ignore[reportArgumentType]
 
     @overload
-    def __get__(self, at: None, owner: Any) -> Self: ...
+    def __get__(self, instance: None, owner: Any) -> Self: ...
     @overload
-    def __get__(self, at: Namespace[Sync], owner: Any) -> Callable[P, Generator[T]]: ...
+    def __get__(self, instance: Namespace[Sync], owner: Any) -> Callable[P, Generator[T]]: ...
     @overload
-    def __get__(self, at: Namespace[Async], owner: Any) -> Callable[P, AsyncGenerator[T]]: ...
-    def __get__(self, at: Any, owner: Any) -> Any:
-        return self if at is None else _bound(at, self._flow, at._driver.iterate)
+    def __get__(self, instance: Namespace[Async], owner: Any) -> Callable[P, AsyncGenerator[T]]: ...
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        return self if instance is None else _bind(instance, self._flow, instance._driver.iterate)
 
 
-def _bound(at: Namespace[Any], flow: Callable[..., Flow[Any]], drive: Callable[[Flow[Any]], Any]) -> Any:
+def _bind(instance: Namespace[Any], flow: Callable[..., Flow[Any]], drive: Callable[[Flow[Any]], Any]) -> Any:
     @functools.wraps(flow)
     def method(*args: Any, **kwargs: Any) -> Any:
-        return drive(flow(at, *args, **kwargs))
+        return drive(flow(instance, *args, **kwargs))
 
     return method
 
@@ -101,8 +108,8 @@ def request(call: Callable[Concatenate[Any, P], Call[T]]) -> FlowMethod[P, T]:
     """Create a method from a function that returns a `Call`."""
 
     @functools.wraps(call)
-    def flow(at: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Flow[T]:
-        return ask(call(at, *args, **kwargs), at._settings)  # pyright: ignore[reportPrivateUsage]
+    def flow(instance: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Flow[T]:
+        return ask(call(instance, *args, **kwargs), instance._settings)  # pyright: ignore[reportPrivateUsage]
 
     return FlowMethod(flow)
 

@@ -6,42 +6,23 @@ import threading
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
-from statewright.client.flow.effects import Effect, Flow, Lost, Open, Read, Send, Sleep, Yield, advance
+from statewright.client.connection import Connection, complete
+from statewright.client.flow.effects import Flow
 from statewright.client.resources.root import Root
-from statewright.client.settings import DEFAULT_URL, ClientSettings
+from statewright.client.settings import ClientSettings
 from statewright.client.sync_async import Sync
-from statewright.client.transport import build, build_stream, library, reason, reply
-from statewright.clock import Clock, SystemClock
+from statewright.client.transport import library
 
 if TYPE_CHECKING:
     import httpx
 
 
-class Client(Root[Sync]):
+class Client(Root[Sync, "httpx.BaseTransport"]):
     """Synchronous client of a service. Thread-safe. Close it with `close`, or use it in `with`."""
 
-    def __init__(
-        self,
-        base_url: str = DEFAULT_URL,
-        api_key: str | None = None,
-        timeout: float = 30.0,
-        *,
-        admin_token: str | None = None,
-        retries: int = 3,
-        clock: Clock | None = None,
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        """Raises InvalidConfig for an address that is none, and without the extra `client`."""
-        settings = ClientSettings(
-            base_url=base_url,
-            api_key=api_key,
-            admin_token=admin_token,
-            timeout=timeout,
-            retries=retries,
-            clock=clock or SystemClock(),
-        )
+    def _connect(self, transport: httpx.BaseTransport | None, settings: ClientSettings) -> BlockingDriver:
         self._http = library().Client(transport=transport)
-        super().__init__(BlockingDriver(self._http, settings), settings)
+        return BlockingDriver(self._http, settings)
 
     def close(self) -> None:
         """Close all connections."""
@@ -62,73 +43,34 @@ class BlockingDriver:
         self._settings = settings
 
     def run(self, flow: Flow[Any]) -> Any:
-        connection = _Connection(self._http, self._settings)
-        try:
-            effect = next(flow)
-            while True:
-                effect = advance(flow, connection.do(effect))
-        except StopIteration as end:
-            return end.value
-        finally:
-            connection.close()
+        return complete(_BlockingConnection(self._http, self._settings).run(flow))
 
     def iterate(self, flow: Flow[Any]) -> Generator[Any]:
-        connection = _Connection(self._http, self._settings)
+        connection = _BlockingConnection(self._http, self._settings)
         try:
-            effect = next(flow)
-            while True:
-                if isinstance(effect, Yield):
-                    yield effect.item
-                    effect = flow.send(None)
-                else:
-                    effect = advance(flow, connection.do(effect))
-        except StopIteration:
-            return
+            while (item := complete(connection.next_item(flow))) is not None:
+                yield item.item
         finally:
-            connection.close()
+            complete(connection.close())
 
 
-class _Connection:
-    """The I/O of one flow: its requests, and its open stream."""
+class _BlockingConnection(Connection):
+    _pieces: Iterator[bytes] = iter(())
 
-    def __init__(self, http: Any, settings: ClientSettings) -> None:
-        self._http = http
-        self._settings = settings
-        self._stream: Any = None
-        self._pieces: Iterator[bytes] = iter(())
+    async def _send(self, request: Any, *, stream: bool = False) -> Any:
+        response = self._http.send(request, stream=stream)
+        if stream:
+            self._pieces = response.iter_bytes()
+        return response
 
-    def do(self, effect: Effect) -> Any:
-        """Perform an effect and return its outcome; `Lost` if the connection broke."""
-        try:
-            return self._do(effect)
-        except library().RequestError as error:
-            lost = Lost(reason(error))
-            lost.__cause__ = error
-            return lost
+    async def _read_all(self) -> bytes:
+        return self._stream.read()
 
-    def _do(self, effect: Effect) -> Any:
-        match effect:
-            case Send(call):
-                response = self._http.send(build(self._http, self._settings, call))
-                return reply(response, response.content)
-            case Open(call, last_event_id):
-                return self._open(build_stream(self._http, self._settings, call, last_event_id))
-            case Read():
-                return next((piece for piece in self._pieces if piece), b"")
-            case Sleep(seconds):
-                self._settings.clock.wait(threading.Event(), seconds)
-                return None
-            case Yield():
-                raise AssertionError("items are for those who iterate")
+    async def _read_piece(self) -> bytes:
+        return next((piece for piece in self._pieces if piece), b"")
 
-    def _open(self, request: Any) -> Any:
-        self.close()
-        self._stream = response = self._http.send(request, stream=True)
-        self._pieces = response.iter_bytes()
-        return reply(response, b"" if response.status_code == 200 else response.read())
+    async def _close_stream(self) -> None:
+        self._stream.close()
 
-    def close(self) -> None:
-        """Close the stream, if one is open."""
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
+    async def _sleep(self, seconds: float) -> None:
+        self._settings.clock.wait(threading.Event(), seconds)

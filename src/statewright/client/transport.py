@@ -46,14 +46,14 @@ def build_stream(http: Any, settings: ClientSettings, call: Call[Any], last_even
 
 def headers(settings: ClientSettings, call: Call[Any]) -> dict[str, str]:
     """Return the headers of a request: credentials and content types."""
-    found = {"accept": "application/json"}
+    result = {"accept": "application/json"}
     if call.body is not None:
-        found["content-type"] = "application/json"
+        result["content-type"] = "application/json"
     if call.as_operator and settings.admin_token is not None:
-        found["x-admin-token"] = settings.admin_token
+        result["x-admin-token"] = settings.admin_token
     elif settings.api_key is not None:
-        found["x-api-key"] = settings.api_key
-    return found
+        result["x-api-key"] = settings.api_key
+    return result
 
 
 def reply(response: httpx.Response, content: bytes = b"") -> Reply:

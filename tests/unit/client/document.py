@@ -1,7 +1,7 @@
-"""The OpenAPI document of the server, asked by a client in place of the server.
+"""A transport that answers as the OpenAPI document of the server describes.
 
-Each request is held against the document: its path, its parameters, its body. The answer is made from the schema of the
-answer, every field filled, with one that no client knows.
+The path, the parameters and the body of each request are checked. The answer is made from its schema: every field has a
+value, and there is one that no client knows.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ def document() -> dict[str, Any]:
 
 
 class Documented(httpx.BaseTransport):
-    """Answers as the document says, and remembers what was asked for."""
+    """Answers as the document describes, and records the parameters and fields of requests."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
-        self.told = told
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document = document
         self.parameters: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self.fields: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-        self._paths = {path: re.compile(re.sub(r"\{[^}]+\}", "[^/]+", path)) for path in told["paths"]}
+        self._paths = {path: re.compile(re.sub(r"\{[^}]+\}", "[^/]+", path)) for path in document["paths"]}
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         path = self._path_of(request)
         key = (request.method, path)
-        operation = self.told["paths"][path][request.method.lower()]
+        operation = self.document["paths"][path][request.method.lower()]
         self._check_query(key, operation, request)
         self._check_body(key, operation, request)
         status, media, schema = self._answer_of(operation)
@@ -48,25 +48,29 @@ class Documented(httpx.BaseTransport):
 
     def _path_of(self, request: httpx.Request) -> str:
         path = request.url.path
-        found = (
+        match = (
             path if path in self._paths else next((p for p, form in self._paths.items() if form.fullmatch(path)), None)
         )
-        assert found is not None, f"the document has no {request.method} {path}"
-        assert request.method.lower() in self.told["paths"][found], f"{found} has no {request.method}"
-        return found
+        assert match is not None, f"the document has no {request.method} {path}"
+        assert request.method.lower() in self.document["paths"][match], f"{match} has no {request.method}"
+        return match
 
     def _check_query(self, key: tuple[str, str], operation: dict[str, Any], request: httpx.Request) -> None:
-        known = {one["name"]: one for one in operation.get("parameters", ()) if one["in"] in ("query", "header")}
-        for name in known:
-            if known[name]["in"] == "header" and name in request.headers:
+        parameters = {
+            parameter["name"]: parameter
+            for parameter in operation.get("parameters", ())
+            if parameter["in"] in ("query", "header")
+        }
+        for name in parameters:
+            if parameters[name]["in"] == "header" and name in request.headers:
                 self.parameters[key].add(name)
         values: defaultdict[str, list[str]] = defaultdict(list)
         for name, value in request.url.params.multi_items():
             plain = name.partition("[")[0]
-            assert plain in known, f"{key} has no parameter {name!r}; it has {sorted(known)}"
+            assert plain in parameters, f"{key} has no parameter {name!r}; it has {sorted(parameters)}"
             values[plain].append(value)
         self.parameters[key].update(values)
-        missing = [name for name, one in known.items() if one.get("required") and name not in values]
+        missing = [name for name, parameter in parameters.items() if parameter.get("required") and name not in values]
         assert not missing, f"{key} lacks {missing}"
 
     def _check_body(self, key: tuple[str, str], operation: dict[str, Any], request: httpx.Request) -> None:
@@ -76,8 +80,8 @@ class Documented(httpx.BaseTransport):
             return
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
         body = json.loads(content)
-        validator = jsonschema_rs.validator_for({**schema, "components": self.told["components"]})
-        problems = [str(one) for one in validator.iter_errors(body)]
+        validator = jsonschema_rs.validator_for({**schema, "components": self.document["components"]})
+        problems = [str(error) for error in validator.iter_errors(body)]
         assert not problems, f"{key}: {problems}"
         self.fields[key].update(body)
 
@@ -89,18 +93,18 @@ class Documented(httpx.BaseTransport):
 
     def fields_of(self, method: str, path: str) -> set[str]:
         """The fields that the body of an operation may have."""
-        operation = self.told["paths"][path][method.lower()]
+        operation = self.document["paths"][path][method.lower()]
         content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
         return set(self.resolved(content.get("schema", {})).get("properties", ()))
 
     def resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
         """The schema that another refers to; of several the first that is not null."""
-        for one in schema.get("anyOf", ()):
-            if one.get("type") != "null":
-                return self.resolved(one)
+        for option in schema.get("anyOf", ()):
+            if option.get("type") != "null":
+                return self.resolved(option)
         if "$ref" not in schema:
             return schema
-        return self.resolved(self.told["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+        return self.resolved(self.document["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
 
     def sample(self, schema: dict[str, Any]) -> Any:
         """A value that a schema allows, with everything that it may have."""
@@ -111,7 +115,7 @@ class Documented(httpx.BaseTransport):
             return "completed" if "completed" in schema["enum"] else schema["enum"][0]
         match schema.get("type"):
             case "object" if "properties" in schema:
-                return {**{name: self.sample(one) for name, one in schema["properties"].items()}, UNKNOWN: 1}
+                return {**{name: self.sample(field) for name, field in schema["properties"].items()}, UNKNOWN: 1}
             case "object":
                 return {"any": "thing"}
             case "array":

@@ -62,7 +62,7 @@ def test_bodies_hold_what_has_a_form_in_json() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), object(), {("a", "b"): 1}], ids=["nan", "object", "key"])
 def test_what_has_no_form_is_refused_before_it_is_sent(value: Any) -> None:
-    with pytest.raises(InvalidRequest, match="cannot be written as JSON"):
+    with pytest.raises(InvalidRequest, match="cannot be encoded as JSON"):
         encoded({"input": value})
 
 

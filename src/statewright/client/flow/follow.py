@@ -1,20 +1,19 @@
-"""RunFollower the events of a run. A broken stream is resumed after the last received event."""
+"""Following the events of a run. A broken stream is resumed after the last received event."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, Final
 
+from statewright.api.resource import LARGEST_PAGE
+from statewright.api.runs import ENDED, Event, LiveEvent
 from statewright.client.call import Call, Reply, get, path_of, read_data
 from statewright.client.errors import error_of, unreachable
 from statewright.client.flow.effects import Flow, Lost, Open, Read, Sleep, Yield
-from statewright.client.flow.pages import LARGEST
 from statewright.client.flow.send import ask, pause_after
 from statewright.client.flow.sse import Message, Parser
-from statewright.client.records.runs import Event, LiveEvent
 from statewright.client.settings import ClientSettings
 
-ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 _LASTING: Final = 5.0
 """Seconds after which the end of a silent connection does not count as a failure."""
 
@@ -31,13 +30,13 @@ class RunFollower:
         self._call: Call[Any] = get(path, read_data, {"live": True} if live else {})
 
     def flow(self) -> Flow[None]:
-        """Give the events until the run has ended and all have come."""
+        """Yield the events until the run has ended and all have been received."""
         while True:
-            begun = self._settings.clock.monotonic()
+            start = self._settings.clock.monotonic()
             try:
                 pause = yield from self._listen()
             except Lost as lost:
-                self._count(begun)
+                self._count_failure(start)
                 if self._failures > self._settings.retries:
                     raise unreachable(self._call, self._settings.base_url, lost) from lost.__cause__
                 yield Sleep(self._settings.pause(self._failures))
@@ -46,16 +45,16 @@ class RunFollower:
                 yield Sleep(pause)
             elif (yield from self._is_over()):
                 return
-            else:  # the server stops, or a proxy has closed a long stream
-                self._count(begun)
+            else:  # the server is stopping, or a proxy has closed a long stream
+                self._count_failure(start)
                 yield Sleep(self._settings.pause(min(self._failures, 5)))
 
-    def _count(self, begun: float) -> None:
-        lasted = self._settings.clock.monotonic() - begun > _LASTING
-        self._failures = 1 if lasted else self._failures + 1
+    def _count_failure(self, start: float) -> None:
+        has_lasted = self._settings.clock.monotonic() - start > _LASTING
+        self._failures = 1 if has_lasted else self._failures + 1
 
     def _listen(self) -> Flow[float | None]:
-        """Give what one connection brings; the pause that the service asks for if it refuses for now."""
+        """Yield the events of one connection; return the pause that the service requests if it refuses for now."""
         head: Reply = yield Open(self._call, str(self._last) if self._last else None)
         if head.status != 200:
             self._failures += 1
@@ -72,11 +71,11 @@ class RunFollower:
     def _take(self, message: Message) -> Flow[None]:
         data = json.loads(message.data)
         if "seq" in data:
-            yield from self._give(Event.from_json(data))
+            yield from self._emit(Event.from_json(data))
         else:
             yield Yield(LiveEvent.from_json(data))
 
-    def _give(self, event: Event) -> Flow[None]:
+    def _emit(self, event: Event) -> Flow[None]:
         if event.seq <= self._last:
             return
         self._last, self._failures = event.seq, 0
@@ -90,10 +89,10 @@ class RunFollower:
         while True:
             before = self._last
             for event in (yield from ask(self._rest(), self._settings)):
-                yield from self._give(event)
+                yield from self._emit(event)
             if self._last == before:
                 return True
 
     def _rest(self) -> Call[list[Event]]:
         path = path_of("workflow-runs", self._run_id, "events")
-        return get(path, Event.read_all, {"after": self._last, "pageSize": LARGEST})
+        return get(path, Event.read_all, {"after": self._last, "pageSize": LARGEST_PAGE})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from statewright.client.call import Call, get
 from statewright.client.flow.effects import Flow, Yield
@@ -12,8 +12,6 @@ from statewright.client.flow.send import ask
 from statewright.client.settings import ClientSettings
 
 T = TypeVar("T")
-LARGEST: Final = 100
-"""The largest page size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,32 +30,32 @@ class Page(Generic[T]):
 def page_of(path: str, read: Callable[[Any], T], *, page: int, page_size: int, **params: Any) -> Call[Page[T]]:
     """Return the request for one page of a list. `read` reads one item."""
 
-    def reading(answer: Any) -> Page[T]:
+    def read_page(answer: Any) -> Page[T]:
         meta = answer["meta"]
         return Page(
-            items=tuple(read(one) for one in answer["data"]),
+            items=tuple(read(item) for item in answer["data"]),
             page=meta["page"],
             page_size=meta["pageSize"],
             total=meta["total"],
             total_pages=meta["totalPages"],
         )
 
-    return get(path, reading, {**params, "page": page, "pageSize": page_size})
+    return get(path, read_page, {**params, "page": page, "pageSize": page_size})
 
 
 def all_of(first: Call[Page[Any]], settings: ClientSettings) -> Flow[None]:
-    """Give every item of a list, from a page on; each once, though the list may grow meanwhile."""
+    """Yield every item of a list, from a page on; each once, though the list may grow meanwhile."""
     call, seen = first, set[str]()
     while True:
         page: Page[Any] = yield from ask(call, settings)
         for item in page.items:
-            if item.id not in seen:  # what is new pushes the others to the next page
+            if item.id not in seen:  # new items push others to the next page
                 seen.add(item.id)
                 yield Yield(item)
         if page.page >= page.total_pages:
             return
-        call = replace(call, params=_turned(call.params, page.page + 1))
+        call = replace(call, params=_params_of_page(call.params, page.page + 1))
 
 
-def _turned(params: Sequence[tuple[str, str]], page: int) -> list[tuple[str, str]]:
+def _params_of_page(params: Sequence[tuple[str, str]], page: int) -> list[tuple[str, str]]:
     return [(name, str(page) if name == "page" else value) for name, value in params]

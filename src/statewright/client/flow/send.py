@@ -29,7 +29,7 @@ def ask(call: Call[T], settings: ClientSettings) -> Flow[T]:
             yield Sleep(settings.pause(failures))
             continue
         if reply.status < 400 or reply.status in call.accepted:
-            return _meaning(call, reply)
+            return _parse(call, reply)
         failures += 1
         pause = pause_after(reply, settings, failures)
         if not call.repeatable or failures > settings.retries or pause is None:
@@ -41,11 +41,11 @@ def pause_after(reply: Reply, settings: ClientSettings, failures: int) -> float 
     """Return the seconds before a refused request is retried; None if it is not."""
     if reply.status not in PASSING:
         return None
-    wanted = retry_after(reply) or 0.0
-    return None if wanted > settings.longest_pause else max(wanted, settings.pause(failures))
+    requested = retry_after(reply) or 0.0
+    return None if requested > settings.longest_pause else max(requested, settings.pause(failures))
 
 
-def _meaning(call: Call[T], reply: Reply) -> T:
+def _parse(call: Call[T], reply: Reply) -> T:
     try:
         answer: Any = reply.content.decode() if call.is_text else json.loads(reply.content) if reply.content else None
         return call.read(answer)

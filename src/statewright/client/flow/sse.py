@@ -23,7 +23,7 @@ class Parser:
 
     def __init__(self) -> None:
         self._rest = b""
-        self._begun = False
+        self._has_begun = False
         self._event = ""
         self._data: list[str] = []
         self._id: str | None = None
@@ -33,21 +33,21 @@ class Parser:
         for line in self._lines(piece):
             if line:
                 self._take(line.decode("utf-8", "replace"))
-            elif (message := self._finished()) is not None:
+            elif (message := self._dispatch()) is not None:
                 yield message
 
     def _lines(self, piece: bytes) -> Iterator[bytes]:
         """Yield complete lines. They end with CR, LF or both; a final CR may belong to an LF still to come."""
         text = self._rest + piece
-        if not self._begun and len(text) < len(_BOM) and _BOM.startswith(text):
+        if not self._has_begun and len(text) < len(_BOM) and _BOM.startswith(text):
             self._rest = text
             return
-        if not self._begun:
-            self._begun, text = True, text.removeprefix(_BOM)
-        held = text[-1:] == b"\r"
-        text = (text[:-1] if held else text).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if not self._has_begun:
+            self._has_begun, text = True, text.removeprefix(_BOM)
+        ends_with_cr = text[-1:] == b"\r"
+        text = (text[:-1] if ends_with_cr else text).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         *lines, rest = text.split(b"\n")
-        self._rest = rest + b"\r" if held else rest
+        self._rest = rest + b"\r" if ends_with_cr else rest
         yield from lines
 
     def _take(self, line: str) -> None:
@@ -60,10 +60,10 @@ class Parser:
                 self._data.append(value)
             case "id" if "\0" not in value:
                 self._id = value
-            case _:  # a comment, or what this does not know
+            case _:  # a comment, or an unknown field
                 pass
 
-    def _finished(self) -> Message | None:
+    def _dispatch(self) -> Message | None:
         event, data = self._event, self._data
         self._event, self._data = "", []
         return Message(event or "message", "\n".join(data), self._id) if data else None

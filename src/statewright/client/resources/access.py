@@ -1,4 +1,4 @@
-"""Keys and workspaces."""
+"""Keys and workspaces, with their costs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Unpack
 
-from statewright.client.call import Call, delete, get, in_camel, patch, path_of, post
+from statewright.api.access import Key, NewKey, NewWorkspace, Spending, Workspace
+from statewright.api.resource import LARGEST_PAGE
+from statewright.api.runs import CostSummary
+from statewright.client.call import Call, delete, get, in_camel, parameters, patch, path_of, post, without_none
 from statewright.client.flow.effects import Flow
-from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
-from statewright.client.records.access import Key, NewKey, NewWorkspace, Spending, Workspace
+from statewright.client.flow.pages import Page, all_of, page_of
 from statewright.client.resources.options import WorkspaceLimits
 from statewright.client.sync_async import F, Namespace, items, request
 
@@ -28,10 +30,9 @@ class Keys(Namespace[F]):
         expires_at: datetime | None = None,
     ) -> Call[NewKey]:
         """Create a key. The secret is not shown again. Its scopes are limited to those of the calling key."""
-        body = {"name": name, "scopes": list(scopes)}
         limits = {"requests_per_minute": requests_per_minute, "expires_at": expires_at}
-        given = {name: value for name, value in limits.items() if value is not None}
-        return post(path_of("api-keys"), NewKey.read_answer, in_camel({**body, **given}))
+        body = {"name": name, "scopes": list(scopes), **without_none(limits)}
+        return post(path_of("api-keys"), NewKey.read_answer, in_camel(body))
 
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Key]]:
@@ -41,7 +42,7 @@ class Keys(Namespace[F]):
     @items(Key)
     def iterate(self) -> Flow[None]:
         """Iterate over all keys, the newest first."""
-        return all_of(page_of(path_of("api-keys"), Key.from_json, page=1, page_size=LARGEST), self._settings)
+        return self._all(path_of("api-keys"), Key.from_json)
 
     @request
     def revoke(self, key_id: str) -> Call[Key]:
@@ -55,8 +56,8 @@ class Workspaces(Namespace[F]):
     @request
     def create(self, slug: str, **limits: Unpack[WorkspaceLimits]) -> Call[NewWorkspace]:
         """Create a workspace, with its first key, whose secret is not shown again."""
-        given = {name: value for name, value in limits.items() if value is not None}
-        call = post(path_of("workspaces"), NewWorkspace.read_answer, in_camel({"slug": slug, **given}))
+        body = in_camel({"slug": slug, **without_none(limits)})
+        call = post(path_of("workspaces"), NewWorkspace.read_answer, body)
         return replace(call, as_operator=True)
 
     @request
@@ -67,7 +68,7 @@ class Workspaces(Namespace[F]):
     @items(Workspace)
     def iterate(self) -> Flow[None]:
         """Iterate over all workspaces."""
-        return all_of(_page(1, LARGEST), self._settings)
+        return all_of(_page(1, LARGEST_PAGE), self._settings)
 
     @request
     def current(self) -> Call[Workspace]:
@@ -90,3 +91,13 @@ def _page(page: int, page_size: int) -> Call[Page[Workspace]]:
     return replace(
         page_of(path_of("workspaces"), Workspace.from_json, page=page, page_size=page_size), as_operator=True
     )
+
+
+class Costs(Namespace[F]):
+    """Costs of model calls."""
+
+    @request
+    def summary(self, start: datetime | None = None, end: datetime | None = None) -> Call[CostSummary]:
+        """Return the costs of the workspace from one instant until before another."""
+        call = get(path_of("cost", "summary"), CostSummary.read_answer)
+        return replace(call, params=parameters({"from": start, "to": end}))

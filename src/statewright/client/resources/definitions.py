@@ -1,4 +1,4 @@
-"""Stored definitions and served graphs."""
+"""Stored definitions, served graphs, and threads."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from statewright.client.call import Call, get, path_of, post
+from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread
+from statewright.client.call import Call, get, path_of, post, read_data
 from statewright.client.flow.effects import Flow
-from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
-from statewright.client.records.definitions import Definition, DefinitionWithBody, Graph, GraphDescription
+from statewright.client.flow.pages import Page, page_of
 from statewright.client.sync_async import F, Namespace, items, request
 
 _DEFINITIONS: Final = "workflow-definitions"
@@ -25,7 +25,7 @@ class Definitions(Namespace[F]):
         Raises InvalidRequest, whose `details` have everything that is wrong, RequestConflict for a version that is
         taken by another content.
         """
-        # What is stored twice is stored once, so the request may be repeated.
+        # Storing the same content again changes nothing, so the request may be repeated.
         return replace(post(path_of(_DEFINITIONS), DefinitionWithBody.read_answer, definition), repeatable=True)
 
     @request
@@ -41,7 +41,7 @@ class Definitions(Namespace[F]):
     @items(Definition)
     def iterate(self) -> Flow[None]:
         """Iterate over all definitions, the newest first."""
-        return all_of(page_of(path_of(_DEFINITIONS), Definition.from_json, page=1, page_size=LARGEST), self._settings)
+        return self._all(path_of(_DEFINITIONS), Definition.from_json)
 
 
 class Graphs(Namespace[F]):
@@ -56,3 +56,37 @@ class Graphs(Namespace[F]):
     def get(self, name: str) -> Call[GraphDescription]:
         """Return a graph with its drawing and its schemas."""
         return get(path_of("graphs", name), GraphDescription.read_answer)
+
+
+class Threads(Namespace[F]):
+    """Threads of runs."""
+
+    @request
+    def state(self, thread_id: str, *, checkpoint_id: str | None = None) -> Call[Thread]:
+        """Return the state of a thread, now or at a checkpoint."""
+        return get(path_of("threads", thread_id, "state"), Thread.read_answer, {"checkpointId": checkpoint_id})
+
+    @request
+    def history(self, thread_id: str, *, branch: str | None = None, limit: int = 100) -> Call[Sequence[Thread]]:
+        """Return the checkpoints of a thread, the newest first. Each names its parent, so they form a tree."""
+        return get(path_of("threads", thread_id, "history"), Thread.read_all, {"branch": branch, "limit": limit})
+
+    @request
+    def diff(self, thread_id: str, before: str, after: str) -> Call[Mapping[str, Any]]:
+        """Return the differences between two checkpoints."""
+        return get(path_of("threads", thread_id, "diff"), read_data, {"before": before, "after": after})
+
+    @request
+    def fork(self, thread_id: str, checkpoint_id: str, *, branch: str | None = None) -> Call[Thread]:
+        """Create a branch at a checkpoint."""
+        body = {"checkpointId": checkpoint_id} if branch is None else {"checkpointId": checkpoint_id, "branch": branch}
+        return post(path_of("threads", thread_id, "fork"), Thread.read_answer, body)
+
+    @request
+    def update(
+        self, thread_id: str, values: Any, *, as_node: str | None = None, checkpoint_id: str | None = None
+    ) -> Call[Thread]:
+        """Change the state of a thread, as if a node had returned the values."""
+        body = {"values": values, "asNode": as_node, "checkpointId": checkpoint_id}
+        changes = {name: value for name, value in body.items() if name == "values" or value is not None}
+        return post(path_of("threads", thread_id, "state"), Thread.read_answer, changes)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from statewright.client.call import Call, get, path_of, post
+from statewright.api.interrupts import Approval, ReceivedEvent, Wait
+from statewright.client.call import Call, get, path_of, post, without_none
 from statewright.client.flow.effects import Flow
-from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
-from statewright.client.records.interrupts import Approval, ReceivedEvent, Wait
+from statewright.client.flow.pages import Page, page_of
 from statewright.client.sync_async import F, Namespace, items, request
 
 _APPROVALS: Final = "approval-requests"
@@ -26,8 +26,7 @@ class Interrupts(Namespace[F]):
     @items(Wait)
     def iterate(self, *, run_id: str | None = None) -> Flow[None]:
         """Iterate over the open waits of all runs or of one."""
-        first = page_of(path_of("interrupts"), Wait.from_json, page=1, page_size=LARGEST, runId=run_id)
-        return all_of(first, self._settings)
+        return self._all(path_of("interrupts"), Wait.from_json, runId=run_id)
 
 
 class Approvals(Namespace[F]):
@@ -45,10 +44,7 @@ class Approvals(Namespace[F]):
     @items(Approval)
     def iterate(self, *, pending: bool | None = None, run_id: str | None = None) -> Flow[None]:
         """Iterate over all approvals or those of one run, the newest first."""
-        first = page_of(
-            path_of(_APPROVALS), Approval.from_json, page=1, page_size=LARGEST, pending=pending, runId=run_id
-        )
-        return all_of(first, self._settings)
+        return self._all(path_of(_APPROVALS), Approval.from_json, pending=pending, runId=run_id)
 
     @request
     def get(self, approval_id: str) -> Call[Approval]:
@@ -58,23 +54,22 @@ class Approvals(Namespace[F]):
     @request
     def approve(self, approval_id: str, *, by: str | None = None) -> Call[Approval]:
         """Approve. The run is resumed."""
-        return _decided(approval_id, {"decision": "approved"}, by)
+        return _decide(approval_id, {"decision": "approved"}, by)
 
     @request
     def reject(self, approval_id: str, *, by: str | None = None) -> Call[Approval]:
         """Reject. The run fails or is resumed, as its step defines."""
-        return _decided(approval_id, {"decision": "rejected"}, by)
+        return _decide(approval_id, {"decision": "rejected"}, by)
 
     @request
     def edit(self, approval_id: str, content: Any, *, by: str | None = None) -> Call[Approval]:
         """Approve an edited content."""
-        return _decided(approval_id, {"decision": "edited", "editedContent": content}, by)
+        return _decide(approval_id, {"decision": "edited", "editedContent": content}, by)
 
 
-def _decided(approval_id: str, decision: dict[str, Any], by: str | None) -> Call[Approval]:
-    if by is not None:
-        decision["decidedBy"] = by
-    return post(path_of(_APPROVALS, approval_id, "decide"), Approval.read_answer, decision)
+def _decide(approval_id: str, decision: dict[str, Any], by: str | None) -> Call[Approval]:
+    body = {**decision, **without_none({"decidedBy": by})}
+    return post(path_of(_APPROVALS, approval_id, "decide"), Approval.read_answer, body)
 
 
 class Events(Namespace[F]):
@@ -85,7 +80,5 @@ class Events(Namespace[F]):
         self, name: str, payload: Mapping[str, Any] | None = None, *, key: str | None = None
     ) -> Call[ReceivedEvent]:
         """Send an event; the result names the runs that it started and woke. With a `key` it is idempotent."""
-        body: dict[str, Any] = {"name": name, "payload": payload or {}}
-        if key is not None:
-            body["key"] = key
+        body = without_none({"name": name, "payload": payload or {}, "key": key})
         return replace(post(path_of("events"), ReceivedEvent.read_answer, body), repeatable=key is not None)

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal, TypedDict
 
-Busy = Literal["reject", "enqueue", "interrupt", "rollback"]
-Overlap = Literal["skip", "enqueue", "allow", "cancel"]
-CatchUp = Literal["none", "last", "all"]
+from statewright.api.automation import CatchUp, Overlap
+from statewright.api.runs import OnBusy
 
 
 class StartOptions(TypedDict, total=False):
@@ -19,7 +18,7 @@ class StartOptions(TypedDict, total=False):
     """The thread to advance; one of its own if none is given."""
     idempotency_key: str | None
     """The same key again gives the run that it gave before; one is drawn if none is given."""
-    on_busy: Busy
+    on_busy: OnBusy
     after: datetime | None
     """Not before this instant."""
     timeout: float | None

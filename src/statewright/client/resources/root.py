@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
 
+from statewright.api.access import Health
 from statewright.client.call import Call
-from statewright.client.records.access import Health
-from statewright.client.resources.access import Keys, Workspaces
-from statewright.client.resources.definitions import Definitions, Graphs
+from statewright.client.resources.access import Costs, Keys, Workspaces
+from statewright.client.resources.automation import Schedules, Triggers, Webhooks
+from statewright.client.resources.definitions import Definitions, Graphs, Threads
 from statewright.client.resources.interrupts import Approvals, Events, Interrupts
 from statewright.client.resources.runs import Runs
-from statewright.client.resources.schedules import Schedules, Triggers
-from statewright.client.resources.threads import Costs, Threads
-from statewright.client.resources.webhooks import Webhooks
-from statewright.client.settings import ClientSettings
+from statewright.client.settings import DEFAULT_URL, ClientSettings
 from statewright.client.sync_async import Driver, F, Namespace, request
+from statewright.clock import Clock, SystemClock
+
+Transport = TypeVar("Transport")
+"""A transport of httpx, synchronous or asynchronous."""
 
 
-class Root(Namespace[F]):
+class Root(Namespace[F], ABC, Generic[F, Transport]):
     """All resources of a service."""
 
-    def __init__(self, driver: Driver, settings: ClientSettings) -> None:
+    def __init__(
+        self,
+        base_url: str = DEFAULT_URL,
+        api_key: str | None = None,
+        timeout: float = 30.0,
+        *,
+        admin_token: str | None = None,
+        retries: int = 3,
+        clock: Clock | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        """Raises InvalidConfig for an invalid address, and without the extra `client`."""
+        settings = ClientSettings(
+            base_url=base_url,
+            api_key=api_key,
+            admin_token=admin_token,
+            timeout=timeout,
+            retries=retries,
+            clock=clock or SystemClock(),
+        )
+        driver = self._connect(transport, settings)
         super().__init__(driver, settings)
         self.runs: Runs[F] = Runs(driver, settings)
         self.definitions: Definitions[F] = Definitions(driver, settings)
@@ -35,6 +58,10 @@ class Root(Namespace[F]):
         self.triggers: Triggers[F] = Triggers(driver, settings)
         self.keys: Keys[F] = Keys(driver, settings)
         self.workspaces: Workspaces[F] = Workspaces(driver, settings)
+
+    @abstractmethod
+    def _connect(self, transport: Transport | None, settings: ClientSettings) -> Driver:
+        """Return the driver of the client, on a transport of its own or on the given one."""
 
     @request
     def health(self) -> Call[Health]:

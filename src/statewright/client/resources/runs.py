@@ -4,22 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Final, Unpack
 
-from statewright.client.call import Call, get, in_camel, path_of, post, read_data
+from statewright.api.resource import LARGEST_PAGE
+from statewright.api.runs import (
+    LONGEST_WAIT,
+    Cost,
+    Event,
+    Log,
+    ModelCall,
+    Run,
+    RunIds,
+    RunWithSteps,
+    StartedRun,
+    Step,
+    Told,
+)
+from statewright.client.call import Call, get, in_camel, path_of, post, read_data, without_none
 from statewright.client.flow.effects import Flow
 from statewright.client.flow.follow import RunFollower
-from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
-from statewright.client.records.runs import Cost, Event, Log, ModelCall, Run, RunWithSteps, StartedRun, Step, Told
+from statewright.client.flow.pages import Page, all_of, page_of
 from statewright.client.resources.options import SETTINGS, RunFilter, StartOptions
 from statewright.client.sync_async import F, Namespace, flow_method, items, request
 from statewright.errors import InvalidRequest
 from statewright.ids import draw_run_id
 
 _RUNS: Final = "workflow-runs"
-LONGEST_WAIT: Final = 300.0
-"""Seconds that the service waits at most before it answers."""
 
 
 class Runs(Namespace[F]):
@@ -63,14 +73,14 @@ class Runs(Namespace[F]):
     def _settled(self, run_id: str, until: float) -> Flow[Run]:
         while True:
             left = until - self._settings.clock.monotonic()
-            run = yield from self._ask(_one(run_id, max(0.0, min(left, LONGEST_WAIT))))
+            run = yield from self._ask(_get(run_id, max(0.0, min(left, LONGEST_WAIT))))
             if left <= 0 or run.is_at_rest:
                 return run
 
     @request
     def get(self, run_id: str) -> Call[RunWithSteps]:
         """Return a run with its steps, in the order in which they began."""
-        return _one(run_id)
+        return _get(run_id)
 
     @request
     def list(
@@ -82,7 +92,7 @@ class Runs(Namespace[F]):
     @items(Run)
     def iterate(self, *, sort: str = "-createdAt", **filters: Unpack[RunFilter]) -> Flow[None]:
         """Iterate over all matching runs, read in pages."""
-        return all_of(_page(1, LARGEST, sort, filters), self._settings)
+        return all_of(_page(1, LARGEST_PAGE, sort, filters), self._settings)
 
     @request
     def steps(self, run_id: str) -> Call[Sequence[Step]]:
@@ -106,7 +116,7 @@ class Runs(Namespace[F]):
 
     @request
     def cost(self, run_id: str) -> Call[Cost]:
-        """The cost of a run."""
+        """Return the cost of a run."""
         return get(path_of(_RUNS, run_id, "cost"), Cost.read_answer)
 
     @request
@@ -161,12 +171,7 @@ class Runs(Namespace[F]):
 
     @request
     def signal(
-        self,
-        run_id: str,
-        signal_type: str,
-        payload: Mapping[str, Any] | None = None,
-        *,
-        signal_id: str | None = None,
+        self, run_id: str, signal_type: str, payload: Mapping[str, Any] | None = None, *, signal_id: str | None = None
     ) -> Call[Run]:
         """Send a signal to a run. It is stored until a step waits for it.
 
@@ -187,62 +192,50 @@ class Runs(Namespace[F]):
     @request
     def cancel_all(self, **filters: Unpack[RunFilter]) -> Call[Sequence[str]]:
         """Cancel all matching runs; return their ids."""
-        return post(path_of(_RUNS, "cancel"), _run_ids, _given(filters))
+        return post(path_of(_RUNS, "cancel"), _run_ids, in_camel(without_none(filters)))
 
     @request
     def retry_all(self, **filters: Unpack[RunFilter]) -> Call[Sequence[str]]:
         """Retry all matching failed runs; return their ids."""
-        return post(path_of(_RUNS, "retry"), _run_ids, _given(filters))
+        return post(path_of(_RUNS, "retry"), _run_ids, in_camel(without_none(filters)))
 
 
-def start(graph: str | None, given: Any, wait: float | None, options: StartOptions) -> Call[StartedRun]:
+def start(graph: str | None, values: Any, wait: float | None, options: StartOptions) -> Call[StartedRun]:
     """Return the request that starts a run."""
     if wait is not None and not 0 <= wait <= LONGEST_WAIT:
-        raise InvalidRequest(
-            f"wait={wait!r}: the service waits for 0 to {LONGEST_WAIT:.0f} seconds. See start_and_wait."
-        )
-    values = {"graph": graph, "idempotency_key": f"drawn_{draw_run_id()}", **_some(options)}
-    body = in_camel({name: value for name, value in values.items() if name not in SETTINGS and value is not None})
-    settings = {name: value for name, value in values.items() if name in SETTINGS}
+        raise InvalidRequest(f"wait={wait!r}: the service waits for 0 to {LONGEST_WAIT} seconds. See start_and_wait.")
+    fields = without_none({"graph": graph, "idempotency_key": f"drawn_{draw_run_id()}", **without_none(options)})
+    body = in_camel({name: value for name, value in fields.items() if name not in SETTINGS})
+    settings = {name: value for name, value in fields.items() if name in SETTINGS}
     if settings:
         body["settings"] = in_camel(settings)
-    call = post(path_of(_RUNS), StartedRun.read_answer, {**body, "input": given})
+    call = post(path_of(_RUNS), StartedRun.read_answer, {**body, "input": values})
     params = () if wait is None else (("wait", f"{wait:g}"),)
     return replace(call, params=params, patience=wait or 0.0, repeatable=True)
 
 
-def _some(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def _one(run_id: str, wait: float = 0.0) -> Call[RunWithSteps]:
+def _get(run_id: str, wait: float = 0.0) -> Call[RunWithSteps]:
     """Return the request for a run, which the service answers once it rests, or after so many seconds."""
     call = get(path_of(_RUNS, run_id), RunWithSteps.read_answer)
     return replace(call, params=(("wait", f"{wait:g}"),), patience=wait) if wait else call
 
 
 def _page(page: int, page_size: int, sort: str, filters: RunFilter) -> Call[Page[Run]]:
-    given: dict[str, Any] = dict(filters)
-    metadata: Mapping[str, str] = given.pop("metadata", {})
-    params = in_camel({**given, "tag": given.pop("tags", ())})
-    params.pop("tags", None)
+    conditions: dict[str, Any] = dict(filters)
+    metadata: Mapping[str, str] = conditions.pop("metadata", {})
+    tags = conditions.pop("tags", ())
+    params = in_camel({**conditions, "tag": tags})
     params.update({f"metadata[{name}]": value for name, value in metadata.items()})
     return page_of(path_of(_RUNS), Run.from_json, page=page, page_size=page_size, sort=sort, **params)
 
 
 def _signal(
-    run_id: str, where: str, signal_type: str, payload: Mapping[str, Any] | None, signal_id: str | None
+    run_id: str, action: str, signal_type: str, payload: Mapping[str, Any] | None, signal_id: str | None
 ) -> Call[Run]:
-    body = _some({"signal_type": signal_type, "payload": payload or {}, "signal_id": signal_id})
-    call = post(path_of(_RUNS, run_id, where), Run.read_answer, in_camel(body))
+    body = without_none({"signal_type": signal_type, "payload": payload or {}, "signal_id": signal_id})
+    call = post(path_of(_RUNS, run_id, action), Run.read_answer, in_camel(body))
     return replace(call, repeatable=signal_id is not None)
 
 
-def _given(filters: RunFilter) -> dict[str, Any]:
-    return in_camel(
-        {name: one.isoformat() if isinstance(one, datetime) else one for name, one in _some(filters).items()}
-    )
-
-
 def _run_ids(answer: Any) -> Sequence[str]:
-    return answer["data"]["runIds"]
+    return list(RunIds.read_answer(answer).run_ids)

@@ -17,25 +17,25 @@ def encode(value: Any) -> bytes:
     try:
         return to_json(value, inf_nan_mode="null", bytes_mode="base64", fallback=_text)
     except (PydanticSerializationError, ValueError, RecursionError):
-        return _encode_with_care(value)
+        return _encode_unusual(value)
 
 
-def _encode_with_care(value: Any) -> bytes:
+def _encode_unusual(value: Any) -> bytes:
     """Encode values that the fast encoder refuses: invalid Unicode, keys that are not strings, deep nesting."""
-    return json.dumps(_plain(value, 0), ensure_ascii=True).encode("ascii")
+    return json.dumps(_jsonable(value, 0), ensure_ascii=True).encode("ascii")
 
 
-_DEEPEST = 300
+_MAX_DEPTH = 300
 """The limit of nested containers in a response."""
 
 
-def _plain(value: Any, depth: int) -> Any:
-    if depth > _DEEPEST:
+def _jsonable(value: Any, depth: int) -> Any:
+    if depth > _MAX_DEPTH:
         return "..."
     if isinstance(value, Mapping):
-        return {_key(key): _plain(one, depth + 1) for key, one in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return {_key(key): _jsonable(item, depth + 1) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, list | tuple):
-        return [_plain(one, depth + 1) for one in value]  # pyright: ignore[reportUnknownVariableType]
+        return [_jsonable(item, depth + 1) for item in value]  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, str | bool | int) or value is None:
         return value
     try:

@@ -38,22 +38,22 @@ class Frame:
             await self._app(scope, receive, send)
             return
         scope["request_id"] = request_id = _request_id(scope)
-        answered = _Answered(scope, send)
+        response = _ResponseState(scope, send)
         started = time.perf_counter()
         try:
             with bound(request_id=request_id):
-                await self._app(scope, receive, answered.send)
+                await self._app(scope, receive, response.send)
         except Exception as error:
-            if answered.status:  # it has begun: close the connection, so that it is not taken for complete
+            if response.status:  # it has begun: close the connection, so that no reader takes it for complete
                 raise
-            await answer_to(error, request_id)(scope, receive, answered.send)
+            await answer_to(error, request_id)(scope, receive, response.send)
         finally:
             if self._metrics is not None:
                 seconds = time.perf_counter() - started
-                self._metrics.answered_request(scope["method"], _route(scope), answered.status or 499, seconds)
+                self._metrics.answered_request(scope["method"], _route(scope), response.status or 499, seconds)
 
 
-class _Answered:
+class _ResponseState:
     """A response that is being sent."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
@@ -75,8 +75,8 @@ class _Answered:
 
 def _request_id(scope: Scope) -> str:
     """Return the request id of the caller if it is valid, or else a new one."""
-    given = Headers(scope=scope).get("x-request-id", "")
-    return given if _REQUEST_ID.fullmatch(given) else f"req_{uuid4().hex}"
+    request_id = Headers(scope=scope).get("x-request-id", "")
+    return request_id if _REQUEST_ID.fullmatch(request_id) else f"req_{uuid4().hex}"
 
 
 def _route(scope: Scope) -> str:
@@ -94,16 +94,16 @@ class BodyLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif (announced := _announced(scope)) is not None and announced > self._most:
-            refused = refusal(413, "PAYLOAD_TOO_LARGE", self._sentence(f"has {announced} bytes"), self._details())
+        elif (length := _declared_length(scope)) is not None and length > self._most:
+            refused = refusal(413, "PAYLOAD_TOO_LARGE", self._sentence(f"has {length} bytes"), self._details())
             await refused(scope, receive, send)
         else:
-            await self._app(scope, self._counted(receive), send)
+            await self._app(scope, self._count_bytes(receive), send)
 
-    def _counted(self, receive: Receive) -> Receive:
+    def _count_bytes(self, receive: Receive) -> Receive:
         total = 0
 
-        async def counting() -> Message:
+        async def receive_and_count() -> Message:
             nonlocal total
             message = await receive()
             total += len(message.get("body", b""))
@@ -111,18 +111,19 @@ class BodyLimit:
                 raise HTTPException(413, self._sentence("is longer"))
             return message
 
-        return counting
+        return receive_and_count
 
-    def _sentence(self, found: str) -> str:
+    def _sentence(self, problem: str) -> str:
         return (
-            f"The body {found}; at most {self._most} bytes are taken. Send less, or keep it elsewhere and send where."
+            f"The body {problem}; the limit is {self._most} bytes. "
+            f"Send less, or store the content elsewhere and send its address."
         )
 
     def _details(self) -> dict[str, int]:
         return {"maxBytes": self._most}
 
 
-def _announced(scope: Scope) -> int | None:
+def _declared_length(scope: Scope) -> int | None:
     """Return the declared length of the body; None if it is not declared."""
     length = Headers(scope=scope).get("content-length", "")
     return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else None
@@ -141,13 +142,13 @@ class Names:
         self._origins = set(origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        reason = self._refused(scope) if scope["type"] in ("http", "websocket") else None
+        reason = self._refusal_reason(scope) if scope["type"] in ("http", "websocket") else None
         if reason is None:
             await self._app(scope, receive, send)
         else:
             await refusal(403, "FORBIDDEN", reason)(scope, receive, send)
 
-    def _refused(self, scope: Scope) -> str | None:
+    def _refusal_reason(self, scope: Scope) -> str | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if not self._is_ours(_hostname(f"//{host}")):
@@ -181,11 +182,11 @@ class Alias:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith("/v1/"):
-            scope = _renamed(scope)
+            scope = _without_alias(scope)
         await self._app(scope, receive, send)
 
 
-def _renamed(scope: Scope) -> dict[str, Any]:
+def _without_alias(scope: Scope) -> dict[str, Any]:
     renamed = {**scope, "path": f"/api{scope['path']}"}
     if raw := scope.get("raw_path"):
         renamed["raw_path"] = b"/api" + raw

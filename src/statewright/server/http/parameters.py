@@ -2,41 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Header, Query, Request
 
+from statewright.api.resource import LARGEST_PAGE
 from statewright.errors import InvalidRequest, RequestConflict, suggestion
 from statewright.runs import RunStatus
+from statewright.server.bodies.base import Instant
 from statewright.server.http.encode import Json, answer
-from statewright.server.models.base import Instant, Shown, all_shown
+from statewright.server.http.representation import Representation
 from statewright.service import RunFilter
 from statewright.service.context.records import MOST_LABELS
 
 PageNumber = Annotated[int, Query(ge=1, le=1_000_000, description="Which page, from 1.")]
-PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=100, description="How many a page has.")]
+PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, description="How many a page has.")]
 
 
-def page_of(kind: type[Shown], items: Sequence[Any], page: int, page_size: int, total: int) -> Json:
-    """Return the response for a page of a list."""
-    return answer(all_shown(kind, items), meta=meta(page, page_size, total))
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """The requested page of a list."""
+
+    page: int
+    size: int
+
+    @property
+    def offset(self) -> int:
+        """The number of items before the page."""
+        return (self.page - 1) * self.size
+
+    def answer(self, representation: Representation, items: Iterable[Any], total: int) -> Json:
+        """Return the response for the page. `total` is the number of items of the whole list."""
+        meta = {"page": self.page, "pageSize": self.size, "total": total, "totalPages": -(-total // self.size)}
+        return answer(representation.encode_all(items), meta=meta)
 
 
-def meta(page: int, page_size: int, total: int) -> dict[str, int]:
-    """Return the metadata of a page: its position in the list."""
-    return {"page": page, "pageSize": page_size, "total": total, "totalPages": -(-total // page_size)}
+async def _paging(page: PageNumber = 1, page_size: PageSize = 20) -> Paging:
+    return Paging(page, page_size)
 
 
-def cut(kind: type[Shown], items: Sequence[Any], page: int, page_size: int) -> Json:
-    """Return the response for a page of a list that is in memory."""
-    begin = (page - 1) * page_size
-    return page_of(kind, items[begin : begin + page_size], page, page_size, len(items))
+PageQuery = Annotated[Paging, Depends(_paging)]
+"""The parameters `page` and `pageSize`."""
 
 
 # -- the header `Idempotency-Key`, an alternative to the field of the body
 
-LONGEST: Final = 255
+MAX_KEY_LENGTH: Final = 255
 """Characters."""
 IdempotencyKey = Annotated[
     str | None,
@@ -46,7 +59,7 @@ IdempotencyKey = Annotated[
 ]
 
 
-def one_key(header: str | None, field: str | None, name: str) -> str | None:
+def resolve_key(header: str | None, field: str | None, name: str) -> str | None:
     """Return the key of a request, from its header or the named field of its body.
 
     The header may be quoted, as the draft of its standard wants. Raises RequestConflict if the two differ, and
@@ -55,9 +68,9 @@ def one_key(header: str | None, field: str | None, name: str) -> str | None:
     if header is None:
         return field
     key = header[1:-1] if len(header) >= 2 and header[0] == header[-1] == '"' else header
-    if not 1 <= len(key) <= LONGEST or not key.isprintable():
+    if not 1 <= len(key) <= MAX_KEY_LENGTH or not key.isprintable():
         raise InvalidRequest(
-            f"The header Idempotency-Key has {len(key)} characters. Give 1 to {LONGEST} printable ones."
+            f"The header Idempotency-Key has {len(key)} characters. Give 1 to {MAX_KEY_LENGTH} printable ones."
         )
     if field is not None and field != key:
         raise RequestConflict(
@@ -104,7 +117,7 @@ async def _run_query(
     created_to: Annotated[Instant | None, Query(alias="createdTo", description="Before this instant.")] = None,
 ) -> RunFilter:
     return RunFilter(
-        status=[_status(part) for one in status or () for part in one.split(",")],
+        status=[_status(part) for names in status or () for part in names.split(",")],
         graph=graph,
         definition_id=definition_id,
         thread_id=thread_id,
@@ -121,20 +134,20 @@ def _status(name: str) -> RunStatus:
     try:
         return RunStatus(name.strip().lower())
     except ValueError:
-        told = suggestion(name.lower(), _STATUSES, noun="Statuses")
+        hint = suggestion(name.lower(), _STATUSES, noun="Statuses")
         problem = {"path": "query.status", "message": "is not known"}
-        raise InvalidRequest(f"There is no status {name!r}. {told}", details={"problems": [problem]}) from None
+        raise InvalidRequest(f"There is no status {name!r}. {hint}", details={"problems": [problem]}) from None
 
 
 def _metadata(request: Request) -> dict[str, str]:
     """Return the metadata filters of a query: `metadata.name` or `metadata[name]`."""
-    found: dict[str, str] = {}
+    metadata: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name.startswith("metadata."):
-            found[name.removeprefix("metadata.")] = value
+            metadata[name.removeprefix("metadata.")] = value
         elif name.startswith("metadata[") and name.endswith("]"):
-            found[name[len("metadata[") : -1]] = value
-    return found
+            metadata[name[len("metadata[") : -1]] = value
+    return metadata
 
 
 RunQuery = Annotated[RunFilter, Depends(_run_query)]

@@ -17,7 +17,8 @@ from starlette.exceptions import HTTPException
 from statewright.errors import InvalidRequest, suggestion
 from statewright.server.context.auth import Caller, admit
 from statewright.server.http.decode import decode
-from statewright.server.models.base import Answer, Answers, Refusal
+from statewright.server.http.envelope import Answer, Answers, Refusal
+from statewright.server.http.representation import Representation
 
 _REASONS: Final[Mapping[int, str]] = {
     400: "The request is not valid: the answer names every problem and its place.",
@@ -39,6 +40,7 @@ def described(
     answer: Any = None,
     *,
     scope: str = _OPEN,
+    many: bool = False,
     page: bool = False,
     status: int = 200,
     also: Mapping[int, str] | None = None,
@@ -48,23 +50,35 @@ def described(
 ) -> dict[str, Any]:
     """Return the arguments of a route decorator that describe the route in the OpenAPI document.
 
-    `also` are further statuses with the same answer; `errors` those beyond what can happen to any request.
+    `answer` is a `Representation` or a type, `many` means a list of it, and `page` a list in pages. `also` are further
+    statuses with the same answer; `errors` those beyond what can happen to any request.
     """
-    model = None if answer is None else (Answers[answer] if page else Answer[answer])
+    model = None if answer is None else _envelope_of(answer, many=many, page=page)
     general = () if scope == _OPEN else (400, 401, 403, 413, 429, 503)
-    responses: dict[int | str, Any] = {status: _told(summary, model)}
-    responses.update({other: _told(told, model) for other, told in (also or {}).items()})
-    responses.update({code: _told(_REASONS[code], Refusal) for code in sorted({*general, *errors})})
+    responses: dict[int | str, Any] = {status: _response(summary, model)}
+    responses.update({other: _response(text, model) for other, text in (also or {}).items()})
+    responses.update({code: _response(_REASONS[code], Refusal) for code in sorted({*general, *errors})})
     extra: dict[str, Any] = {"x-scope": scope}
     if parameters:
         extra["parameters"] = list(parameters)
     if body is not None:
         extra["requestBody"] = body
-    told: dict[str, Any] = {"summary": summary, "status_code": status, "responses": responses, "response_model": None}
-    return {**told, "openapi_extra": extra, "response_class": Response}
+    return {
+        "summary": summary,
+        "status_code": status,
+        "responses": responses,
+        "response_model": None,
+        "openapi_extra": extra,
+        "response_class": Response,
+    }
 
 
-def _told(description: str, model: Any) -> dict[str, Any]:
+def _envelope_of(answer: Any, *, many: bool, page: bool) -> Any:
+    data = answer.model if isinstance(answer, Representation) else answer
+    return Answers[data] if page else Answer[list[data]] if many else Answer[data]
+
+
+def _response(description: str, model: Any) -> dict[str, Any]:
     return {"description": description} if model is None else {"description": description, "model": model}
 
 
@@ -75,7 +89,7 @@ class StrictRequest(Request):
         try:
             return decode(await self.body())
         except InvalidRequest as error:
-            # The framework passes its own exceptions on, and would tell nothing of others.
+            # The framework passes its own exceptions on, and would hide the message of others.
             raise HTTPException(400, str(error)) from error
 
 
@@ -87,31 +101,31 @@ class StrictRoute(APIRoute):
         extra: Mapping[str, Any] = self.openapi_extra or {}
         scope: str = extra.get("x-scope", _OPEN)
         names = set(_query_names(self.dependant))
-        prefixes = tuple(str(one["name"]) for one in extra.get("parameters", ()))
+        prefixes = tuple(str(parameter["name"]) for parameter in extra.get("parameters", ()))
 
-        async def strictly(request: Request) -> Response:
+        async def handle_strictly(request: Request) -> Response:
             if scope != _OPEN:
                 request.scope["caller"] = await admit(request, scope)
             _check_names(request, names, prefixes)
             return await handle(StrictRequest(request.scope, request.receive))
 
-        return strictly
+        return handle_strictly
 
 
 def _query_names(dependant: Dependant) -> Iterator[str]:
     """Yield the query parameters of a route and of its dependencies."""
     yield from (str(field.alias) for field in dependant.query_params)
-    for one in dependant.dependencies:
-        yield from _query_names(one)
+    for dependency in dependant.dependencies:
+        yield from _query_names(dependency)
 
 
 def _check_names(request: Request, names: set[str], prefixes: tuple[str, ...]) -> None:
     for name in request.query_params:
-        if name not in names and not name.startswith(tuple(f"{one}{sign}" for one in prefixes for sign in ".[")):
-            known = {*names, *(f"{one}.<name>" for one in prefixes)}
+        if name not in names and not name.startswith(tuple(prefix + mark for prefix in prefixes for mark in ".[")):
+            valid_names = {*names, *(f"{prefix}.<name>" for prefix in prefixes)}
             raise InvalidRequest(
                 f"{request.method} {request.url.path} has no parameter {name!r}. "
-                + suggestion(name, known, noun="Parameters"),
+                + suggestion(name, valid_names, noun="Parameters"),
                 details={"problems": [{"path": f"query.{name}", "message": "is not known"}]},
             )
 
@@ -122,5 +136,5 @@ async def _caller_of(request: Request) -> Caller:
 
 Signed = Annotated[Caller, Depends(_caller_of)]
 """The authenticated caller."""
-Identity = Annotated[str, Path(alias="id", min_length=1, max_length=200)]
+PathId = Annotated[str, Path(alias="id", min_length=1, max_length=200)]
 """The id in a path."""

@@ -11,21 +11,21 @@ from statewright.errors import StatewrightError
 from statewright.server.context.server_context import ServerContext, server_context_of
 from statewright.server.http.encode import Json
 from statewright.server.http.route import StrictRoute, described
-from statewright.server.models.health import Health, Readiness
+from statewright.server.resources import HEALTH, Readiness
 from statewright.service.access import METRICS
 
 router = APIRouter(route_class=StrictRoute, tags=["health"])
-_WELL = {"model": Health, "description": "It works."}
-_ILL = {"model": Health, "description": "A part of it does not; the checks tell which."}
+_WELL = {"model": HEALTH.model, "description": "It works."}
+_ILL = {"model": HEALTH.model, "description": "A part of it does not; the checks tell which."}
 _READY = {"model": Readiness, "description": "Send requests here."}
 _NOT_READY = {"model": Readiness, "description": "Not yet, or not any more."}
 
 
-def _plainly(summary: str, responses: dict[int | str, dict[str, object]]) -> dict[str, object]:
+def _describe(summary: str, responses: dict[int | str, dict[str, object]]) -> dict[str, object]:
     return {**described(summary), "responses": responses}
 
 
-@router.get("/health", **_plainly("Whether the service works.", {200: _WELL, 503: _ILL}))  # pyright: ignore[reportArgumentType]
+@router.get("/health", **_describe("Whether the service works.", {200: _WELL, 503: _ILL}))  # pyright: ignore[reportArgumentType]
 async def health(request: Request) -> Response:
     context = server_context_of(request)
     checks = {
@@ -33,8 +33,8 @@ async def health(request: Request) -> Response:
         "writes": "ok" if await context.writes.succeeds() else "failing",
         "queue": "ok" if context.service.worker is not None else "failing",
     }
-    well = all(one == "ok" for one in checks.values())
-    return Json({"status": "ok" if well else "failing", "checks": checks}, 200 if well else 503)
+    is_well = all(check == "ok" for check in checks.values())
+    return Json({"status": "ok" if is_well else "failing", "checks": checks}, 200 if is_well else 503)
 
 
 async def _database_check(context: ServerContext) -> str:
@@ -45,7 +45,7 @@ async def _database_check(context: ServerContext) -> str:
     return "ok"
 
 
-@router.get("/ready", **_plainly("Whether requests should be sent here.", {200: _READY, 503: _NOT_READY}))  # pyright: ignore[reportArgumentType]
+@router.get("/ready", **_describe("Whether requests should be sent here.", {200: _READY, 503: _NOT_READY}))  # pyright: ignore[reportArgumentType]
 async def ready(request: Request) -> Response:
     context = server_context_of(request)
     if context.closing.begun:
@@ -56,12 +56,12 @@ async def ready(request: Request) -> Response:
 _NUMBERS = {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "In the text format."}
 
 
-def _metrics_described() -> dict[str, object]:
-    told = described("Numbers for Prometheus.", scope=METRICS, errors=(404,))
-    return {**told, "responses": {**told["responses"], 200: _NUMBERS}}
+def _describe_metrics() -> dict[str, object]:
+    arguments = described("Numbers for Prometheus.", scope=METRICS, errors=(404,))
+    return {**arguments, "responses": {**arguments["responses"], 200: _NUMBERS}}
 
 
-@router.get("/metrics", **_metrics_described())  # pyright: ignore[reportArgumentType]
+@router.get("/metrics", **_describe_metrics())  # pyright: ignore[reportArgumentType]
 async def metrics(request: Request) -> Response:
     """They name the graphs and steps of all workspaces. Unless the server is set to show them to everybody, a key needs
     the scope `metrics:read`, which `admin` does not include; the operator's token will do too."""

@@ -6,86 +6,67 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from statewright.server.http.encode import answer
-from statewright.server.http.parameters import IdempotencyKey, PageNumber, PageSize, one_key, page_of
-from statewright.server.http.route import Identity, Signed, StrictRoute, described
-from statewright.server.models.base import shown
-from statewright.server.models.interrupts import (
-    ApprovalShown,
-    DecideBody,
-    ReceivedEventShown,
-    SendEventBody,
-    WaitShown,
-)
+from statewright.server.bodies.runs import DecideBody, SendEventBody
+from statewright.server.http.parameters import IdempotencyKey, PageQuery, resolve_key
+from statewright.server.http.route import PathId, Signed, StrictRoute, described
+from statewright.server.resources import APPROVAL, RECEIVED_EVENT, WAIT
 
 router = APIRouter(prefix="/api/v1", route_class=StrictRoute)
 OfRun = Annotated[str | None, Query(alias="runId", max_length=200, description="Only those of one run.")]
 Pending = Annotated[bool | None, Query(description="True: nobody has decided yet. False: the others.")]
 
 
-@router.get(
-    "/interrupts",
-    tags=["interrupts"],
-    **described("What runs wait for.", WaitShown, scope="runs:read", page=True),
-)
-async def list_waits(caller: Signed, run_id: OfRun = None, page: PageNumber = 1, page_size: PageSize = 20) -> Response:
+@router.get("/interrupts", tags=["interrupts"], **described("What runs wait for.", WAIT, scope="runs:read", page=True))
+async def list_waits(caller: Signed, paging: PageQuery, run_id: OfRun = None) -> Response:
     """Questions are answered by `POST /workflow-runs/{id}/resume` with `answers` by these ids; timers take none."""
-    found = await caller.service.waits(caller.workspace_id, run_id=run_id, page=page, page_size=page_size)
-    return page_of(WaitShown, found.items, page, page_size, found.total)
+    waits = await caller.service.waits(caller.workspace_id, run_id=run_id, page=paging.page, page_size=paging.size)
+    return paging.answer(WAIT, waits.items, waits.total)
 
 
 @router.get(
     "/approval-requests",
     tags=["approval-requests"],
-    **described("Approvals, the newest first.", ApprovalShown, scope="runs:read", page=True),
+    **described("Approvals, the newest first.", APPROVAL, scope="runs:read", page=True),
 )
-async def list_approvals(
-    caller: Signed,
-    pending: Pending = None,
-    run_id: OfRun = None,
-    page: PageNumber = 1,
-    page_size: PageSize = 20,
-) -> Response:
-    found = await caller.service.approvals(
-        caller.workspace_id, pending=pending, run_id=run_id, page=page, page_size=page_size
+async def list_approvals(caller: Signed, paging: PageQuery, pending: Pending = None, run_id: OfRun = None) -> Response:
+    approvals = await caller.service.approvals(
+        caller.workspace_id, pending=pending, run_id=run_id, page=paging.page, page_size=paging.size
     )
-    return page_of(ApprovalShown, found.items, page, page_size, found.total)
+    return paging.answer(APPROVAL, approvals.items, approvals.total)
 
 
 @router.get(
     "/approval-requests/{id}",
     tags=["approval-requests"],
-    **described("An approval.", ApprovalShown, scope="runs:read", errors=(404,)),
+    **described("An approval.", APPROVAL, scope="runs:read", errors=(404,)),
 )
-async def read_approval(caller: Signed, identity: Identity) -> Response:
-    return answer(shown(ApprovalShown, await caller.service.approval(caller.workspace_id, identity)))
+async def read_approval(caller: Signed, approval_id: PathId) -> Response:
+    return APPROVAL.answer(await caller.service.approval(caller.workspace_id, approval_id))
 
 
 @router.post(
     "/approval-requests/{id}/decide",
     tags=["approval-requests"],
-    **described("Decide, once and for all.", ApprovalShown, scope="approvals:decide", errors=(404, 409)),
+    **described("Decide, once and for all.", APPROVAL, scope="approvals:decide", errors=(404, 409)),
 )
-async def decide(caller: Signed, identity: Identity, body: DecideBody) -> Response:
+async def decide(caller: Signed, approval_id: PathId, body: DecideBody) -> Response:
     """The run goes on. A second decision is refused."""
-    decided = await caller.service.decide(
+    approval = await caller.service.decide(
         caller.workspace_id,
-        identity,
+        approval_id,
         body.decision,
         edited_content=body.edited_content,
         decided_by=body.decided_by,
         key=caller.key,
     )
-    return answer(shown(ApprovalShown, decided))
+    return APPROVAL.answer(approval)
 
 
 @router.post(
-    "/events",
-    tags=["events"],
-    **described("Send an event.", ReceivedEventShown, scope="events:send", errors=(409,)),
+    "/events", tags=["events"], **described("Send an event.", RECEIVED_EVENT, scope="events:send", errors=(409,))
 )
 async def send_event(caller: Signed, body: SendEventBody, idempotency_key: IdempotencyKey = None) -> Response:
     """It wakes the runs that wait for it, and starts those whose triggers it fits."""
-    key = one_key(idempotency_key, body.key, "key")
-    sent = await caller.service.send_event(caller.workspace_id, body.name, body.payload, key=key)
-    return answer(shown(ReceivedEventShown, sent))
+    key = resolve_key(idempotency_key, body.key, "key")
+    event = await caller.service.send_event(caller.workspace_id, body.name, body.payload, key=key)
+    return RECEIVED_EVENT.answer(event)

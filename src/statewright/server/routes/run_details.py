@@ -7,70 +7,63 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Response
 
 from statewright.errors import InvalidRequest
+from statewright.server.bodies.base import JsonMap
 from statewright.server.http.encode import answer
-from statewright.server.http.parameters import PageNumber, PageSize, meta
-from statewright.server.http.route import Identity, Signed, StrictRoute, described
-from statewright.server.models.base import JsonMap, all_shown, shown
-from statewright.server.models.costs import CostShown, ModelCost, Spent
-from statewright.server.models.runs import EventShown, LogShown, ModelCallShown, StepShown
-from statewright.server.streaming.event_bytes import shown_event
+from statewright.server.http.parameters import PageNumber, PageSize, Paging
+from statewright.server.http.route import PathId, Signed, StrictRoute, described
+from statewright.server.resources import COST, EVENT, LOG, MODEL_CALL, STEP
 from statewright.server.streaming.event_stream import EventStream
 
 router = APIRouter(prefix="/api/v1/workflow-runs/{id}", route_class=StrictRoute, tags=["workflow-runs"])
 
 
-@router.get("/steps", **described("The steps of a run.", list[StepShown], scope="runs:read", errors=(404,)))
-async def read_steps(caller: Signed, identity: Identity) -> Response:
-    return answer(all_shown(StepShown, await caller.service.steps(caller.workspace_id, identity)))
+@router.get("/steps", **described("The steps of a run.", STEP, many=True, scope="runs:read", errors=(404,)))
+async def read_steps(caller: Signed, run_id: PathId) -> Response:
+    return STEP.answer_all(await caller.service.steps(caller.workspace_id, run_id))
 
 
 @router.get("/state", **described("The state of a run as it is now.", JsonMap, scope="runs:read", errors=(404,)))
-async def read_state(caller: Signed, identity: Identity) -> Response:
-    return answer(await caller.service.state(caller.workspace_id, identity))
+async def read_state(caller: Signed, run_id: PathId) -> Response:
+    return answer(await caller.service.state(caller.workspace_id, run_id))
 
 
-@router.get("/llm-calls", **described("Calls of models.", list[ModelCallShown], scope="runs:read", errors=(404,)))
-async def read_model_calls(caller: Signed, identity: Identity) -> Response:
-    return answer(all_shown(ModelCallShown, await caller.service.model_calls(caller.workspace_id, identity)))
+@router.get("/llm-calls", **described("Calls of models.", MODEL_CALL, many=True, scope="runs:read", errors=(404,)))
+async def read_model_calls(caller: Signed, run_id: PathId) -> Response:
+    return MODEL_CALL.answer_all(await caller.service.model_calls(caller.workspace_id, run_id))
 
 
 @router.get(
-    "/logs", **described("What its steps logged and printed.", list[LogShown], scope="runs:read", errors=(404,))
+    "/logs", **described("What its steps logged and printed.", LOG, many=True, scope="runs:read", errors=(404,))
 )
 async def read_logs(
     caller: Signed,
-    identity: Identity,
+    run_id: PathId,
     step: Annotated[str | None, Query(description="The name of a step: only what that one wrote.")] = None,
 ) -> Response:
-    return answer(all_shown(LogShown, await caller.service.logs(caller.workspace_id, identity, step=step)))
+    return LOG.answer_all(await caller.service.logs(caller.workspace_id, run_id, step=step))
 
 
-@router.get("/cost", **described("What a run has cost.", CostShown, scope="runs:read", errors=(404,)))
-async def read_cost(caller: Signed, identity: Identity) -> Response:
-    cost = await caller.service.cost(caller.workspace_id, identity)
-    by_model = all_shown(ModelCost, cost.by_model)
-    calls = all_shown(ModelCallShown, cost.calls)
-    return answer({"total": shown(Spent, cost.total), "byModel": by_model, "calls": calls})
+@router.get("/cost", **described("What a run has cost.", COST, scope="runs:read", errors=(404,)))
+async def read_cost(caller: Signed, run_id: PathId) -> Response:
+    return COST.answer(await caller.service.cost(caller.workspace_id, run_id))
 
 
 @router.get(
     "/events",
-    **described(
-        "What has happened to a run, the oldest first.", EventShown, scope="runs:read", page=True, errors=(404,)
-    ),
+    **described("What has happened to a run, the oldest first.", EVENT, scope="runs:read", page=True, errors=(404,)),
 )
 async def read_events(
     caller: Signed,
-    identity: Identity,
+    run_id: PathId,
     page: PageNumber = 1,
     page_size: PageSize = 20,
     after: Annotated[int, Query(ge=0, le=2**53, description="Only events after this number.")] = 0,
 ) -> Response:
-    run = await caller.service.run(caller.workspace_id, identity)
-    begin = after + (page - 1) * page_size
-    found = await caller.service.events(caller.workspace_id, identity, after=begin, limit=page_size)
-    total = max(run.last_event - after, 0)
-    return answer([shown_event(event) for event in found], meta=meta(page, page_size, total))
+    run = await caller.service.run(caller.workspace_id, run_id)
+    paging = Paging(page, page_size)
+    offset = after + paging.offset
+    events = await caller.service.events(caller.workspace_id, run_id, after=offset, limit=page_size)
+    return paging.answer(EVENT, events, max(run.last_event - after, 0))
 
 
 _EVENT = {
@@ -87,15 +80,15 @@ _STREAM = {
 }
 
 
-def _stream_described() -> dict[str, object]:
-    told = described("What happens to a run, as it happens.", scope="runs:read", errors=(404,))
-    return {**told, "responses": {**told["responses"], 200: _STREAM}}
+def _describe_stream() -> dict[str, object]:
+    arguments = described("What happens to a run, as it happens.", scope="runs:read", errors=(404,))
+    return {**arguments, "responses": {**arguments["responses"], 200: _STREAM}}
 
 
-@router.get("/stream", **_stream_described())  # pyright: ignore[reportArgumentType]
+@router.get("/stream", **_describe_stream())  # pyright: ignore[reportArgumentType]
 async def stream_events(
     caller: Signed,
-    identity: Identity,
+    run_id: PathId,
     last_event_id: Annotated[str | None, Query(alias="lastEventId", description="As the header.")] = None,
     header: Annotated[
         str | None,
@@ -105,17 +98,17 @@ async def stream_events(
 ) -> Response:
     """All events from the first or from the one after `Last-Event-ID`, then each as it happens, until the run ends."""
     after = _number(header if header is not None else last_event_id)
-    await caller.service.run(caller.workspace_id, identity)
-    source = caller.service.follow(caller.workspace_id, identity, after=after, live=live)
-    return EventStream(source, caller, {"content-location": f"/api/v1/workflow-runs/{identity}"})
+    await caller.service.run(caller.workspace_id, run_id)
+    source = caller.service.follow(caller.workspace_id, run_id, after=after, live=live)
+    return EventStream(source, caller, {"content-location": f"/api/v1/workflow-runs/{run_id}"})
 
 
-def _number(given: str | None) -> int:
+def _number(event_id: str | None) -> int:
     """Return the number after which the stream begins; 0 for none and -1."""
-    if given is None or given in ("", "-1"):
+    if event_id is None or event_id in ("", "-1"):
         return 0
-    if not given.isascii() or not given.isdigit() or len(given) > 15:
+    if not event_id.isascii() or not event_id.isdigit() or len(event_id) > 15:
         raise InvalidRequest(
-            f"Last-Event-ID is {given[:40]!r}. Send the id of an event of this run, which is a number."
+            f"Last-Event-ID is {event_id[:40]!r}. Send the id of an event of this run, which is a number."
         )
-    return int(given)
+    return int(event_id)

@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Response
 from pydantic.alias_generators import to_snake
 
+from statewright.api.runs import LONGEST_WAIT
 from statewright.runs import Order
+from statewright.server.bodies.runs import CancelBody, FilterBody, ResumeBody, SignalBody, StartRunBody
 from statewright.server.context.auth import Caller
 from statewright.server.http.encode import answer
 from statewright.server.http.parameters import (
@@ -16,19 +18,15 @@ from statewright.server.http.parameters import (
     IdempotencyKey,
     PageNumber,
     PageSize,
+    Paging,
     RunQuery,
-    one_key,
-    page_of,
+    resolve_key,
 )
-from statewright.server.http.route import Identity, Signed, StrictRoute, described
-from statewright.server.models.base import all_shown, shown
-from statewright.server.models.run_bodies import CancelBody, FilterBody, ResumeBody, SignalBody, StartRunBody
-from statewright.server.models.runs import RunIds, RunShown, RunWithSteps, StartedShown, StepShown
+from statewright.server.http.route import PathId, Signed, StrictRoute, described
+from statewright.server.resources import RUN, RUN_IDS, RUN_WITH_STEPS, STARTED_RUN, STEP
 from statewright.service import Started, StartRun
 
 router = APIRouter(prefix="/api/v1/workflow-runs", route_class=StrictRoute, tags=["workflow-runs"])
-LONGEST_WAIT = 300
-"""Seconds."""
 Wait = Annotated[float | None, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the run to come to rest.")]
 Sort = Literal["createdAt", "-createdAt", "updatedAt", "-updatedAt", "startedAt", "-startedAt", "status", "-status"]
 _SUFFICES = "It exists: a request with the same idempotency key made it."
@@ -36,46 +34,41 @@ _SUFFICES = "It exists: a request with the same idempotency key made it."
 
 @router.post(
     "",
-    **described(
-        "Start a run.",
-        StartedShown,
-        scope="runs:write",
-        status=201,
-        also={200: _SUFFICES},
-        errors=(404, 409),
-    ),
+    **described("Start a run.", STARTED_RUN, scope="runs:write", status=201, also={200: _SUFFICES}, errors=(404, 409)),
 )
 async def start_run(
     caller: Signed, body: StartRunBody, wait: Wait = None, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Starts a run of a stored definition or of a graph that is served. With `wait`, the answer comes when the run has
     ended, waits for something from outside, or is paused; and after so many seconds in any case."""
-    wanted = replace(body.request(), idempotency_key=one_key(idempotency_key, body.idempotency_key, "idempotencyKey"))
+    start = replace(
+        body.request(), idempotency_key=resolve_key(idempotency_key, body.idempotency_key, "idempotencyKey")
+    )
     await caller.context.limits.check(caller.workspace_id, caller.now)
     if wait:
-        started = await _start_and_wait(caller, wanted, wait)
+        started = await _start_and_wait(caller, start, wait)
     else:
-        started = await caller.service.start(caller.workspace_id, wanted)
-    shown_run = shown(RunShown, started.run)
-    return answer({**shown_run, "created": started.created}, status=201 if started.created else 200)
+        started = await caller.service.start(caller.workspace_id, start)
+    content = {**RUN.encode(started.run), "created": started.created}
+    return answer(content, status=201 if started.created else 200)
 
 
-async def _start_and_wait(caller: Caller, wanted: StartRun, seconds: float) -> Started:
+async def _start_and_wait(caller: Caller, start: StartRun, seconds: float) -> Started:
     """Start a run and wait until it rests; if the server is about to stop, return it in its current state."""
     service, workspace = caller.service, caller.workspace_id
-    wanted = replace(wanted, run_id=service.starter.new_id())
-    started = await caller.context.closing.unless(service.start_and_wait(workspace, wanted, seconds))
+    start = replace(start, run_id=service.starter.new_id())
+    started = await caller.context.closing.unless(service.start_and_wait(workspace, start, seconds))
     if started is not None:
         return started
-    if wanted.idempotency_key is not None:
-        return await service.start(workspace, wanted)
-    return Started(await service.run(workspace, str(wanted.run_id)), created=True)
+    if start.idempotency_key is not None:
+        return await service.start(workspace, start)
+    return Started(await service.run(workspace, str(start.run_id)), created=True)
 
 
-@router.get("", **described("Runs, the newest first.", RunShown, scope="runs:read", page=True, parameters=METADATA))
+@router.get("", **described("Runs, the newest first.", RUN, scope="runs:read", page=True, parameters=METADATA))
 async def list_runs(
     caller: Signed,
-    wanted: RunQuery,
+    conditions: RunQuery,
     page: PageNumber = 1,
     page_size: PageSize = 20,
     sort: Annotated[
@@ -84,74 +77,74 @@ async def list_runs(
 ) -> Response:
     """Runs that fit every filter. `metadata.<name>=<value>` finds runs by an entry of their metadata."""
     order = Order(to_snake(sort.lstrip("-")), sort.startswith("-"))
-    found = await caller.service.runs(caller.workspace_id, wanted, page=page, page_size=page_size, order=order)
-    return page_of(RunShown, found.items, page, page_size, found.total)
+    runs = await caller.service.runs(caller.workspace_id, conditions, page=page, page_size=page_size, order=order)
+    return Paging(page, page_size).answer(RUN, runs.items, runs.total)
 
 
-@router.post("/cancel", **described("Cancel all runs that fit a filter.", RunIds, scope="runs:write"))
+@router.post("/cancel", **described("Cancel all runs that fit a filter.", RUN_IDS, scope="runs:write"))
 async def cancel_runs(caller: Signed, body: FilterBody) -> Response:
     return answer({"runIds": await caller.service.cancel_all(caller.workspace_id, body.filter())})
 
 
-@router.post("/retry", **described("Try all failed runs again that fit a filter.", RunIds, scope="runs:write"))
+@router.post("/retry", **described("Try all failed runs again that fit a filter.", RUN_IDS, scope="runs:write"))
 async def retry_runs(caller: Signed, body: FilterBody) -> Response:
     return answer({"runIds": await caller.service.retry_all(caller.workspace_id, body.filter())})
 
 
-@router.get("/{id}", **described("A run with its steps.", RunWithSteps, scope="runs:read", errors=(404,)))
-async def read_run(caller: Signed, identity: Identity, wait: Wait = None) -> Response:
+@router.get("/{id}", **described("A run with its steps.", RUN_WITH_STEPS, scope="runs:read", errors=(404,)))
+async def read_run(caller: Signed, run_id: PathId, wait: Wait = None) -> Response:
     """With `wait`, the answer comes when the run has ended, waits for something from outside, or is paused; and after
     so many seconds in any case."""
     service, workspace = caller.service, caller.workspace_id
-    run = await caller.context.closing.unless(service.wait(workspace, identity, wait)) if wait else None
-    run = run or await service.run(workspace, identity)
-    steps = await caller.service.steps(caller.workspace_id, identity)
-    return answer({**shown(RunShown, run), "stepRuns": all_shown(StepShown, steps)})
+    run = await caller.context.closing.unless(service.wait(workspace, run_id, wait)) if wait else None
+    run = run or await service.run(workspace, run_id)
+    steps = await caller.service.steps(caller.workspace_id, run_id)
+    return answer({**RUN.encode(run), "stepRuns": STEP.encode_all(steps)})
 
 
 _CHANGES: dict[str, Any] = {"scope": "runs:write", "errors": (404, 409)}
 
 
-@router.post("/{id}/resume", **described("Let a run go on.", RunShown, **_CHANGES))
+@router.post("/{id}/resume", **described("Let a run go on.", RUN, **_CHANGES))
 async def resume_run(
-    caller: Signed, identity: Identity, body: ResumeBody | None = None, idempotency_key: IdempotencyKey = None
+    caller: Signed, run_id: PathId, body: ResumeBody | None = None, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """With a signal that the run waits for, with answers to its questions, or without a body if it is paused. To answer
     an approval, the key needs the scope `approvals:decide` too."""
     service, workspace = caller.service, caller.workspace_id
     if body is not None and body.answers is not None:
-        run = await service.answer(workspace, identity, body.answers, key=caller.key)
+        run = await service.answer(workspace, run_id, body.answers, key=caller.key)
     elif body is not None and body.signal_type is not None:
         payload = body.payload or {}
-        key = one_key(idempotency_key, body.signal_id, "signalId")
-        run = await service.signal(workspace, identity, body.signal_type, payload, key=key, must_wait=True)
+        key = resolve_key(idempotency_key, body.signal_id, "signalId")
+        run = await service.signal(workspace, run_id, body.signal_type, payload, key=key, must_wait=True)
     else:
-        run = await service.resume(workspace, identity)
-    return answer(shown(RunShown, run))
+        run = await service.resume(workspace, run_id)
+    return RUN.answer(run)
 
 
-@router.post("/{id}/signals", **described("Send a signal to a run.", RunShown, **_CHANGES))
+@router.post("/{id}/signals", **described("Send a signal to a run.", RUN, **_CHANGES))
 async def signal_run(
-    caller: Signed, identity: Identity, body: SignalBody, idempotency_key: IdempotencyKey = None
+    caller: Signed, run_id: PathId, body: SignalBody, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """The signal may come before the run waits for it: it is kept until then."""
-    key = one_key(idempotency_key, body.signal_id, "signalId")
-    run = await caller.service.signal(caller.workspace_id, identity, body.signal_type, body.payload, key=key)
-    return answer(shown(RunShown, run))
+    key = resolve_key(idempotency_key, body.signal_id, "signalId")
+    run = await caller.service.signal(caller.workspace_id, run_id, body.signal_type, body.payload, key=key)
+    return RUN.answer(run)
 
 
-@router.post("/{id}/cancel", **described("Cancel a run.", RunShown, **_CHANGES))
-async def cancel_run(caller: Signed, identity: Identity, body: CancelBody | None = None) -> Response:
+@router.post("/{id}/cancel", **described("Cancel a run.", RUN, **_CHANGES))
+async def cancel_run(caller: Signed, run_id: PathId, body: CancelBody | None = None) -> Response:
     """A run that has ended stays as it is."""
     reason = body.reason if body is not None else None
-    return answer(shown(RunShown, await caller.service.cancel(caller.workspace_id, identity, reason)))
+    return RUN.answer(await caller.service.cancel(caller.workspace_id, run_id, reason))
 
 
-@router.post("/{id}/pause", **described("Pause a run after its present step.", RunShown, **_CHANGES))
-async def pause_run(caller: Signed, identity: Identity) -> Response:
-    return answer(shown(RunShown, await caller.service.pause(caller.workspace_id, identity)))
+@router.post("/{id}/pause", **described("Pause a run after its present step.", RUN, **_CHANGES))
+async def pause_run(caller: Signed, run_id: PathId) -> Response:
+    return RUN.answer(await caller.service.pause(caller.workspace_id, run_id))
 
 
-@router.post("/{id}/retry", **described("Try a failed run again, from the step that failed.", RunShown, **_CHANGES))
-async def retry_run(caller: Signed, identity: Identity) -> Response:
-    return answer(shown(RunShown, await caller.service.retry(caller.workspace_id, identity)))
+@router.post("/{id}/retry", **described("Try a failed run again, from the step that failed.", RUN, **_CHANGES))
+async def retry_run(caller: Signed, run_id: PathId) -> Response:
+    return RUN.answer(await caller.service.retry(caller.workspace_id, run_id))

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from statewright.server.bodies.automation import ScheduleBody, ScheduleChanges
 from statewright.server.http.encode import answer
-from statewright.server.http.parameters import PageNumber, PageSize, page_of
-from statewright.server.http.route import Identity, Signed, StrictRoute, described
-from statewright.server.models.base import shown
-from statewright.server.models.schedules import Preview, ScheduleBody, ScheduleChanges, ScheduleShown
+from statewright.server.http.parameters import PageQuery
+from statewright.server.http.route import PathId, Signed, StrictRoute, described
+from statewright.server.resources import PREVIEW, SCHEDULE
 from statewright.service import schedules
 from statewright.service.schedules import NewSchedule
 
@@ -18,46 +18,33 @@ router = APIRouter(prefix="/api/v1/schedules", route_class=StrictRoute, tags=["s
 _SCOPE = "schedules:manage"
 
 
-@router.post(
-    "",
-    **described("Make a schedule.", ScheduleShown, scope=_SCOPE, status=201, errors=(404, 409)),
-)
+@router.post("", **described("Make a schedule.", SCHEDULE, scope=_SCOPE, status=201, errors=(404, 409)))
 async def add_schedule(caller: Signed, body: ScheduleBody) -> Response:
-    made = await schedules.add_schedule(
+    schedule = await schedules.add_schedule(
         caller.ledger, caller.workspace_id, NewSchedule(**body.model_dump()), caller.now
     )
     caller.service.ring()
-    return answer(shown(ScheduleShown, made), status=201)
+    return SCHEDULE.answer(schedule, 201)
 
 
-@router.get(
-    "",
-    **described("Schedules, by their names.", ScheduleShown, scope=_SCOPE, page=True),
-)
-async def list_schedules(caller: Signed, page: PageNumber = 1, page_size: PageSize = 20) -> Response:
-    begin = (page - 1) * page_size
-    found = await schedules.list_schedules(caller.ledger, caller.workspace_id, limit=page_size, offset=begin)
+@router.get("", **described("Schedules, by their names.", SCHEDULE, scope=_SCOPE, page=True))
+async def list_schedules(caller: Signed, paging: PageQuery) -> Response:
+    items = await schedules.list_schedules(caller.ledger, caller.workspace_id, limit=paging.size, offset=paging.offset)
     total = await schedules.count_schedules(caller.ledger, caller.workspace_id)
-    return page_of(ScheduleShown, found, page, page_size, total)
+    return paging.answer(SCHEDULE, items, total)
 
 
-@router.get(
-    "/{id}",
-    **described("A schedule.", ScheduleShown, scope=_SCOPE, errors=(404,)),
-)
-async def read_schedule(caller: Signed, identity: Identity) -> Response:
-    return answer(shown(ScheduleShown, await schedules.get_schedule(caller.ledger, caller.workspace_id, identity)))
+@router.get("/{id}", **described("A schedule.", SCHEDULE, scope=_SCOPE, errors=(404,)))
+async def read_schedule(caller: Signed, schedule_id: PathId) -> Response:
+    return SCHEDULE.answer(await schedules.get_schedule(caller.ledger, caller.workspace_id, schedule_id))
 
 
-@router.patch(
-    "/{id}",
-    **described("Change a schedule.", ScheduleShown, scope=_SCOPE, errors=(404, 409)),
-)
-async def change_schedule(caller: Signed, identity: Identity, body: ScheduleChanges) -> Response:
+@router.patch("/{id}", **described("Change a schedule.", SCHEDULE, scope=_SCOPE, errors=(404, 409)))
+async def change_schedule(caller: Signed, schedule_id: PathId, body: ScheduleChanges) -> Response:
     changes = {name: value for name, value in body.model_dump(exclude_unset=True).items() if _says(name, value)}
-    changed = await schedules.change_schedule(caller.ledger, caller.workspace_id, identity, changes, caller.now)
+    changed = await schedules.change_schedule(caller.ledger, caller.workspace_id, schedule_id, changes, caller.now)
     caller.service.ring()
-    return answer(shown(ScheduleShown, changed))
+    return SCHEDULE.answer(changed)
 
 
 def _says(name: str, value: object) -> bool:
@@ -66,39 +53,31 @@ def _says(name: str, value: object) -> bool:
 
 
 @router.post(
-    "/{id}/pause",
-    **described("Start nothing until it is resumed.", ScheduleShown, scope=_SCOPE, errors=(404, 409)),
+    "/{id}/pause", **described("Start nothing until it is resumed.", SCHEDULE, scope=_SCOPE, errors=(404, 409))
 )
-async def pause_schedule(caller: Signed, identity: Identity) -> Response:
-    paused = await schedules.pause_schedule(caller.ledger, caller.workspace_id, identity, caller.now)
-    return answer(shown(ScheduleShown, paused))
+async def pause_schedule(caller: Signed, schedule_id: PathId) -> Response:
+    paused = await schedules.pause_schedule(caller.ledger, caller.workspace_id, schedule_id, caller.now)
+    return SCHEDULE.answer(paused)
 
 
 @router.post(
-    "/{id}/resume",
-    **described("Go on with the next time after now.", ScheduleShown, scope=_SCOPE, errors=(404, 409)),
+    "/{id}/resume", **described("Go on with the next time after now.", SCHEDULE, scope=_SCOPE, errors=(404, 409))
 )
-async def resume_schedule(caller: Signed, identity: Identity) -> Response:
-    resumed = await schedules.resume_schedule(caller.ledger, caller.workspace_id, identity, caller.now)
+async def resume_schedule(caller: Signed, schedule_id: PathId) -> Response:
+    resumed = await schedules.resume_schedule(caller.ledger, caller.workspace_id, schedule_id, caller.now)
     caller.service.ring()
-    return answer(shown(ScheduleShown, resumed))
+    return SCHEDULE.answer(resumed)
 
 
-@router.get(
-    "/{id}/preview",
-    **described("When it starts its next runs.", Preview, scope=_SCOPE, errors=(404,)),
-)
+@router.get("/{id}/preview", **described("When it starts its next runs.", PREVIEW, scope=_SCOPE, errors=(404,)))
 async def preview_schedule(
-    caller: Signed, identity: Identity, count: Annotated[int, Query(ge=1, le=100)] = 10
+    caller: Signed, schedule_id: PathId, count: Annotated[int, Query(ge=1, le=100)] = 10
 ) -> Response:
-    schedule = await schedules.get_schedule(caller.ledger, caller.workspace_id, identity)
+    schedule = await schedules.get_schedule(caller.ledger, caller.workspace_id, schedule_id)
     return answer({"times": schedules.preview(schedule, count, caller.now)})
 
 
-@router.delete(
-    "/{id}",
-    **described("Remove a schedule.", scope=_SCOPE, status=204, errors=(404,)),
-)
-async def remove_schedule(caller: Signed, identity: Identity) -> Response:
-    await schedules.remove_schedule(caller.ledger, caller.workspace_id, identity)
+@router.delete("/{id}", **described("Remove a schedule.", scope=_SCOPE, status=204, errors=(404,)))
+async def remove_schedule(caller: Signed, schedule_id: PathId) -> Response:
+    await schedules.remove_schedule(caller.ledger, caller.workspace_id, schedule_id)
     return Response(status_code=204)

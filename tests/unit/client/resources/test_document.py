@@ -1,4 +1,4 @@
-"""The client against the OpenAPI document: everything in it can be asked for, and nothing else is."""
+"""The client against the OpenAPI document: it covers all operations, parameters, fields and resources."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import pytest
 from tests.unit.client import document as served
 
 from statewright import client as front
+from statewright.api.resource import Resource, camel
 from statewright.client import Client
-from statewright.client.call import camel
-from statewright.client.records.record import Shown
 from statewright.client.sync_async import FlowMethod, IteratingMethod, Namespace
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -157,7 +156,7 @@ CALLS: Calls = [*RUNS, *WAITING, *SERVED, *STANDING, *ACCESS]
 
 @pytest.fixture(scope="module")
 def documented() -> Any:
-    """The document, after everything was asked for."""
+    """The document, after every operation was called."""
     transport = served.Documented(served.document())
     with Client(transport=transport, retries=0) as client:
         for call in CALLS:
@@ -165,14 +164,14 @@ def documented() -> Any:
     return transport
 
 
-def operations(told: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    for path, methods in told["paths"].items():
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in document["paths"].items():
         for method, operation in methods.items():
             yield method.upper(), path, operation
 
 
-def test_every_operation_can_be_asked_for(documented: Any) -> None:
-    missing = [(m, p) for m, p, _ in operations(documented.told) if (m, p) not in documented.parameters]
+def test_every_operation_can_be_called(documented: Any) -> None:
+    missing = [(m, p) for m, p, _ in operations(documented.document) if (m, p) not in documented.parameters]
     assert missing == []
 
 
@@ -180,7 +179,7 @@ def test_every_parameter_can_be_given(documented: Any) -> None:
     same_as_header = ("lastEventId", "idempotency-key")
     missing = [
         (method, path, one["name"])
-        for method, path, operation in operations(documented.told)
+        for method, path, operation in operations(documented.document)
         for one in operation.get("parameters", ())
         if one["in"] != "path" and one["name"] not in documented.parameters[method, path] | {*same_as_header}
     ]
@@ -190,13 +189,13 @@ def test_every_parameter_can_be_given(documented: Any) -> None:
 def test_every_field_of_a_body_can_be_given(documented: Any) -> None:
     missing = {
         (method, path): documented.fields_of(method, path) - documented.fields[method, path]
-        for method, path, _ in operations(documented.told)
+        for method, path, _ in operations(documented.document)
     }
     assert {key: names for key, names in missing.items() if names} == {}
 
 
 def test_every_method_of_the_client_was_called() -> None:
-    """Whoever adds a method adds it above: this is what the other tests rest on."""
+    """A new method is added above: the other tests rest on this."""
     client = Client(transport=served.Documented(served.document()))
     spaces = {"": client, **{name: one for name, one in vars(client).items() if isinstance(one, Namespace)}}
     methods = {
@@ -244,14 +243,14 @@ RECORDS = {
 
 
 @pytest.mark.parametrize(("kind", "schema"), RECORDS.items(), ids=lambda one: getattr(one, "__name__", ""))
-def test_a_value_has_the_fields_of_its_schema(kind: type[Shown], schema: str, documented: Any) -> None:
-    told = documented.told["components"]["schemas"][schema]
-    assert {camel(one.name) for one in fields(kind) if one.name != "raw"} == set(told["properties"])
+def test_a_value_has_the_fields_of_its_schema(kind: type[Resource], schema: str, documented: Any) -> None:
+    document = documented.document["components"]["schemas"][schema]
+    assert {camel(one.name) for one in fields(kind) if one.name != "raw"} == set(document["properties"])
     value = kind.from_json(documented.sample({"$ref": f"#/components/schemas/{schema}"}))
     assert value.raw[served.UNKNOWN] == 1
 
 
 def test_every_value_is_held_against_a_schema() -> None:
-    kinds = {one for one in vars(front).values() if isinstance(one, type) and issubclass(one, Shown)}
+    kinds = {one for one in vars(front).values() if isinstance(one, type) and issubclass(one, Resource)}
     live = {front.LiveEvent, front.Told}  # of streams, whose events the document describes in words
     assert kinds - live == set(RECORDS)

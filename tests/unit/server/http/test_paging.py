@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from statewright.server.http.parameters import meta
+from statewright.server.http.parameters import Paging
+from statewright.server.resources import RUN
 
 
 @pytest.mark.parametrize(
@@ -12,4 +15,5 @@ from statewright.server.http.parameters import meta
     [(0, 20, 0), (1, 20, 1), (20, 20, 1), (21, 20, 2), (5, 1, 5), (10**15 + 1, 2, 5 * 10**14 + 1)],
 )
 def test_the_last_page_may_be_short(total: int, size: int, pages: int):
-    assert meta(1, size, total) == {"page": 1, "pageSize": size, "total": total, "totalPages": pages}
+    content = json.loads(Paging(1, size).answer(RUN, [], total).body)
+    assert content["meta"] == {"page": 1, "pageSize": size, "total": total, "totalPages": pages}

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from statewright.client.records.record import Shown
+from statewright.api.resource import Resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Definition(Shown):
+class Definition(Resource):
     """A version of a workflow. It never changes."""
 
     id: str
@@ -19,6 +19,7 @@ class Definition(Shown):
     name: str
     version: str
     kind: str
+    """`steps` for JSON, `states` for YAML, `graph` for what stands in a Python module."""
     description: str
     digest: str
     created_at: datetime
@@ -32,7 +33,7 @@ class DefinitionWithBody(Definition):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Graph(Shown):
+class Graph(Resource):
     """A graph that is served."""
 
     name: str
@@ -56,7 +57,7 @@ class GraphDescription(Graph):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thread(Shown):
+class Thread(Resource):
     """A thread at one checkpoint."""
 
     thread_id: str
@@ -69,3 +70,4 @@ class Thread(Shown):
     metadata: Mapping[str, Any]
     created_at: datetime | None
     tasks: tuple[Mapping[str, Any], ...]
+    """What is due or was done last: `id`, `name`, `error`, `result`, `interrupts`."""

@@ -1,4 +1,4 @@
-"""What is sent about runs: to start, find, answer and cancel them."""
+"""Bodies about runs, their threads and approvals, and about events."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, field_validator, model_validator
 
+from statewright.api.runs import OnBusy, StatusName
 from statewright.runs import RunStatus
-from statewright.server.models.base import Body, Instant, JsonMap, Name, Tag
+from statewright.server.bodies.base import Body, Instant, JsonMap, Name, Tag, check_workflow
 from statewright.service import RunFilter, StartRun
 
 LONGEST_TIMEOUT = 10 * 366 * 86_400
 """Seconds."""
-StatusName = Literal["pending", "running", "waiting", "paused", "completed", "failed", "cancelled"]
 
 ThreadName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f\x7f]+$")]
 """What can stand in a path."""
@@ -39,7 +39,7 @@ class StartRunBody(Body):
     """The thread to advance; one of its own if none is given."""
     idempotency_key: Annotated[str, Field(min_length=1, max_length=255)] | None = None
     """Sent again with the same key, the request gives the run that it gave before, and status 200."""
-    on_busy: Literal["reject", "enqueue", "interrupt", "rollback"] = "reject"
+    on_busy: OnBusy = "reject"
     """What happens if another run has the thread."""
     after: Instant | None = None
     """The run does not begin before this instant."""
@@ -53,9 +53,8 @@ class StartRunBody(Body):
     settings: RunSettings = RunSettings()
 
     @model_validator(mode="after")
-    def _one_subject(self) -> StartRunBody:
-        if (self.definition_id is None) == (self.graph is None):
-            raise ValueError("give either definitionId or graph: what is to be run")
+    def _check_workflow(self) -> StartRunBody:
+        check_workflow(self)
         if self.concurrency_limit is not None and self.concurrency_key is None:
             raise ValueError("concurrencyLimit goes with a concurrencyKey")
         return self
@@ -132,3 +131,52 @@ class CancelBody(Body):
     """Why a run is cancelled."""
 
     reason: Annotated[str, Field(max_length=1000)] | None = None
+
+
+class DecideBody(Body):
+    """A decision."""
+
+    decision: Literal["approved", "rejected", "edited"]
+    edited_content: Any = None
+    """What takes the place of the content; required if the decision is `edited`."""
+    decided_by: Annotated[str, Field(max_length=200)] | None = None
+    """A note about who has decided, kept beside the key with which the request came."""
+
+    @model_validator(mode="after")
+    def _edited_has_content(self) -> DecideBody:
+        given = "edited_content" in self.model_fields_set
+        if (self.decision == "edited") != given:
+            raise ValueError("editedContent goes with the decision 'edited', and with no other")
+        return self
+
+
+class SendEventBody(Body):
+    """An event for whoever waits for it, or starts by it."""
+
+    name: Name
+    payload: JsonMap = Field(default_factory=dict)
+    key: Annotated[str, Field(min_length=1, max_length=255)] | None = None
+    """The sender's id, which makes sending it idempotent."""
+
+
+class ForkBody(Body):
+    """A branch that begins at a checkpoint."""
+
+    checkpoint_id: Name
+    branch: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_.-]+$")] | None = None
+    """How the branch is called; without a name the checkpoint becomes the head of its own branch again."""
+
+
+class UpdateThreadBody(Body):
+    """A change of the state, as if a node had made it."""
+
+    values: Any = None
+    as_node: Name | None = None
+    checkpoint_id: Name | None = None
+    """Where to begin from; the head of the thread if none is given."""
+
+    @model_validator(mode="after")
+    def _has_values(self) -> UpdateThreadBody:
+        if "values" not in self.model_fields_set:
+            raise ValueError("give values: what is to change")
+        return self

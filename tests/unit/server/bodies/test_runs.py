@@ -1,4 +1,4 @@
-"""What is sent about runs, as the service takes it."""
+"""Bodies about runs, converted to requests of the service."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from statewright.runs import RunStatus
-from statewright.server.models.run_bodies import FilterBody, ResumeBody, StartRunBody
+from statewright.server.bodies.runs import FilterBody, ResumeBody, StartRunBody
 from statewright.service import RunFilter, StartRun
 
 

@@ -1,28 +1,32 @@
-"""Runs, and what can be seen of them."""
+"""Runs with their steps, events, logs, model calls and costs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from statewright.client.records.record import Shown
+from statewright.api.resource import Resource
 
-_ENDED: Final = ("completed", "failed", "cancelled")
+StatusName = Literal["pending", "running", "waiting", "paused", "completed", "failed", "cancelled"]
+OnBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
+"""The handling of a start whose thread is held by another run."""
+ENDED: Final = frozenset({"completed", "failed", "cancelled"})
+LONGEST_WAIT: Final = 300
+"""Seconds that a request may ask the service to wait for a run before it answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run(Shown):
-    """A run as it was when the service answered."""
+class Run(Resource):
+    """A run."""
 
     id: str
     workspace_id: str
     definition_id: str | None
     graph: str
     thread_id: str
-    status: str
-    """`pending`, `running`, `waiting`, `paused`, `completed`, `failed` or `cancelled`."""
+    status: StatusName
     current_step_name: str | None
     input: Any
     output: Any
@@ -37,9 +41,12 @@ class Run(Shown):
     concurrency_key: str | None
     concurrency_limit: int | None
     queue: str | None
+    """Runs with the same one begin one after another: those of a schedule whose overlap is `enqueue`."""
     source: str
+    """The origin: `api`, or `schedule:`, `event:`, `run:`, `failure:` and an id."""
     parent_id: str | None
     version: int
+    """Grows with every change."""
     next_run_at: datetime | None
     deadline_at: datetime | None
     created_at: datetime
@@ -52,7 +59,7 @@ class Run(Shown):
     @property
     def has_ended(self) -> bool:
         """True if it has completed, failed, or was cancelled."""
-        return self.status in _ENDED
+        return self.status in ENDED
 
     @property
     def is_at_rest(self) -> bool:
@@ -62,14 +69,14 @@ class Run(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedRun(Run):
-    """The result of a request to start a run."""
+    """A run, and whether this request made it."""
 
+    # False if an earlier request with the same idempotency key has created the run.
     created: bool
-    """False if an earlier request with the same idempotency key has created the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step(Shown):
+class Step(Resource):
     """A step of a run."""
 
     id: str
@@ -90,13 +97,20 @@ class Step(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunWithSteps(Run):
-    """A run with its steps."""
+    """Return a run with its steps, in the order in which they began."""
 
     step_runs: tuple[Step, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told(Shown):
+class RunIds(Resource):
+    """The runs that were changed."""
+
+    run_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told(Resource):
     """An event of a run, stored or live."""
 
     workflow_run_id: str
@@ -108,22 +122,30 @@ class Told(Shown):
 class Event(Told):
     """Something that has happened to a run."""
 
+    # The inherited fields are declared again because the API writes them in this order.
     id: str
     seq: int
     """Its number in the log of the run, from 1, without gaps."""
+    workflow_run_id: str
     step_run_id: str | None
+    event_type: str = field(metadata={"examples": ["STEP_COMPLETED"]})
+    payload: Mapping[str, Any]
     created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveEvent(Told):
-    """Something that is seen as it happens and not kept, such as a piece of a message."""
+    """Something that is reported as it happens but not stored, such as a piece of a message."""
 
+    # Declared again for their order, as above.
+    workflow_run_id: str
     step_name: str | None
+    event_type: str
+    payload: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelCall(Shown):
+class ModelCall(Resource):
     """One call of a model."""
 
     id: str
@@ -139,21 +161,22 @@ class ModelCall(Shown):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Log(Shown):
-    """Captured logs of one attempt at a step, or a part of them."""
+class Log(Resource):
+    """What one attempt at a step has logged and printed."""
 
     workflow_run_id: str
     step_run_id: str
     step_name: str
     attempt: int
     number: int
+    """Parts of one attempt follow each other by number."""
     lines: tuple[Any, ...]
     created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent(Shown):
-    """The total cost of some model calls."""
+class Spent(Resource):
+    """What some calls have cost together."""
 
     calls: int
     cost_usd: float
@@ -169,8 +192,8 @@ class ModelCost(Spent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost(Shown):
-    """The cost of a run."""
+class Cost(Resource):
+    """What a run has cost: in all, by model, and call by call."""
 
     total: Spent
     by_model: tuple[ModelCost, ...]
@@ -178,7 +201,7 @@ class Cost(Shown):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CostSummary(Shown):
+class CostSummary(Resource):
     """The cost of a workspace in a period."""
 
     start: datetime | None

@@ -1,4 +1,4 @@
-"""Schedules and triggers: runs that are started by the clock and by events."""
+"""Schedules and triggers, which start runs, and webhooks, which receive their events."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
-from statewright.client.call import Call, delete, get, in_camel, nothing, patch, path_of, post
+from statewright.api.automation import Delivery, Preview, Schedule, Trigger, Webhook, WebhookWithSecret
+from statewright.client.call import Call, delete, get, in_camel, nothing, patch, path_of, post, without_none
 from statewright.client.flow.effects import Flow
-from statewright.client.flow.pages import LARGEST, Page, all_of, page_of
-from statewright.client.records.schedules import Schedule, Trigger
-from statewright.client.resources.options import ScheduleChanges, ScheduleOptions, TriggerChanges
+from statewright.client.flow.pages import Page, page_of
+from statewright.client.resources.options import ScheduleChanges, ScheduleOptions, TriggerChanges, WebhookChanges
 from statewright.client.sync_async import F, Namespace, items, request
 
 
@@ -35,7 +35,7 @@ class Schedules(Namespace[F]):
     @items(Schedule)
     def iterate(self) -> Flow[None]:
         """Iterate over all schedules, sorted by name."""
-        return all_of(page_of(path_of("schedules"), Schedule.from_json, page=1, page_size=LARGEST), self._settings)
+        return self._all(path_of("schedules"), Schedule.from_json)
 
     @request
     def change(self, schedule_id: str, **changes: Unpack[ScheduleChanges]) -> Call[Schedule]:
@@ -64,7 +64,7 @@ class Schedules(Namespace[F]):
 
 
 def _times(answer: Any) -> Sequence[datetime]:
-    return [datetime.fromisoformat(one) for one in answer["data"]["times"]]
+    return list(Preview.read_answer(answer).times)
 
 
 class Triggers(Namespace[F]):
@@ -81,8 +81,7 @@ class Triggers(Namespace[F]):
     ) -> Call[Trigger]:
         """Create a trigger; `match` gives required values of the payload by dotted path."""
         body = {"event": event, "graph": graph, "definition_id": definition_id, "match": match}
-        given = {name: value for name, value in body.items() if value is not None}
-        return post(path_of("triggers"), Trigger.read_answer, in_camel(given))
+        return post(path_of("triggers"), Trigger.read_answer, in_camel(without_none(body)))
 
     @request
     def get(self, trigger_id: str) -> Call[Trigger]:
@@ -97,7 +96,7 @@ class Triggers(Namespace[F]):
     @items(Trigger)
     def iterate(self) -> Flow[None]:
         """Iterate over all triggers, the oldest first."""
-        return all_of(page_of(path_of("triggers"), Trigger.from_json, page=1, page_size=LARGEST), self._settings)
+        return self._all(path_of("triggers"), Trigger.from_json)
 
     @request
     def change(self, trigger_id: str, **changes: Unpack[TriggerChanges]) -> Call[Trigger]:
@@ -108,3 +107,49 @@ class Triggers(Namespace[F]):
     def remove(self, trigger_id: str) -> Call[None]:
         """Remove a trigger."""
         return delete(path_of("triggers", trigger_id), nothing)
+
+
+class Webhooks(Namespace[F]):
+    """Webhooks: external URLs that receive events of runs."""
+
+    @request
+    def add(self, url: str, *, events: Sequence[str] = (), description: str = "") -> Call[WebhookWithSecret]:
+        """Create a webhook. The result has the signing secret, which is not shown again."""
+        body = {"url": url, "events": list(events), "description": description}
+        return post(path_of("webhooks"), WebhookWithSecret.read_answer, body)
+
+    @request
+    def get(self, webhook_id: str) -> Call[Webhook]:
+        """Return a webhook."""
+        return get(path_of("webhooks", webhook_id), Webhook.read_answer)
+
+    @request
+    def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Webhook]]:
+        """Return a page of the webhooks, the newest first."""
+        return page_of(path_of("webhooks"), Webhook.from_json, page=page, page_size=page_size)
+
+    @items(Webhook)
+    def iterate(self) -> Flow[None]:
+        """Iterate over all webhooks, the newest first."""
+        return self._all(path_of("webhooks"), Webhook.from_json)
+
+    @request
+    def change(self, webhook_id: str, **changes: Unpack[WebhookChanges]) -> Call[WebhookWithSecret]:
+        """Change a webhook; `rotate_secret=True` creates a new secret."""
+        return patch(path_of("webhooks", webhook_id), WebhookWithSecret.read_answer, in_camel(changes))
+
+    @request
+    def remove(self, webhook_id: str) -> Call[None]:
+        """Remove a webhook."""
+        return delete(path_of("webhooks", webhook_id), nothing)
+
+    @request
+    def deliveries(self, webhook_id: str, *, page: int = 1, page_size: int = 20) -> Call[Page[Delivery]]:
+        """Return a page of the deliveries of a webhook, the newest first."""
+        path = path_of("webhooks", webhook_id, "deliveries")
+        return page_of(path, Delivery.from_json, page=page, page_size=page_size)
+
+    @request
+    def test(self, webhook_id: str) -> Call[Delivery]:
+        """Send a test message to a webhook."""
+        return post(path_of("webhooks", webhook_id, "test"), Delivery.read_answer)

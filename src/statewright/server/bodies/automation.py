@@ -1,18 +1,18 @@
-"""What starts runs without anybody asking: schedules and triggers."""
+"""Bodies about schedules, triggers and webhooks."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from statewright.server.models.base import Body, JsonMap, Name, Shown, Tag
+from statewright.api.automation import CatchUp, Overlap
+from statewright.server.bodies.base import Body, JsonMap, Name, Tag, check_workflow
 
-Overlap = Literal["skip", "enqueue", "allow", "cancel"]
-CatchUp = Literal["none", "last", "all"]
 Cron = Annotated[str, Field(min_length=1, max_length=200, examples=["0 9 * * MON-FRI"])]
 Zone = Annotated[str, Field(min_length=1, max_length=100, examples=["Europe/Berlin"])]
+Address = Annotated[str, Field(min_length=1, max_length=2048)]
+EventName = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class ScheduleBody(Body):
@@ -31,10 +31,8 @@ class ScheduleBody(Body):
     metadata: JsonMap = Field(default_factory=dict, max_length=50)
 
     @model_validator(mode="after")
-    def _one_subject(self) -> ScheduleBody:
-        if (self.definition_id is None) == (self.graph is None):
-            raise ValueError("give either definitionId or graph: what is to be run")
-        return self
+    def _check_workflow(self) -> ScheduleBody:
+        return check_workflow(self)
 
 
 class ScheduleChanges(Body):
@@ -50,34 +48,6 @@ class ScheduleChanges(Body):
     metadata: JsonMap | None = Field(default=None, max_length=50)
 
 
-class ScheduleShown(Shown):
-    """Return a schedule."""
-
-    id: str
-    name: str
-    graph: str
-    definition_id: str | None
-    cron: str
-    timezone: str
-    input: Any
-    overlap: Overlap
-    catch_up: CatchUp
-    paused: bool
-    next_at: datetime | None
-    last_at: datetime | None
-    last_run_id: str | None
-    tags: list[str]
-    metadata: JsonMap
-    created_at: datetime
-    version: int
-
-
-class Preview(Shown):
-    """When a schedule starts its next runs."""
-
-    times: list[datetime]
-
-
 class TriggerBody(Body):
     """A trigger to be made."""
 
@@ -88,10 +58,8 @@ class TriggerBody(Body):
     """Required values of the payload by dotted path; empty matches everything."""
 
     @model_validator(mode="after")
-    def _one_subject(self) -> TriggerBody:
-        if (self.definition_id is None) == (self.graph is None):
-            raise ValueError("give either definitionId or graph: what is to be run")
-        return self
+    def _check_workflow(self) -> TriggerBody:
+        return check_workflow(self)
 
 
 class TriggerChanges(Body):
@@ -101,13 +69,22 @@ class TriggerChanges(Body):
     active: bool | None = None
 
 
-class TriggerShown(Shown):
-    """Return a trigger."""
+class WebhookBody(Body):
+    """A webhook to be made."""
 
-    id: str
-    event: str
-    graph: str
-    definition_id: str | None
-    match: JsonMap
-    active: bool
-    created_at: datetime
+    url: Address
+    events: list[EventName] = Field(default_factory=list[str], max_length=20)
+    """The types that it wants; all if there are none."""
+    description: Annotated[str, Field(max_length=1000)] = ""
+
+
+class WebhookChanges(Body):
+    """Changes of a webhook."""
+
+    url: Address | None = None
+    events: list[EventName] | None = Field(default=None, max_length=20)
+    description: Annotated[str, Field(max_length=1000)] | None = None
+    active: bool | None = None
+    """Made active again, it begins without failures."""
+    rotate_secret: bool = False
+    """Draws a new secret, which is in the answer."""

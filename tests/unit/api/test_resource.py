@@ -1,4 +1,4 @@
-"""Values read from JSON."""
+"""Resources parsed from JSON."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from statewright.client.records.record import Shown
+from statewright.api.resource import Resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inner(Shown):
+class Inner(Resource):
     step_name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outer(Shown):
+class Outer(Resource):
     created_at: datetime
     ended_at: datetime | None
     inner: Inner
@@ -45,24 +45,24 @@ def test_each_field_is_read_by_its_type() -> None:
     value = Outer.from_json(DATA)
     assert value.created_at == datetime(2026, 1, 1, tzinfo=UTC)
     assert (value.ended_at, value.inner.step_name, value.tags) == (None, "a", ("x",))
-    assert [one.step_name for one in value.others] == ["b"]
+    assert [item.step_name for item in value.others] == ["b"]
     assert (value.metadata, value.anything) == (DATA["metadata"], DATA["anything"])
 
 
-def test_what_is_new_is_kept_beside() -> None:
+def test_unknown_fields_are_in_raw() -> None:
     value = Outer.from_json(DATA)
     assert value.raw is DATA
     assert value.others[0].raw["new"] == 1
     assert "raw" not in repr(value)
 
 
-def test_what_an_older_service_does_not_know_is_left_out() -> None:
-    older = {name: one for name, one in DATA.items() if name not in ("endedAt", "anything")}
+def test_optional_fields_that_an_older_service_does_not_send_are_none() -> None:
+    older = {name: field for name, field in DATA.items() if name not in ("endedAt", "anything")}
     value = Outer.from_json(older)
     assert (value.ended_at, value.anything, value.late) == (None, None, 3)
     assert value == Outer.from_json({**older, "new": 1})
 
 
-def test_what_it_cannot_be_without_must_be_there() -> None:
+def test_a_missing_required_field_is_refused() -> None:
     with pytest.raises(KeyError, match="createdAt"):
-        Outer.from_json({name: one for name, one in DATA.items() if name != "createdAt"})
+        Outer.from_json({name: field for name, field in DATA.items() if name != "createdAt"})

@@ -1,1 +1,0 @@
-"""Results of the service as dataclasses with Python names; `raw` has the original JSON."""

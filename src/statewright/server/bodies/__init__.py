@@ -1,0 +1,1 @@
+"""Bodies of requests: described in the OpenAPI document, and validated strictly."""

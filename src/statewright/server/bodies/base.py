@@ -1,0 +1,63 @@
+"""The base class of bodies, and types of fields that several of them have."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Final, Protocol, TypeVar
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, Strict
+
+from statewright.api.resource import camel
+
+
+def _in_utc(instant: datetime) -> datetime:
+    """Return the instant in UTC. Raises ValueError for years on which clocks and databases disagree."""
+    if not 1970 <= instant.year < 9000:
+        raise ValueError("should be between the years 1970 and 9000")
+    return instant.astimezone(UTC)
+
+
+_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d.*")
+
+
+def _check_notation(value: Any) -> Any:
+    """Refuse numbers, which could be seconds or milliseconds since one year or another."""
+    if isinstance(value, datetime) or (isinstance(value, str) and _INSTANT.fullmatch(value)):
+        return value
+    raise ValueError("should be an instant, written as 2026-01-31T09:00:00Z")
+
+
+Instant = Annotated[AwareDatetime, Strict(False), BeforeValidator(_check_notation), AfterValidator(_in_utc)]
+"""An instant in a request: with its offset from UTC."""
+JsonMap = dict[str, Any]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Tag = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class Body(BaseModel):
+    """The body of a request. Unknown fields are refused, and so are strings and booleans in place of numbers."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        alias_generator=camel,
+        validate_by_name=False,
+        validate_by_alias=True,
+        extra="forbid",
+        strict=True,
+        use_attribute_docstrings=True,
+    )
+
+
+class _NamesWorkflow(Protocol):
+    definition_id: str | None
+    graph: str | None
+
+
+B = TypeVar("B", bound=_NamesWorkflow)
+
+
+def check_workflow(body: B) -> B:
+    """Return a body that names either a definition or a graph. Raises ValueError for both and for neither."""
+    if (body.definition_id is None) == (body.graph is None):
+        raise ValueError("give either definitionId or graph: what is to be run")
+    return body

@@ -1,0 +1,141 @@
+"""The resources of the API as the server takes them from its records, and their names in the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import BaseModel
+
+from statewright.api import access, automation, definitions, interrupts, runs
+from statewright.runs import Run, RunEvent, RunStatus, StepStatus
+from statewright.server.http.representation import Representation
+
+# -- runs
+
+
+def _cents(run: Run) -> float:
+    return round(run.total_cost * 100, 6)
+
+
+def _event_id(event: RunEvent) -> str:
+    return f"{event.run_id}:{event.seq}"
+
+
+RUN: Final = Representation(
+    runs.Run,
+    "RunShown",
+    {"status": RunStatus},
+    current_step_name="current_step",
+    next_run_at="due_at",
+    total_cost_cents=_cents,
+    total_cost_usd="total_cost",
+)
+STEP: Final = Representation(
+    runs.Step, "StepShown", {"status": StepStatus}, workflow_run_id="run_id", step_name="name", step_type="type"
+)
+STARTED_RUN: Final = Representation(runs.StartedRun, "StartedShown", {"status": RunStatus})
+RUN_WITH_STEPS: Final = Representation(runs.RunWithSteps, "RunWithSteps", {"status": RunStatus})
+RUN_IDS: Final = Representation(runs.RunIds, "RunIds")
+EVENT: Final = Representation(
+    runs.Event,
+    "EventShown",
+    id=_event_id,
+    workflow_run_id="run_id",
+    step_run_id="step_id",
+    event_type="type",
+    created_at="at",
+)
+LIVE_EVENT: Final = Representation(
+    runs.LiveEvent, "LiveEvent", workflow_run_id="run_id", step_name="step", event_type="type"
+)
+LOG: Final = Representation(runs.Log, "LogShown", workflow_run_id="run_id", step_run_id="step_id")
+MODEL_CALL: Final = Representation(
+    runs.ModelCall, "ModelCallShown", workflow_run_id="run_id", step_run_id="step_id", cost_usd="cost"
+)
+SPENT: Final = Representation(runs.Spent, "Spent", cost_usd="cost")
+MODEL_COST: Final = Representation(runs.ModelCost, "ModelCost", cost_usd="cost", model="name")
+COST: Final = Representation(
+    runs.Cost,
+    "CostShown",
+    total=lambda cost: SPENT.encode(cost.total),
+    by_model=lambda cost: MODEL_COST.encode_all(cost.by_model),
+    calls=lambda cost: MODEL_CALL.encode_all(cost.calls),
+)
+COST_SUMMARY: Final = Representation(
+    runs.CostSummary,
+    "CostSummaryShown",
+    total=lambda summary: SPENT.encode(summary.total),
+    by_model=lambda summary: MODEL_COST.encode_all(summary.by_model),
+)
+
+# -- what runs wait for, and what they are made of
+
+WAIT: Final = Representation(
+    interrupts.Wait,
+    "WaitShown",
+    workflow_run_id="run_id",
+    step_run_id="step_id",
+    signal_type="event",
+    response_schema="schema",
+)
+APPROVAL: Final = Representation(interrupts.Approval, "ApprovalShown", workflow_run_id="run_id", step_run_id="step_id")
+RECEIVED_EVENT: Final = Representation(interrupts.ReceivedEvent, "ReceivedEventShown")
+DEFINITION: Final = Representation(definitions.Definition, "DefinitionShown")
+DEFINITION_WITH_BODY: Final = Representation(definitions.DefinitionWithBody, "DefinitionWithBody", definition="body")
+GRAPH: Final = Representation(definitions.Graph, "GraphShown")
+GRAPH_DESCRIPTION: Final = Representation(
+    definitions.GraphDescription,
+    "GraphDescriptionShown",
+    **{name: f"served.{name}" for name in ("name", "kind", "description", "version", "definition_id")},
+    drawing="mermaid",
+)
+THREAD: Final = Representation(definitions.Thread, "ThreadShown")
+
+# -- schedules, triggers and webhooks
+
+SCHEDULE: Final = Representation(automation.Schedule, "ScheduleShown")
+PREVIEW: Final = Representation(automation.Preview, "Preview")
+TRIGGER: Final = Representation(automation.Trigger, "TriggerShown")
+WEBHOOK: Final = Representation(automation.Webhook, "WebhookShown")
+WEBHOOK_WITH_SECRET: Final = Representation(automation.WebhookWithSecret, "WebhookWithSecret")
+DELIVERY: Final = Representation(automation.Delivery, "DeliveryShown", workflow_run_id="run_id")
+
+# -- workspaces and keys
+
+KEY: Final = Representation(access.Key, "KeyShown")
+NEW_KEY: Final = Representation(access.NewKey, "NewKey")
+WORKSPACE: Final = Representation(access.Workspace, "WorkspaceShown")
+NEW_WORKSPACE: Final = Representation(access.NewWorkspace, "NewWorkspace")
+SPENDING_LIMITS: Final = Representation(access.SpendingLimits, "SpendingLimitsShown")
+SPENDING: Final = Representation(
+    access.Spending,
+    "SpendingShown",
+    **{
+        name: f"spent.{name}"
+        for name in ("workspace_id", "day", "ends_at", "requests", "input_tokens", "output_tokens", "tokens")
+    },
+    cost_usd="spent.cost",
+    limits=lambda report: None if report.limits is None else SPENDING_LIMITS.encode(report.limits),
+)
+
+
+# -- the health of the service
+
+
+class Checks(BaseModel):
+    """The parts that were looked at."""
+
+    database: access.CheckResult
+    """Whether it can be read."""
+    writes: access.CheckResult
+    """Whether it took a write in the last seconds."""
+    queue: access.CheckResult
+
+
+HEALTH: Final = Representation(access.Health, "Health", {"checks": Checks})
+
+
+class Readiness(BaseModel):
+    """Whether requests should be sent here."""
+
+    status: Literal["ready", "starting", "stopping"]
