@@ -74,8 +74,9 @@ SURFACE = [
 ]
 LADDER = [
     {
-        *("errors", "extras", "ids", "clock", "fingerprint", "encodable", "jsonable", "messages", "langchain_messages"),
+        *("errors", "extras", "ids", "clock", "fingerprint", "encodable", "messages", "langchain_messages"),
         *("events", "futures", "async_futures", "terminal_text", "redaction", "http", "json_schema"),
+        *("jsonable", "problems"),
     },
     {"channels"},
     {"langchain"},
