@@ -20,6 +20,8 @@ from statewright.jsonable import quoted
 
 DocumentPath = tuple[str | int, ...]
 """The keys and indexes from the document to a value."""
+UNKNOWN_KEY: Final = ("extra_forbidden", "unexpected_keyword_argument")
+"""The types of errors for keys that a model, or a dataclass, does not have."""
 _LONGEST_KEY: Final = 60
 """Characters of an unknown key that are compared with the known ones, which is slow."""
 _EXPECTED: Final = {
@@ -82,20 +84,20 @@ def problems_from(
     mark: Callable[[DocumentPath], tuple[int, int]] = lambda _: (0, 0),
     format_path: Callable[[DocumentPath], str] | None = None,
     map_noun: str = "a map",
-    is_secret: bool = False,
+    is_secret: Callable[[DocumentPath], bool] = lambda _: False,
 ) -> Iterator[Problem]:
     """Yield the problems of a document, or of its part at the path `within`.
 
     `mark` returns the line and column of a path. A validator may raise ValueError with a message and a suggestion.
-    With `is_secret`, no value is quoted.
+    Values for whose path `is_secret` is true are never quoted.
     """
     for details in cast("list[Any]", error.errors(include_url=False)):
         match = _locate(model, details["loc"])
         path, message, advice = (*within, *match.path), "", ""
         match details["type"]:
-            case "extra_forbidden":
+            case kind if kind in UNKNOWN_KEY:
                 message, advice = f"The key {path[-1]!r} is not known.", suggest_key(str(path[-1]), match.container)
-            case "missing":
+            case "missing" | "missing_argument":
                 path, key = path[:-1], path[-1]
                 message, advice = f"{key!r} is missing.", _example(match.container, str(key))
             case "union_tag_not_found":
@@ -105,11 +107,13 @@ def problems_from(
                 path, message = (*path, key), f"{tag!r} is not a valid {key}."
                 advice = suggestion(tag, _tags(match.kinds, key), noun=f"{key.capitalize()}s")
             case "value_error":
-                message, advice = (*details["ctx"]["error"].args, "")[:2]
+                message, advice = (*details["ctx"]["error"].args, "", "")[:2]
             case "too_short" if len(details["input"]) >= details["ctx"]["min_length"]:
                 continue  # it has invalid items, which are reported
             case _:
-                actual = kind_of(details["input"], map_noun) + ("" if is_secret else f": {quoted(details['input'])}")
+                actual = kind_of(details["input"], map_noun) + (
+                    "" if is_secret(path) else f": {quoted(details['input'])}"
+                )
                 message = f"It must {_requirement(details, map_noun)}, and is {actual}."
         yield Problem((format_path or format_json_path)(path), *mark(path), message, advice)
 

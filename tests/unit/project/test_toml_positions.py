@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statewright.project.reader import find_lines, format_path
+from statewright.project.toml_positions import find_lines, format_path
 
 TEXT = '''
 defaults.max_items = 3
@@ -26,3 +26,4 @@ def test_each_key_has_its_line() -> None:
 
 def test_a_way_is_written_as_toml_writes_it() -> None:
     assert format_path(("assistants", "a b", "tools")) == 'assistants."a b".tools'
+    assert format_path(("tools", 0)) == "tools.0"
