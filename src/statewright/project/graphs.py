@@ -10,14 +10,20 @@ from typing import Any, Final, cast
 from statewright.problems import kind_of
 from statewright.project.reader import Reader
 from statewright.project.schema import DataSource, ServedGraph, ServedWorkflow
-from statewright.project.tables import DataSourceTable, GraphTable, LimitsTable, WorkflowTable
+from statewright.project.tables import DataSourceTable, GraphTable, LimitsTable, Sections, WorkflowTable
 from statewright.project.toml_positions import Keys
 
 _TARGET: Final = re.compile(r"(?:[^:]+\.py|[^\W\d]\w*(?:\.[^\W\d]\w*)*)(?::[^\W\d]\w*)?")
 _FILE: Final = (".yaml", ".yml", ".json")
 
 
-def read_graph(name: str, value: Any, keys: Keys, reader: Reader) -> ServedGraph | None:
+def read_graphs(entries: Mapping[str, Any], reader: Reader) -> dict[str, ServedGraph]:
+    """Read `[graphs]`."""
+    graphs = {name: _read_graph(name, value, ("graphs", name), reader) for name, value in entries.items()}
+    return {name: graph for name, graph in graphs.items() if graph is not None}
+
+
+def _read_graph(name: str, value: Any, keys: Keys, reader: Reader) -> ServedGraph | None:
     """Read an entry of `[graphs]`: its location as a string, or a table with more settings."""
     at = {key: (*keys, key) for key in ("path", "file")}
     if isinstance(value, str):
@@ -41,13 +47,10 @@ def read_graph(name: str, value: Any, keys: Keys, reader: Reader) -> ServedGraph
     )
 
 
-def check_names(graphs: Mapping[str, Any], workflows: Mapping[str, Any], reader: Reader) -> None:
+def check_names(sections: Sections, reader: Reader) -> None:
     """Report names that are used by a graph and a workflow."""
-    for name in graphs:
-        if name in workflows:
-            reader.add_problem(
-                ("graphs", name), f"There is a [workflows.{name}] too.", "Give one of them another name."
-            )
+    for name in filter(sections.workflows.__contains__, sections.graphs):
+        reader.add_problem(("graphs", name), f"There is a [workflows.{name}] too.", "Give one of them another name.")
 
 
 def _check_source(name: str, value: Mapping[str, Any], table: GraphTable, keys: Keys, reader: Reader) -> None:
@@ -82,20 +85,14 @@ def _file(text: str, keys: Keys, reader: Reader) -> Path:
 # -- data sources and workflows
 
 
-def read_datasource(name: str, value: Any, keys: Keys, reader: Reader) -> DataSource | None:
-    """Read `[datasources.NAME]`: a folder of documents."""
-    table = reader.read(DataSourceTable, value, keys)
-    if table is None:
-        return None
+def build_datasource(name: str, table: DataSourceTable, keys: Keys, reader: Reader) -> DataSource:
+    """Return a folder of documents."""
     folder = reader.path(table.folder, (*keys, "folder"), is_wanted=Path.is_dir, noun="folder")
     return DataSource(name, folder, table.glob)
 
 
-def read_workflow(name: str, value: Any, keys: Keys, reader: Reader) -> ServedWorkflow | None:
-    """Read `[workflows.NAME]`: a workflow that is served."""
-    table = reader.read(WorkflowTable, value, keys)
-    if table is None:
-        return None
+def build_workflow(name: str, table: WorkflowTable, keys: Keys, reader: Reader) -> ServedWorkflow:
+    """Return a workflow that is served."""
     file = reader.path(table.file, (*keys, "file"), is_wanted=Path.exists, noun="file")
     return ServedWorkflow(name, file, table.description)
 

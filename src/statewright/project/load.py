@@ -11,22 +11,25 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from statewright.errors import Problem, WorkflowError
-from statewright.project.graphs import (
-    check_names,
-    read_datasource,
-    read_graph,
-    read_spending_limits,
-    read_workflow,
-)
+from statewright.project.graphs import build_datasource, build_workflow, check_names, read_graphs, read_spending_limits
 from statewright.project.reader import Reader
-from statewright.project.resources import read_assistant, read_integration, read_mcp_server, read_model, read_tools
+from statewright.project.resources import build_assistant, build_mcp_server, build_model, read_integrations, read_tools
 from statewright.project.schema import Defaults, Project, Serving
-from statewright.project.tables import HandlersTable, Sections
+from statewright.project.tables import (
+    AssistantTable,
+    DataSourceTable,
+    HandlersTable,
+    McpServerTable,
+    ModelTable,
+    Sections,
+    WorkflowTable,
+)
 from statewright.project.toml_positions import Keys
 from statewright.workflow.states.tools import Integrations
 
 FILE_NAME: Final = "statewright.toml"
 _POSITION: Final = re.compile(r"\(at line (\d+), column (\d+)\)")
+T = TypeVar("T")
 E = TypeVar("E")
 
 
@@ -90,20 +93,20 @@ def _read(document: dict[str, Any], reader: Reader, file: Path) -> Project:
     sections = reader.read(Sections, document, ()) or Sections()
     functions, settings = read_tools(sections.tools, reader)
     handlers = reader.read(HandlersTable, sections.handlers, ("handlers",), strict=True) or HandlersTable()
-    check_names(sections.graphs, sections.workflows, reader)
+    check_names(sections, reader)
     return Project(
         folder=file.parent,
         file=file,
-        assistants=_each("assistants", sections.assistants, reader, read_assistant),
-        integrations=Integrations(_each("integrations", sections.integrations, reader, read_integration)),
-        datasources=_each("datasources", sections.datasources, reader, read_datasource),
+        assistants=_each("assistants", sections.assistants, AssistantTable, build_assistant, reader),
+        integrations=Integrations(read_integrations(sections.integrations, ("integrations",), reader)),
+        datasources=_each("datasources", sections.datasources, DataSourceTable, build_datasource, reader),
         functions=functions,
         tool_settings=settings,
-        mcp=_each("mcp", sections.mcp, reader, read_mcp_server),
-        models=_each("models", sections.models, reader, read_model),
-        workflows=_each("workflows", sections.workflows, reader, read_workflow),
+        mcp=_each("mcp", sections.mcp, McpServerTable, build_mcp_server, reader),
+        models=_each("models", sections.models, ModelTable, build_model, reader),
+        workflows=_each("workflows", sections.workflows, WorkflowTable, build_workflow, reader),
         defaults=reader.read(Defaults, sections.defaults, ("defaults",)) or Defaults(),
-        graphs=_each("graphs", sections.graphs, reader, read_graph),
+        graphs=read_graphs(sections.graphs, reader),
         handler_modules=tuple(dict.fromkeys(handlers.modules)),
         serving=reader.read(Serving, sections.serve, ("serve",), strict=True) or Serving(),
         spending_limits=read_spending_limits(sections.spending_limits, reader),
@@ -113,8 +116,12 @@ def _read(document: dict[str, Any], reader: Reader, file: Path) -> Project:
 
 
 def _each(
-    section: str, entries: Mapping[str, Any], reader: Reader, read: Callable[[str, Any, Keys, Reader], E | None]
+    section: str,
+    entries: Mapping[str, Any],
+    model: type[T],
+    build: Callable[[str, T, Keys, Reader], E],
+    reader: Reader,
 ) -> dict[str, E]:
     """Return the entries of a section that are valid."""
-    results = {name: read(name, value, (section, name), reader) for name, value in entries.items()}
-    return {name: entry for name, entry in results.items() if entry is not None}
+    tables = {name: reader.read(model, value, (section, name)) for name, value in entries.items()}
+    return {name: build(name, table, (section, name), reader) for name, table in tables.items() if table is not None}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,8 @@ from statewright.workflow.states.resources.chat_models import ModelSource
 from statewright.workflow.states.tools import ToolSettings, check_reference
 
 
-def read_assistant(name: str, value: Any, keys: Keys, reader: Reader) -> Assistant | None:
-    """Read `[assistants.NAME]`."""
-    table = reader.read(AssistantTable, value, keys)
-    if table is None:
-        return None
+def build_assistant(name: str, table: AssistantTable, keys: Keys, reader: Reader) -> Assistant:
+    """Return an assistant with its prompt."""
     prompt = table.system_prompt
     if table.prompt_file is not None:
         if prompt is not None:
@@ -66,11 +63,8 @@ def _assistant_tools(items: Sequence[Any], keys: Keys, reader: Reader) -> Iterat
 # -- models
 
 
-def read_model(_: str, value: Any, keys: Keys, reader: Reader) -> ModelSource | None:
-    """Read `[models.NAME]`: a model with its own URL, key or settings. It is connected at its first use."""
-    table = reader.read(ModelTable, value, keys)
-    if table is None:
-        return None
+def build_model(_: str, table: ModelTable, keys: Keys, reader: Reader) -> ModelSource:
+    """Return a model with its own URL, key or settings. It is connected at its first use."""
     _warn_of_secret("api_key", table.api_key, keys, reader)
     for key, header in table.headers.items():
         _warn_of_secret(key, header, (*keys, "headers"), reader)
@@ -88,21 +82,23 @@ def read_model(_: str, value: Any, keys: Keys, reader: Reader) -> ModelSource | 
 # -- integrations and secrets
 
 
-def read_integration(_: str, value: Any, keys: Keys, reader: Reader) -> dict[str, Any]:
-    """Read the values of `[integrations.NAME]` as written."""
-    values = reader.read(dict[str, Any], value, keys) or {}
-    for key, item in values.items():
-        if isinstance(item, dict):
-            read_integration(key, item, (*keys, key), reader)
-        elif not isinstance(item, str | int | float):
-            kind = kind_of(item, "a table")
-            reader.add_problem((*keys, key), f"It must be a string, a number or a table, and is {kind}.")
-        else:
-            try:
-                _warn_of_secret(key, check_variable(item), keys, reader)
-            except ValueError as error:
-                reader.add_problem((*keys, key), *error.args)
-    return values
+def read_integrations(entries: Mapping[str, Any], keys: Keys, reader: Reader) -> dict[str, dict[str, Any]]:
+    """Read `[integrations]`, or the tables in an integration, as written."""
+    tables = {name: reader.read(dict[str, Any], value, (*keys, name)) or {} for name, value in entries.items()}
+    for name, table in tables.items():
+        for key, value in table.items():
+            at = (*keys, name, key)
+            if isinstance(value, dict):
+                read_integrations({key: value}, (*keys, name), reader)
+            elif isinstance(value, str | int | float):
+                try:
+                    _warn_of_secret(key, check_variable(value), (*keys, name), reader)
+                except ValueError as error:
+                    reader.add_problem(at, *error.args)
+            else:
+                kind = kind_of(value, "a table")
+                reader.add_problem(at, f"It must be a string, a number or a table, and is {kind}.")
+    return tables
 
 
 def _warn_of_secret(key: str, value: Any, table: Keys, reader: Reader) -> None:
@@ -154,11 +150,8 @@ def _is_function(name: str, text: Any, reader: Reader) -> bool:
 # -- MCP servers
 
 
-def read_mcp_server(name: str, value: Any, keys: Keys, reader: Reader) -> dict[str, Any] | None:
-    """Read `[mcp.NAME]` as written; environment variables are resolved when the server is connected."""
-    table = reader.read(McpServerTable, value, keys)
-    if table is None:
-        return None
+def build_mcp_server(name: str, table: McpServerTable, keys: Keys, reader: Reader) -> dict[str, Any]:
+    """Return an MCP server as written; environment variables are resolved when it is connected."""
     _warn_of_secret("auth_token", table.auth_token, keys, reader)
     for section, settings in (("env", table.env), ("headers", table.headers)):
         for key, setting in settings.items():
