@@ -1,39 +1,56 @@
-"""Lines of the keys of a TOML file, and paths in its notation. Parsers of TOML report no positions."""
+"""Lines of the keys of a TOML file, and paths in its notation.
+
+Neither tomllib nor tomlkit reports positions. A statement of TOML, which is a header or a key with its value, is valid
+on its own and begins a line, so the parser itself finds where each of them ends and which keys it has.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Final
+import tomllib
+from collections.abc import Iterator
+from typing import Any, Final, cast
 
 Keys = tuple[str | int, ...]
 """Path of a value: the tables from the outermost, then the key."""
-_HEADER: Final = re.compile(r"\s*\[\[?([^\[\]]+)\]\]?\s*(?:#.*)?$")
-_ENTRY: Final = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
-_KEY: Final = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
+_END_OF_TEXT: Final = re.compile(r"""\"""|'''|^\s*\]""")
+_END_OF_LIST: Final = re.compile(r"[\]}]\s*(#.*)?$")
+"""The last line of a statement of several lines matches one of these. Others are not parsed, which would be slow."""
 
 
 def find_lines(text: str) -> dict[Keys, int]:
-    """Return the line of each key that begins a line. The document must be valid TOML."""
+    """Return the line of each table and key. The document must be valid TOML."""
     lines: dict[Keys, int] = {}
     table: Keys = ()
-    is_in_text = False
-    for number, line in enumerate(text.splitlines(), 1):
-        header, entry = _HEADER.match(line), _ENTRY.match(line)
-        if not is_in_text and header:
-            table = _keys_in(header[1])
-            lines.setdefault(table, number)
-        elif not is_in_text and entry:
-            keys = _keys_in(entry[1])
-            for count in range(1, len(keys) + 1):
-                lines.setdefault((*table, *keys[:count]), number)
-        if (line.count('"""') + line.count("'''")) % 2:
-            is_in_text = not is_in_text
+    first, statement = 1, ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if not statement:
+            first = number
+        is_in_text = statement.count('"""') % 2 or statement.count("'''") % 2
+        if statement and not (_END_OF_TEXT if is_in_text else _END_OF_LIST).search(line):
+            statement += f"{line}\n"
+            continue
+        statement += f"{line}\n"
+        try:
+            paths = list(_paths(tomllib.loads(statement)))
+        except tomllib.TOMLDecodeError:  # it continues on the next line
+            continue
+        if statement.lstrip().startswith("["):
+            table = paths[-1]
+            lines.setdefault(table, first)
+        else:
+            for path in paths:
+                lines.setdefault((*table, *path), first)
+        statement = ""
     return lines
 
 
-def _keys_in(text: str) -> Keys:
-    return tuple(key.strip("\"'") for key in _KEY.findall(text))
+def _paths(values: dict[str, Any], above: Keys = ()) -> Iterator[Keys]:
+    for key, value in values.items():
+        yield (*above, key)
+        if isinstance(value, dict):
+            yield from _paths(cast("dict[str, Any]", value), (*above, key))
 
 
 def format_path(keys: Keys) -> str:
