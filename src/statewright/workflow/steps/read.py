@@ -48,7 +48,7 @@ def _parse_json(text: str | bytes, source: str) -> Any:
 def _check_names(definition: Definition) -> Iterator[Problem]:
     counts = Counter(step.name for step in definition.steps)
     for index, step in enumerate(definition.steps):
-        if step.name in RESERVED or any(sign in step.name for sign in _SEPARATORS):
+        if step.name in RESERVED or any(separator in step.name for separator in _SEPARATORS):
             message = f"A step cannot be called {step.name!r}."
             yield Problem(
                 f"steps[{index}].name",
