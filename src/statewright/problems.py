@@ -48,6 +48,11 @@ _KINDS: Final = {
 # -- what models say about their fields
 
 
+def unexpected(what: str) -> PydanticCustomError:
+    """Return the error of a value that is not what is expected, such as `a list of strings`."""
+    return PydanticCustomError("expected", "{expected}", {"expected": what})
+
+
 def expects(what: str) -> WrapValidator:
     """Return a validator that describes all requirements of a value in one message: `a number above 0`."""
 
@@ -55,7 +60,7 @@ def expects(what: str) -> WrapValidator:
         try:
             return handler(value)
         except ValidationError:
-            raise PydanticCustomError("expected", "{expected}", {"expected": what}) from None
+            raise unexpected(what) from None
 
     return WrapValidator(validate)
 

@@ -14,7 +14,7 @@ from statewright.project.toml_positions import Keys, find_lines, format_path
 from statewright.workflow.states.language.model import Mark
 
 M = TypeVar("M")
-_SECRET_SECTIONS: Final = ("integrations", "mcp", "models")
+_SECRET_SECTIONS: Final[tuple[Keys, ...]] = (("integrations",), ("mcp",), ("models",))
 """Sections that may contain secrets: their values are never quoted, not even in part."""
 
 
@@ -56,7 +56,7 @@ class Reader:
                 mark=self.mark,
                 format_path=format_path,
                 map_noun="a table",
-                is_secret=lambda path: path[:1] in [(section,) for section in _SECRET_SECTIONS],
+                is_secret=lambda path: path[:1] in _SECRET_SECTIONS,
             )
             for problem, detail in zip(problems, details, strict=True):
                 is_warning = detail["type"] in UNKNOWN_KEY and not strict

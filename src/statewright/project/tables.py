@@ -7,9 +7,8 @@ from math import inf
 from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
-from pydantic_core import PydanticCustomError
 
-from statewright.problems import checked, expects
+from statewright.problems import checked, expects, unexpected
 from statewright.workflow.states.mcp import is_path
 from statewright.workflow.states.tools import check_host
 
@@ -33,7 +32,7 @@ _VARIABLE: Final = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 def _check_list(value: Any) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
-        raise PydanticCustomError("expected", "{expected}", {"expected": "a list of strings"})
+        raise unexpected("a list of strings")
     return tuple(cast("list[Any]", value))
 
 
