@@ -6,8 +6,9 @@ author: where it is in the document, what is expected there, what was found, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, time
+from operator import length_hint
 from types import UnionType
 from typing import Annotated, Any, Final, Literal, NamedTuple, Union, cast, get_args, get_origin
 
@@ -113,13 +114,12 @@ def problems_from(
                 advice = suggestion(tag, _tags(match.kinds, key), noun=f"{key.capitalize()}s")
             case "value_error":
                 message, advice = (*details["ctx"]["error"].args, "", "")[:2]
-            case "too_short" if len(details["input"]) >= details["ctx"]["min_length"]:
+            case "too_short" if length_hint(details["input"]) >= details["ctx"]["min_length"]:
                 continue  # it has invalid items, which are reported
             case _:
-                actual = kind_of(details["input"], map_noun) + (
-                    "" if is_secret(path) else f": {quoted(details['input'])}"
-                )
-                message = f"It must {_requirement(details, map_noun)}, and is {actual}."
+                value = "" if is_secret(path) else f": {quoted(details['input'])}"
+                kind = kind_of(details["input"], map_noun)
+                message = f"It must {_requirement(details, map_noun)}, and is {kind}{value}."
         yield Problem((format_path or format_json_path)(path), *mark(path), message, advice)
 
 
@@ -183,7 +183,7 @@ def _inner(kind: Any, part: str | int) -> Iterator[Any]:
     if isinstance(part, str) and part in _fields(kind):
         yield from _members(_fields(kind)[part].annotation)
     elif arguments := get_args(kind):
-        yield from _members(arguments[-1] if get_origin(kind) is dict else arguments[0])
+        yield from _members(arguments[-1] if get_origin(kind) in (dict, Mapping) else arguments[0])
 
 
 def _members(annotation: Any) -> Iterator[Any]:

@@ -96,6 +96,11 @@ def test_all_problems_are_reported() -> None:
     assert [problem.path for problem in reported] == ["", "pets[0].lives", "pets[1]", "size"]
 
 
+def test_a_list_without_valid_items_is_not_called_empty() -> None:
+    reported = problems({"ownerName": "a", "pets": [5]})
+    assert [str(problem) for problem in reported] == ["In 'pets[0]': It must be a map, and is a number: 5."]
+
+
 def test_a_part_of_a_document_has_positions_and_a_notation() -> None:
     (problem,) = problems(
         {"ownerName": "a", "favourite": 1},

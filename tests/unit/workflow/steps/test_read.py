@@ -122,6 +122,10 @@ def test_what_is_wrong_is_said_with_its_place(document: Any, said: str) -> None:
     assert any(said in one for one in problems(document)), problems(document)
 
 
+def test_an_iterator_without_steps_is_empty() -> None:
+    assert problems({**LEAD, "steps": iter(())})[0].startswith("In 'steps': It must have at least 1 item")
+
+
 def test_everything_wrong_is_said_at_once() -> None:
     document = changed(0, handler=None, next=7)
     document["version"] = None
