@@ -76,6 +76,7 @@ LADDER = [
     {
         *("errors", "extras", "ids", "clock", "fingerprint", "encodable", "messages", "langchain_messages"),
         *("events", "futures", "async_futures", "terminal_text", "redaction", "http", "json_schema"),
+        *("jsonable", "problems"),
     },
     {"channels"},
     {"langchain"},

@@ -1,4 +1,4 @@
-"""Finding and reading the project file."""
+"""Search and reading of the project file."""
 
 from __future__ import annotations
 
@@ -8,49 +8,33 @@ import stat
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from statewright.errors import Problem, WorkflowError
-from statewright.project.graphs import (
-    check_names,
-    read_datasource,
-    read_graph,
-    read_handlers,
-    read_serving,
-    read_spending_limits,
-    read_workflow,
+from statewright.project.graphs import build_datasource, build_workflow, check_names, read_graphs, read_spending_limits
+from statewright.project.reader import Reader
+from statewright.project.resources import build_assistant, build_mcp_server, build_model, read_integrations, read_tools
+from statewright.project.schema import Defaults, Project, Serving
+from statewright.project.tables import (
+    AssistantTable,
+    DataSourceTable,
+    HandlersTable,
+    McpServerTable,
+    ModelTable,
+    Sections,
+    WorkflowTable,
 )
-from statewright.project.reader import CONCURRENCY, COUNT, TABLE, TEXT, Keys, Reader, ValueType
-from statewright.project.resources import read_assistant, read_integration, read_mcp_server, read_model, read_tools
-from statewright.project.schema import Defaults, Project
+from statewright.project.toml_positions import Keys
 from statewright.workflow.states.tools import Integrations
 
 FILE_NAME: Final = "statewright.toml"
-_PLACE: Final = re.compile(r"\(at line (\d+), column (\d+)\)")
-_DEFAULTS: Final = {
-    "model": TEXT,
-    "max_items": COUNT,
-    "max_concurrency": CONCURRENCY,
-    "provider": TEXT,
-}
-_SECTIONS: Final[Mapping[str, ValueType]] = {
-    "assistants": TABLE,
-    "models": TABLE,
-    "integrations": TABLE,
-    "datasources": TABLE,
-    "tools": TABLE,
-    "mcp": TABLE,
-    "workflows": TABLE,
-    "defaults": TABLE,
-    "graphs": TABLE,
-    "handlers": TABLE,
-    "serve": TABLE,
-    "spending_limits": TABLE,
-}
+_POSITION: Final = re.compile(r"\(at line (\d+), column (\d+)\)")
+T = TypeVar("T")
+E = TypeVar("E")
 
 
 def load_project(path: str | Path) -> Project:
-    """The project of a workflow file or folder: that of the nearest `statewright.toml`, looking upward.
+    """Return the project of a workflow file or folder: that of the nearest `statewright.toml`, looking upward.
 
     The search ends at the top of a repository. Raises WorkflowError with all that is wrong in the file.
     """
@@ -96,9 +80,9 @@ def read_project(text: str, file: Path) -> Project:
 
 
 def _syntax_problem(message: str) -> Problem:
-    match = _PLACE.search(message)
+    match = _POSITION.search(message)
     line, column = (int(match[1]), int(match[2])) if match else (0, 0)
-    return Problem("", line, column, f"It is not valid TOML: {_PLACE.sub('', message).strip()}.")
+    return Problem("", line, column, f"It is not valid TOML: {_POSITION.sub('', message).strip()}.")
 
 
 def _order(problem: Problem) -> int:
@@ -106,34 +90,38 @@ def _order(problem: Problem) -> int:
 
 
 def _read(document: dict[str, Any], reader: Reader, file: Path) -> Project:
-    sections = reader.read_table(document, (), _SECTIONS)
-    functions, settings = read_tools(sections.get("tools", {}), reader)
-    defaults = reader.read_table(sections.get("defaults", {}), ("defaults",), _DEFAULTS)
-    graphs = _each(sections, "graphs", reader, read_graph)
-    check_names(graphs, sections.get("workflows", {}), reader)
+    sections = reader.read(Sections, document, ()) or Sections()
+    functions, settings = read_tools(sections.tools, reader)
+    handlers = reader.read(HandlersTable, sections.handlers, ("handlers",), strict=True) or HandlersTable()
+    check_names(sections, reader)
     return Project(
         folder=file.parent,
         file=file,
-        assistants=_each(sections, "assistants", reader, read_assistant),
-        integrations=Integrations(_each(sections, "integrations", reader, read_integration)),
-        datasources=_each(sections, "datasources", reader, read_datasource),
+        assistants=_each("assistants", sections.assistants, AssistantTable, build_assistant, reader),
+        integrations=Integrations(read_integrations(sections.integrations, ("integrations",), reader)),
+        datasources=_each("datasources", sections.datasources, DataSourceTable, build_datasource, reader),
         functions=functions,
         tool_settings=settings,
-        mcp=_each(sections, "mcp", reader, read_mcp_server),
-        models=_each(sections, "models", reader, read_model),
-        workflows=_each(sections, "workflows", reader, read_workflow),
-        defaults=Defaults(**defaults),
-        graphs=graphs,
-        handler_modules=read_handlers(sections.get("handlers", {}), reader),
-        serving=read_serving(sections.get("serve", {}), reader),
-        spending_limits=read_spending_limits(sections.get("spending_limits", {}), reader),
+        mcp=_each("mcp", sections.mcp, McpServerTable, build_mcp_server, reader),
+        models=_each("models", sections.models, ModelTable, build_model, reader),
+        workflows=_each("workflows", sections.workflows, WorkflowTable, build_workflow, reader),
+        defaults=reader.read(Defaults, sections.defaults, ("defaults",)) or Defaults(),
+        graphs=read_graphs(sections.graphs, reader),
+        handler_modules=tuple(dict.fromkeys(handlers.modules)),
+        serving=reader.read(Serving, sections.serve, ("serve",), strict=True) or Serving(),
+        spending_limits=read_spending_limits(sections.spending_limits, reader),
         # Last, because reading the other sections adds warnings.
         warnings=tuple(sorted(reader.warnings, key=_order)),
     )
 
 
 def _each(
-    sections: Mapping[str, Any], section: str, reader: Reader, read: Callable[[str, Any, Keys, Reader], Any]
-) -> dict[str, Any]:
-    entries = reader.read_entries(sections.get(section, {}), (section,))
-    return {name: read(name, value, (section, name), reader) for name, value in entries.items()}
+    section: str,
+    entries: Mapping[str, Any],
+    model: type[T],
+    build: Callable[[str, T, Keys, Reader], E],
+    reader: Reader,
+) -> dict[str, E]:
+    """Return the entries of a section that are valid."""
+    tables = {name: reader.read(model, value, (section, name)) for name, value in entries.items()}
+    return {name: build(name, table, (section, name), reader) for name, table in tables.items() if table is not None}

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from statewright.errors import Problem
-from statewright.project.reader import format_path
+import pydantic.dataclasses
+from pydantic import BeforeValidator, ConfigDict, ValidationInfo
+
+from statewright.errors import InvalidConfig, Problem
+from statewright.problems import expects
+from statewright.project.tables import Concurrency, Count, Durability, Duration, MetricsAccess, Port, Text, Texts
+from statewright.project.toml_positions import format_path
+from statewright.storage.locations import path_of
 from statewright.workflow.states.language.model import NOWHERE, Assistant, Mark
 from statewright.workflow.states.mcp import server_stanza
 from statewright.workflow.states.resources.chat_models import ModelSource
@@ -53,53 +59,70 @@ class ServedGraph:
     at: Mark = NOWHERE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def _resolve_database(value: Any, info: ValidationInfo[Path | None]) -> Any:
+    """Resolve the path of a database relative to the project file."""
+    if not isinstance(value, str):
+        return value
+    if "\0" in value or not value:
+        raise ValueError("It is not a valid path.", "Name a file, such as 'runs.db'.")
+    try:
+        return (info.context or Path()) / path_of(value)
+    except InvalidConfig as error:
+        message, _, advice = str(error).partition(". ")
+        raise ValueError(f"{message}.", advice) from None
+
+
+Database = Annotated[Path, expects("a string"), BeforeValidator(_resolve_database)]
+_CONFIG: Final = ConfigDict(extra="forbid")
+
+
+@pydantic.dataclasses.dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)
 class Serving:
     """Defaults for serving, which the command line overrides; None if not set."""
 
-    host: str | None = None
-    port: int | None = None
-    database: Path | None = None
-    cors_origins: tuple[str, ...] = ()
+    host: Text | None = None
+    port: Port | None = None
+    database: Database | None = None
+    cors_origins: Texts = ()
     """Origins of web pages that may call the API."""
-    allowed_hosts: tuple[str, ...] = ()
+    allowed_hosts: Texts = ()
     """Host names under which a server without keys may be called."""
-    max_body: int | None = None
+    max_body: Count | None = None
     """Maximum size of a request in bytes."""
-    capacity: int | None = None
+    capacity: Count | None = None
     """Maximum number of concurrent runs."""
-    durability: str | None = None
-    drain: float | None = None
+    durability: Durability | None = None
+    drain: Duration | None = None
     """Seconds that running steps have to finish when the server stops."""
-    retention_days: int | None = None
+    retention_days: Count | None = None
     """Days for which ended runs of the default workspace are kept."""
-    webhook_hosts: tuple[str, ...] = ()
+    webhook_hosts: Texts = ()
     """Hosts that webhooks may call although they are private or use plain HTTP."""
-    metrics: str | None = None
+    metrics: MetricsAccess | None = None
     """Access to `/metrics`: `open`, `keys` or `off`."""
-    metrics_host: str | None = None
-    metrics_port: int | None = None
+    metrics_host: Text | None = None
+    metrics_port: Port | None = None
     """Separate port for `/metrics`, without keys."""
-    keep_alive: float | None = None
+    keep_alive: Duration | None = None
     """Seconds for which an idle connection is kept open."""
-    read_timeout: float | None = None
+    read_timeout: Duration | None = None
     """Seconds that a client has to send the head of a request, and as many for its body."""
-    write_timeout: float | None = None
+    write_timeout: Duration | None = None
     """Seconds for which a client may not read what it is sent."""
-    max_connections: int | None = None
-    max_streams: int | None = None
+    max_connections: Count | None = None
+    max_streams: Count | None = None
     """Maximum number of concurrent event streams per workspace."""
 
 
-@dataclass(frozen=True, slots=True)
+@pydantic.dataclasses.dataclass(frozen=True, slots=True, config=_CONFIG)
 class Defaults:
     """Defaults that workflows and the command line override; None if not set."""
 
-    model: str | None = None
-    max_items: int | None = None
+    model: Text | None = None
+    max_items: Count | None = None
     """Maximum number of items of an iteration."""
-    max_concurrency: int | None = None
-    provider: str | None = None
+    max_concurrency: Concurrency | None = None
+    provider: Text | None = None
     """Provider of models whose names contain none."""
 
 
@@ -120,11 +143,11 @@ class Project:
     models: Mapping[str, ModelSource] = field(default_factory=dict[str, ModelSource])
     """Models with their own settings, by name."""
     workflows: Mapping[str, ServedWorkflow] = field(default_factory=dict[str, ServedWorkflow])
-    defaults: Defaults = Defaults()
+    defaults: Defaults = field(default_factory=Defaults)
     graphs: Mapping[str, ServedGraph] = field(default_factory=dict[str, ServedGraph])
     handler_modules: tuple[str, ...] = ()
     """Modules with task handlers, whose functions steps may call."""
-    serving: Serving = Serving()
+    serving: Serving = field(default_factory=Serving)
     spending_limits: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, "Mapping[str, float]"])
     """Daily spending limits by workspace, with `*` for all others; see `SpendingLimits`."""
     warnings: tuple[Problem, ...] = ()

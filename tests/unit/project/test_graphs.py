@@ -41,7 +41,7 @@ def test_a_graph_is_told_more_of_in_a_table(folder: Path) -> None:
         ('[graphs.a]\npath = "triage.yaml"', "is not a reference to a graph in Python. Write it under file."),
         (
             '[graphs.a]\nfile = "mail.py:graph"',
-            "does not end in .yaml, .yml or .json. A graph of Python stands under path.",
+            "does not end in .yaml, .yml or .json. A graph in Python is written under path.",
         ),
         ('[graphs.a]\npath = "a:b"\ndiscription = "x"', "Did you mean 'description'?"),
         ('[graphs]\na = "a:b"\n[workflows.a]\nfile = "triage.yaml"', "There is a [workflows.a] too."),

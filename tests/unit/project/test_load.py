@@ -150,15 +150,15 @@ root = 1
         "In 'assistants.a' (line 3, column 1): It has both a system_prompt and a prompt_file. Keep one of them.",
         "In 'assistants.a.temperature' (line 4, column 1): It must be a number from 0 to 2, and is a number: 3.",
         "In 'assistants.a.tools.0' (line 5, column 1): It must be a table, and is a number: 1.",
-        "In 'assistants.a.tools.1' (line 5, column 1): It has no name. Write the name of a tool.",
+        "In 'assistants.a.tools.1' (line 5, column 1): 'name' is missing. Write name = \"read_file\".",
         found[5],
         "In 'assistants.b' (line 9, column 1): It must be a table, and is a string: \"text\".",
         "In 'integrations.c.token' (line 11, column 1): It must be a string, a number or a table, and is a list.",
         "In 'integrations.c.key' (line 12, column 1): "
         "The text after env: is not a valid variable name. Write env:NAME.",
-        "In 'datasources.d' (line 13, column 1): It has no folder. Write folder = \"documents\".",
+        "In 'datasources.d' (line 13, column 1): 'folder' is missing. Write folder = \"documents\".",
         "In 'datasources.d.glob' (line 14, column 1): It must be a string, and is a number: 1.",
-        "In 'workflows.e' (line 15, column 1): It has no file. Write file = \"e.yaml\".",
+        "In 'workflows.e' (line 15, column 1): 'file' is missing. Write file = \"workflow.yaml\".",
         "In 'tools.f' (line 17, column 1): A tool must be a string, and is a number. Write 'module:function'.",
         "In 'tools.allow_shel' (line 18, column 1): A tool must be a string, and is a boolean. "
         "Did you mean 'allow_shell'?",
@@ -188,4 +188,4 @@ def test_unknown_keys_are_warnings_with_near_misses(folder: Path) -> None:
         "In 'asistants' (line 1, column 1): The key 'asistants' is not known. Did you mean 'assistants'?"
     )
     assert "In 'assistants.a.modle' (line 4, column 1): The key 'modle' is not known. Did you mean 'model'?" in found[2]
-    assert "Did you mean 'max_items'? Keys: model, max_items, max_concurrency, provider." in found[3]
+    assert "Did you mean 'max_items'? Keys: max_concurrency, max_items, model, provider." in found[3]

@@ -36,7 +36,7 @@ settings = {top_p = 0.5}
 def test_what_cannot_be_is_told(folder: Path) -> None:
     found = problems('[models.a]\ntemperature = 3\nheaders = {X = 1}\napi_key = "env:"', folder)
     assert [one.split(": ", 1)[1] for one in found] == [
-        'It has no name. Write name = "openai:gpt-5".',
+        "'name' is missing. Write name = \"openai:gpt-5\".",
         "It must be a number from 0 to 2, and is a number.",
         "It must be a string, and is a number.",
         "The text after env: is not a valid variable name. Write env:NAME.",

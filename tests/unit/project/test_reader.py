@@ -1,37 +1,64 @@
-"""Values taken out of the document."""
+"""Tables read as models."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from statewright.project.reader import COUNT, TEXT, Reader, suggest_key
+from statewright.project.reader import Reader
+from statewright.project.tables import Count, Table
 
 
-def test_values_that_fit_are_taken_and_others_noted(tmp_path: Path) -> None:
+class Numbers(Table):
+    x: Count = 1
+    y: str = ""
+
+
+class Named(Table):
+    name: str
+
+
+def test_valid_values_are_returned_and_others_reported(tmp_path: Path) -> None:
     reader = Reader("[a]\nx = 1\ny = 2\nz = 3", tmp_path)
-    assert reader.read_table({"x": 1, "y": 2, "z": 3}, ("a",), {"x": COUNT, "y": TEXT}) == {"x": 1}
-    assert [(one.path, one.line) for one in reader.problems] == [("a.y", 3)]
-    assert [(one.path, one.line) for one in reader.warnings] == [("a.z", 4)]
+    assert reader.read(Numbers, {"x": 2, "y": 2, "z": 3}, ("a",)) == Numbers(x=2)
+    assert [(problem.path, problem.line) for problem in reader.problems] == [("a.y", 3)]
+    assert [(warning.path, warning.line) for warning in reader.warnings] == [("a.z", 4)]
+    assert "Keys: x, y." in reader.warnings[0].suggestion
+
+
+def test_an_unknown_key_is_a_problem_in_a_strict_table(tmp_path: Path) -> None:
+    reader = Reader("", tmp_path)
+    assert reader.read(Numbers, {"z": 3}, ("a",), strict=True) == Numbers()
+    assert (len(reader.problems), reader.warnings) == (1, [])
+
+
+@pytest.mark.parametrize("value", [{}, {"name": 1}, {"nam": "x"}, 5])
+def test_a_table_without_a_required_value_is_none(value: Any, tmp_path: Path) -> None:
+    reader = Reader("", tmp_path)
+    assert reader.read(Named, value, ("a",)) is None
+    assert len(reader.problems) == 1
 
 
 @pytest.mark.parametrize("section", ["integrations", "mcp", "models"])
 def test_4_1_11_where_secrets_may_stand_nothing_is_quoted(section: str, tmp_path: Path) -> None:
     reader = Reader("", tmp_path)
-    assert not reader.check_type(["hunter2"], (section, "a"), TEXT)
-    assert not reader.check_type(["shown"], ("defaults", "a"), TEXT)
-    hidden, shown = reader.problems
-    assert "hunter2" not in hidden.message
-    assert "shown" in shown.message
+    reader.read(Numbers, {"y": ["hunter2"]}, (section, "a"))
+    reader.read(dict[str, Any], "hunter2", (section,))
+    reader.read(Numbers, {"y": ["visible"]}, ("defaults", "a"))
+    *hidden, visible = reader.problems
+    assert "hunter2" not in "".join(map(str, hidden))
+    assert 'is a list: ["visible"].' in visible.message
 
 
-def test_what_is_not_there_is_a_warning(tmp_path: Path) -> None:
+def test_a_missing_file_is_a_warning(tmp_path: Path) -> None:
     reader = Reader("", tmp_path)
     assert reader.path("x", ("a",), is_wanted=Path.is_dir, noun="folder") == tmp_path / "x"
     assert reader.warnings[0].message == "There is no folder 'x'."
 
 
-def test_a_hint_names_what_was_meant() -> None:
-    assert suggest_key("modle", ["model", "name"]) == "Did you mean 'model'? Keys: model, name."
-    assert suggest_key("modle", ["model"], listed=False) == "Did you mean 'model'? "
+def test_a_position_is_that_of_the_nearest_parent(tmp_path: Path) -> None:
+    reader = Reader("[a]\nx = [1]", tmp_path)
+    marks = [reader.mark(("a", "x", 0)), reader.mark(("a", "y")), reader.mark(("b",))]
+    assert marks == [(2, 1), (1, 1), (0, 0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,11 @@ from statewright.project import Serving
 
 def test_everything_may_be_left_open(folder: Path) -> None:
     assert read("", folder).serving == Serving()
+
+
+def test_settings_can_be_written_in_python() -> None:
+    serving = replace(Serving(port=80, cors_origins=("https://a.example",)), database=Path("runs.db"))
+    assert (serving.port, serving.cors_origins, serving.database) == (80, ("https://a.example",), Path("runs.db"))
 
 
 def test_what_is_said_is_read(folder: Path) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from statewright.cli.console.printing import say
+from statewright.jsonable import simplified, to_jsonable
 from statewright.messages import Message
 
 
@@ -18,41 +16,12 @@ def to_json(value: Any) -> str:
 
 
 def jsonable(value: Any) -> Any:
-    """Convert a value to JSON types: string keys, finite numbers, valid Unicode."""
-    if isinstance(value, str):
-        return value.encode(errors="replace").decode()
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, Mapping):
-        items = cast(Mapping[Any, Any], value).items()
-        return {_key(key): jsonable(content) for key, content in items}
-    if isinstance(value, list | tuple):
-        return [jsonable(item) for item in cast(list[Any], value)]
-    return jsonable(to_plain(value))
+    """Convert a value to JSON types; messages in their short form."""
+    return to_jsonable(value, _simplified)
 
 
-def _key(key: Any) -> str:
-    converted = jsonable(key) if key is None or isinstance(key, str | bool | int | float) else repr(key)
-    return converted if isinstance(converted, str) else json.dumps(converted)
-
-
-def to_plain(value: Any) -> Any:
-    """Convert one level of a value without a JSON form; the fallback is its repr."""
-    if isinstance(value, type):
-        return repr(value)
-    if isinstance(value, Message):
-        return value.to_dict()
-    if dataclasses.is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
-    if isinstance(value, set | frozenset):
-        return sorted(cast(set[Any], value), key=repr)
-    if isinstance(value, bytes):
-        return value.decode(errors="replace")
-    return value.isoformat() if hasattr(value, "isoformat") else repr(value)
+def _simplified(value: Any) -> Any:
+    return value.to_dict() if isinstance(value, Message) else simplified(value)
 
 
 def print_state(state: Any, *, json_wanted: bool) -> None:

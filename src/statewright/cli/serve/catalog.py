@@ -16,7 +16,7 @@ from statewright.cli.workflow.models import NO_MODELS, Models, PinnedModel
 from statewright.errors import InvalidGraph, Problem, StatewrightError, WorkflowError, suggestion
 from statewright.models import ChatModel
 from statewright.project import Project, ServedGraph, load_project
-from statewright.project.reader import Keys, format_path
+from statewright.project.toml_positions import format_path
 from statewright.service import Catalog
 from statewright.workflow.states.resources.chat_models import ModelNames
 from statewright.workflow.steps import read_definition, registered
@@ -101,7 +101,7 @@ class _CatalogBuilder:
             raise WorkflowError(self._problems, source=str(project.file or project.folder))
         return self._catalog
 
-    def _collect_problems(self, keys: Keys, work: Callable[[], object]) -> None:
+    def _collect_problems(self, keys: tuple[str, str], work: Callable[[], object]) -> None:
         """Call `work`, and record its errors as problems of a key in the project file."""
         entry = self._project.graphs.get(keys[1])
         line, column = entry.at if entry is not None and keys[0] == "graphs" else (0, 0)

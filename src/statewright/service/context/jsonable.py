@@ -1,4 +1,4 @@
-"""Conversion to JSON: values of states, errors, instants."""
+"""JSON of errors, instants and metadata, as records store it. See `statewright.jsonable` for values."""
 
 from __future__ import annotations
 
@@ -7,34 +7,23 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from pydantic_core import from_json, to_json
-
 from statewright import errors
 from statewright.errors import StatewrightError
+from statewright.jsonable import as_json
 from statewright.runs import Json
 
 LONGEST_MESSAGE: Final = 4000
 """Characters of an error message that a record stores."""
 
 
-def as_json(value: Any) -> Json:
-    """Convert a value to JSON. Values without a JSON form become the result of their `to_dict`, or text."""
-    return from_json(to_json(value, fallback=_written, inf_nan_mode="strings", bytes_mode="base64"))
-
-
-def _written(value: Any) -> Any:
-    to_dict = getattr(value, "to_dict", None)
-    return to_dict() if callable(to_dict) else str(value)
-
-
 def error_json(error: BaseException, *, step: str | None = None) -> dict[str, Json]:
     """Return an error as stored in records: its message, its code, the step and its details if it has any."""
     message = f"{error}" if isinstance(error, StatewrightError) else f"{type(error).__name__}: {error}"
-    told: dict[str, Any] = {"message": _sayable(message), "code": code_of(error)}
+    record: dict[str, Json] = {"message": _storable(message), "code": code_of(error)}
     if step is not None:
-        told["step"] = step
+        record["step"] = step
     details = getattr(error, "details", None)
-    return {**told, "details": as_json(details)} if details is not None else told
+    return {**record, "details": as_json(details)} if details is not None else record
 
 
 def code_of(error: BaseException) -> str:
@@ -46,13 +35,13 @@ def code_of(error: BaseException) -> str:
 def error_from_text(text: str) -> dict[str, Json]:
     """Return an error as stored in records, from its text `Class: message`."""
     name, _, message = text.partition(": ")
-    known = getattr(errors, name, None)
-    if isinstance(known, type) and issubclass(known, StatewrightError):
-        return {"message": _sayable(message), "code": known.code}
-    return {"message": _sayable(text), "code": name if message else "ERROR"}
+    kind = getattr(errors, name, None)
+    if isinstance(kind, type) and issubclass(kind, StatewrightError):
+        return {"message": _storable(message), "code": kind.code}
+    return {"message": _storable(text), "code": name if message else "ERROR"}
 
 
-def _sayable(text: str) -> str:
+def _storable(text: str) -> str:
     """Return a text as stored in records: truncated, and without lone surrogates, which cannot be encoded."""
     return text[:LONGEST_MESSAGE].encode("utf-8", "replace").decode()
 

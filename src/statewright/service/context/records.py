@@ -51,12 +51,12 @@ class Records:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    async def own(self, kind: type[R], workspace_id: str, identity: str, noun: str) -> R:
+    async def own(self, kind: type[R], workspace_id: str, record_id: str, noun: str) -> R:
         """Return a record of a workspace. Raises NotFound if there is none, or it belongs to another workspace."""
-        found: Any = await aresolve(self._ledger.get(kind, identity))
-        if found is None or found.workspace_id != workspace_id:
-            raise NotFound(f"There is no {noun} {identity!r}.")
-        return found
+        record: Any = await aresolve(self._ledger.get(kind, record_id))
+        if record is None or record.workspace_id != workspace_id:
+            raise NotFound(f"There is no {noun} {record_id!r}.")
+        return record
 
     async def run(self, workspace_id: str, run_id: str) -> Run:
         return await self.own(Run, workspace_id, run_id, "run")
@@ -71,9 +71,9 @@ class Records:
             )
         sorted_by = order or Order("created_at", descending=True)
         offset = (page - 1) * page_size
-        found = await aresolve(self._ledger.find(kind, conditions, order=sorted_by, limit=page_size, offset=offset))
+        items = await aresolve(self._ledger.find(kind, conditions, order=sorted_by, limit=page_size, offset=offset))
         total = await aresolve(self._ledger.count(kind, conditions))
-        return Page(found, page, page_size, total)
+        return Page(items, page, page_size, total)
 
     async def all_of_run(self, kind: type[R], run: Run, *, order: str = "created_at") -> Sequence[R]:
         """Return the records of a kind that belong to a run, the oldest first."""
@@ -89,8 +89,8 @@ def others_on_thread(run: Run) -> list[Condition]:
 def conditions_of(workspace_id: str, wanted: RunFilter) -> list[Condition]:
     """Return the conditions of a filter of runs. Raises InvalidRequest for too many."""
     names = ("graph", "definition_id", "thread_id", "idempotency_key", "parent_id")
-    given = {name: getattr(wanted, name) for name in names if getattr(wanted, name) is not None}
-    conditions = where(workspace_id=workspace_id, **given)
+    values = {name: getattr(wanted, name) for name in names if getattr(wanted, name) is not None}
+    conditions = where(workspace_id=workspace_id, **values)
     if wanted.status:
         conditions.append(Condition("status", "in", list(wanted.status)))
     if wanted.created_from is not None:

@@ -19,7 +19,7 @@ class StartRun:
     definition_id: str | None = None
     input: Json = None
     thread_id: str | None = None
-    """The thread to advance; one of its own if none is given."""
+    """The thread to advance; a new one by default."""
     idempotency_key: str | None = None
     """A request with a used key returns the existing run."""
     on_busy: str = "reject"
@@ -46,7 +46,7 @@ class StartRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
-    """A filter of runs; all given conditions must match."""
+    """A filter of runs; all conditions that are set must match."""
 
     status: Sequence[RunStatus] = ()
     graph: str | None = None
@@ -55,8 +55,8 @@ class RunFilter:
     idempotency_key: str | None = None
     parent_id: str | None = None
     tags: Sequence[str] = ()
-    """All of them."""
+    """Runs must have all of them."""
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Entries that their metadata has; values that are no texts are compared as JSON."""
+    """Entries that their metadata has; values that are not strings are compared as JSON."""
     created_from: datetime | None = None
     created_to: datetime | None = None

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final, cast
 
 from statewright.errors import InvalidRequest, suggestion
+from statewright.problems import kind_of
 
 LONGEST_NAME: Final = 200
 """Characters."""
@@ -15,7 +16,7 @@ LONGEST_NAME: Final = 200
 def text(value: Any, what: str, *, longest: int = LONGEST_NAME) -> str:
     """Validate a non-empty string that every database can store."""
     if not isinstance(value, str):
-        raise InvalidRequest(f"{what} must be a string, not {type(value).__name__}.")
+        raise InvalidRequest(f"{what} must be a string, and is {kind_of(value, 'an object')}.")
     if not value.strip() or len(value) > longest:
         raise InvalidRequest(f"{what} must have 1 to {longest} characters that are not all blank; it has {len(value)}.")
     if not value.isprintable():
@@ -26,22 +27,22 @@ def text(value: Any, what: str, *, longest: int = LONGEST_NAME) -> str:
 def texts(values: Any, what: str) -> list[str]:
     """Validate a list of strings, without duplicates."""
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise InvalidRequest(f"{what} must be a list of strings, not {type(values).__name__}.")
-    given = cast("Sequence[Any]", values)
-    return list(dict.fromkeys(text(one, f"{what}[{place}]") for place, one in enumerate(given)))
+        raise InvalidRequest(f"{what} must be a list of strings, and is {kind_of(values, 'an object')}.")
+    items = cast("Sequence[Any]", values)
+    return list(dict.fromkeys(text(item, f"{what}[{index}]") for index, item in enumerate(items)))
 
 
 def mapping(value: Any, what: str) -> dict[str, Any]:
     """Validate a map with string keys."""
     if not isinstance(value, Mapping):
-        raise InvalidRequest(f"{what} must be an object, not {type(value).__name__}.")
-    given = cast("Mapping[Any, Any]", value)
-    return {text(key, f"A key of {what}"): one for key, one in given.items()}
+        raise InvalidRequest(f"{what} must be an object, and is {kind_of(value)}.")
+    items = cast("Mapping[Any, Any]", value).items()
+    return {text(key, f"A key of {what}"): item for key, item in items}
 
 
-def choice(value: Any, what: str, known: Iterable[str]) -> str:
-    """Validate one of some words."""
-    words = tuple(known)
+def choice(value: Any, what: str, choices: Iterable[str]) -> str:
+    """Validate a choice from some words."""
+    words = tuple(choices)
     if value not in words:
         raise InvalidRequest(f"{what} cannot be {value!r}. {suggestion(str(value), words, noun='It may be')}")
     return value
@@ -75,5 +76,5 @@ def known_fields(changes: Mapping[str, Any], fields: Iterable[str], what: str) -
     names = tuple(fields)
     for name in changes:
         if name not in names:
-            told = suggestion(str(name), names, noun="What can be changed")
-            raise InvalidRequest(f"{what} has no field {name!r} that can be changed. {told}")
+            advice = suggestion(str(name), names, noun="Fields")
+            raise InvalidRequest(f"{what} has no field {name!r} that can be changed. {advice}")

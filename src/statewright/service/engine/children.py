@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from statewright.errors import InvalidRequest, suggestion
 from statewright.futures import resolve
+from statewright.jsonable import as_json
 from statewright.runs import Change, Run, Signal, where
 from statewright.runtime import RUN_ENDED
 from statewright.service.catalog.versions import lookup
-from statewright.service.context.jsonable import as_json
 from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.completion import report_again

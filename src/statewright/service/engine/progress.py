@@ -18,6 +18,7 @@ from statewright.checkpoint import Commit, Pending, step_id
 from statewright.errors import SpendingLimitReached
 from statewright.events import Log
 from statewright.graph import START, Graph
+from statewright.jsonable import as_json
 from statewright.runs import (
     Advance,
     Approval,
@@ -38,7 +39,7 @@ from statewright.runs import (
     where,
 )
 from statewright.service.access.spending import SpendingLimits
-from statewright.service.context.jsonable import as_json, error_json, iso
+from statewright.service.context.jsonable import error_json, iso
 from statewright.service.engine.changeset import ChangeSet, Redact, without_secrets
 from statewright.service.engine.completion import Ending, completion_changes
 from statewright.service.engine.step_records import StepRecords, StepsSnapshot

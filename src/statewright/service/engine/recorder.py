@@ -16,10 +16,10 @@ from statewright.errors import RecordConflict
 from statewright.events import Event, Log
 from statewright.futures import MaybeFuture, is_future
 from statewright.ids import CheckpointId
+from statewright.jsonable import as_json
 from statewright.runs import Change, Json, Spend
 from statewright.runtime import CompiledGraph, Instrument
 from statewright.runtime.core.outcome import Failure
-from statewright.service.context.jsonable import as_json
 from statewright.service.context.records import guard_claim
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.progress import Progress, ProgressSnapshot

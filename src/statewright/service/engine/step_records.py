@@ -13,6 +13,7 @@ from statewright.checkpoint import Interrupt, Task
 from statewright.events import Entry
 from statewright.graph import START, Graph
 from statewright.ids import digest
+from statewright.jsonable import as_json
 from statewright.runs import (
     Approval,
     Change,
@@ -30,7 +31,7 @@ from statewright.runs import (
     Wait,
     where,
 )
-from statewright.service.context.jsonable import as_json, error_from_text, error_json, iso
+from statewright.service.context.jsonable import error_from_text, error_json, iso
 from statewright.service.context.service_context import LogSource
 from statewright.service.engine.changeset import ChangeSet
 from statewright.service.engine.completion import Ending

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from statewright.checkpoint import Interrupt, SavedCheckpoint
 from statewright.errors import InvalidResume
 from statewright.ids import digest
+from statewright.jsonable import as_json
 from statewright.runs import (
     Among,
     Approval,
@@ -26,7 +27,6 @@ from statewright.runs import (
     where,
 )
 from statewright.runtime import RUN_ENDED, TIMED_OUT, read_answers
-from statewright.service.context.jsonable import as_json
 from statewright.state import hint_json_schema
 
 APPROVAL: Final = "approval"

@@ -12,9 +12,9 @@ from statewright.clock import Duration
 from statewright.errors import InternalError
 from statewright.graph import Runtime
 from statewright.ids import interrupt_id
+from statewright.jsonable import copy_json
 from statewright.runtime.tasks.interrupt import wait_for
 from statewright.runtime.tasks.scope import current_scope
-from statewright.workflow.steps.jsonable import copy_json
 from statewright.workflow.steps.model import Step
 
 

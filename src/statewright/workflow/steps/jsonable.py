@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from statewright.errors import InvalidUpdateError
+from statewright.jsonable import quoted, to_strict_jsonable
 
 
 def to_jsonable(value: Any, what: str) -> Any:
@@ -17,11 +18,9 @@ def to_jsonable(value: Any, what: str) -> Any:
 
     Raises InvalidUpdateError for a value that JSON cannot represent; `what` names the value in the message.
     """
-    from pydantic_core import PydanticSerializationError, to_jsonable_python
-
     try:
-        return to_jsonable_python(value, inf_nan_mode="null")
-    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        return to_strict_jsonable(value)
+    except ValueError as error:
         raise InvalidUpdateError(
             f"{what} cannot be written as JSON: {error}. Use text, numbers, booleans, lists and maps."
         ) from error
@@ -30,17 +29,5 @@ def to_jsonable(value: Any, what: str) -> Any:
 def to_jsonable_map(value: Any, what: str) -> dict[str, Any]:
     """Convert a map to JSON, as a copy. Raises InvalidUpdateError for anything else."""
     if not isinstance(value, Mapping):
-        raise InvalidUpdateError(f"{what} is {_short(value)} of type {type(value).__name__}. Use a map.")
+        raise InvalidUpdateError(f"{what} is {quoted(value)} of type {type(value).__name__}. Use a map.")
     return to_jsonable(cast("Mapping[str, Any]", value), what)
-
-
-def copy_json(value: Any) -> Any:
-    """Return a deep copy of a JSON value."""
-    if isinstance(value, dict):
-        return {key: copy_json(one) for key, one in cast("dict[str, Any]", value).items()}
-    return [copy_json(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

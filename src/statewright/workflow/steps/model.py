@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
 from pydantic.alias_generators import to_camel
+
+from statewright.problems import expects
 
 Whole = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]
@@ -23,10 +24,10 @@ def _check_instant(value: Any) -> Any:
     """Accept text only: a number could be seconds or milliseconds."""
     if isinstance(value, str | datetime):
         return value
-    raise ValueError("should be an instant, written as 2026-01-31T09:00:00Z")
+    raise ValueError
 
 
-Instant = Annotated[datetime, BeforeValidator(_check_instant)]
+Instant = Annotated[datetime, BeforeValidator(_check_instant), expects("an instant, written as 2026-01-31T09:00:00Z")]
 Milliseconds = Annotated[Whole, Field(ge=0)]
 StepName = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -159,14 +160,6 @@ class ApprovalStep(_Step):
 
 
 Step = TaskStep | LlmStep | WaitStep | ConditionStep | ExternalEventStep | ApprovalStep
-STEP_KINDS: Mapping[str, type[_Step]] = {
-    "task": TaskStep,
-    "llm": LlmStep,
-    "wait": WaitStep,
-    "condition": ConditionStep,
-    "external_event": ExternalEventStep,
-    "approval": ApprovalStep,
-}
 
 
 class Definition(_StrictModel):

@@ -19,7 +19,7 @@ def test_a_workflow_that_is_right_is_told(folder: Path, statewright: Command) ->
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "bad.json has 1 problem:\n  1. Line 1, column 2: This is not JSON"),
+        ("{", "bad.json has 1 problem:\n  1. Line 1, column 2: It is not valid JSON"),
         ('{"name": "x", "version": "1", "steps": [{"name": "a", "type": "task"}]}', "'handler' is missing."),
         ('{"name": "x", "version": "1", "steps": [{"name": "a", "type": "taks"}]}', "Did you mean 'task'?"),
         ("[]", "bad.json has 1 problem"),

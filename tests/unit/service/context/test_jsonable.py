@@ -1,20 +1,14 @@
-"""Values, errors and instants as JSON."""
+"""Errors, instants and metadata as JSON."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from statewright.errors import GraphRecursionError, InvalidRequest
 from statewright.service.context.jsonable import (
     LONGEST_MESSAGE,
-    as_json,
     code_of,
     entries_as_text,
     error_from_text,
@@ -23,51 +17,9 @@ from statewright.service.context.jsonable import (
 )
 
 
-class FollowedEvent:
-    def to_dict(self) -> dict[str, int]:
-        return {"a": 1}
-
-
-class Untold:
-    def __str__(self) -> str:
-        return "untold"
-
-
-@dataclass
-class Point:
-    x: int
-
-
 class Coded(Exception):
     code = "LUCK"
     details = {"at": datetime(2030, 1, 1, tzinfo=UTC)}
-
-
-def test_a_value_is_the_dict_that_it_says_or_else_text() -> None:
-    assert as_json({"a": FollowedEvent(), "b": Untold(), "c": Point(1)}) == {
-        "a": {"a": 1},
-        "b": "untold",
-        "c": {"x": 1},
-    }
-
-
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-        max_leaves=8,
-    )
-)
-def test_what_is_json_stays_as_it_is(value: Any) -> None:
-    assert as_json(value) == value
-
-
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [(math.nan, "NaN"), (math.inf, "Infinity"), ([-math.inf], ["-Infinity"]), ({"a": (math.nan,)}, {"a": ["NaN"]})],
-)
-def test_numbers_that_json_does_not_know_are_texts(value: Any, written: Any) -> None:
-    assert as_json(value) == written
 
 
 def test_an_error_is_its_text_and_the_code_by_which_it_is_known() -> None:

@@ -35,7 +35,7 @@ def test_what_is_as_it_must_be_is_taken(check: Callable[[Any, str], Any], value:
 @pytest.mark.parametrize(
     ("check", "value", "told"),
     [
-        (text, None, "It must be a string, not NoneType"),
+        (text, None, "It must be a string, and is null"),
         (text, "", "1 to 200 characters"),
         (text, " \t", "not all blank"),
         (text, "x" * 201, "it has 201"),

@@ -82,24 +82,25 @@ def test_the_digest_is_of_the_content() -> None:
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        ("{", "Line 1, column 2: This is not JSON"),
-        (b"\xff", "This is not JSON"),
-        ("[]", "found []"),
+        ("{", "Line 1, column 2: It is not valid JSON"),
+        (b"\xff", "It is not valid JSON"),
+        ("[]", "It must be a map, and is a list: []."),
         ({**LEAD, "steps": []}, "In 'steps'"),
         ({**LEAD, "name": ""}, "In 'name'"),
         ({**LEAD, "name": "x" * 201}, "In 'name'"),
         ({**LEAD, "version": "x" * 51}, "In 'version'"),
-        ({**LEAD, "descripton": "x"}, "There is no key 'descripton'. Did you mean 'description'?"),
-        (changed(0, type="tsak"), "In 'steps[0].type': 'tsak' is not a type of step. Did you mean 'task'?"),
+        ({**LEAD, "descripton": "x"}, "The key 'descripton' is not known. Did you mean 'description'?"),
+        (changed(0, type="tsak"), "In 'steps[0].type': 'tsak' is not a valid type. Did you mean 'task'?"),
         (changed(0, type=None), "In 'steps[0]': 'type' is missing."),
         (changed(0, handler=None), "In 'steps[0]': 'handler' is missing."),
-        (changed(0, handlr="x"), "In 'steps[0].handlr': There is no key 'handlr'. Did you mean 'handler'?"),
+        (changed(0, handlr="x"), "In 'steps[0].handlr': The key 'handlr' is not known. Did you mean 'handler'?"),
         (changed(0, name="send"), "In 'steps[6].name': Another step is called 'send' too. Rename one."),
         (changed(0, name="x" * 101), "In 'steps[0].name'"),
         (changed(0, next="sned"), "In 'steps[0].next': There is no step 'sned'. Did you mean 'send'?"),
         (changed(0, next="send", end=True), "In 'steps[0]': The step has both next and end. Keep one of them."),
         (changed(0, retry={"maxAttempts": 0}), "In 'steps[0].retry.maxAttempts'"),
-        (changed(0, retry={"maxAttempts": 21}), "found 21."),
+        (changed(0, retry={"maxAttempts": 21}), "It must be less than or equal to 20, and is a number: 21."),
+        (changed(0, retry={"maxAttemps": 2}), "The key 'maxAttemps' is not known. Did you mean 'maxAttempts'?"),
         (changed(0, retry={"backoffMs": 99}), "In 'steps[0].retry.backoffMs'"),
         (changed(0, retry={"backoffMultiplier": 11}), "In 'steps[0].retry.backoffMultiplier'"),
         (changed(1, messages=[]), "In 'steps[1].messages'"),
@@ -119,6 +120,10 @@ def test_the_digest_is_of_the_content() -> None:
 )
 def test_what_is_wrong_is_said_with_its_place(document: Any, said: str) -> None:
     assert any(said in one for one in problems(document)), problems(document)
+
+
+def test_an_iterator_without_steps_is_empty() -> None:
+    assert problems({**LEAD, "steps": iter(())})[0].startswith("In 'steps': It must have at least 1 item")
 
 
 def test_everything_wrong_is_said_at_once() -> None:

@@ -1,0 +1,122 @@
+"""Conversion of values to JSON, by one policy.
+
+* Dataclasses and pydantic models become maps of their fields, other objects the result of their `to_dict`.
+* Instants, durations, UUIDs, paths and enumerations become what pydantic writes, such as `2026-01-02T00:00:00Z`.
+* Sets become lists, bytes base64, exceptions `Class: message`, anything else its text.
+* NaN and infinities become the texts `NaN`, `Infinity` and `-Infinity`, for null would lose which of them it was.
+* Half of a surrogate pair becomes U+FFFD, because text with it can neither be stored nor sent.
+
+`to_strict_jsonable` is for data that a program reads back: it refuses a value rather than replacing it by its text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final, cast
+
+from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
+
+from statewright.encodable import encodable_text
+
+_REFUSALS: Final = (PydanticSerializationError, ValueError, TypeError, RecursionError)
+_MAX_DEPTH: Final = 300
+"""Levels of nested containers; deeper ones become `...`, as does a container that contains itself."""
+
+
+def as_json(value: Any) -> Any:
+    """Convert any value to JSON, as a copy. It never fails."""
+    try:
+        return from_json(to_json(value, fallback=_fallback, inf_nan_mode="strings", bytes_mode="base64"))
+    except _REFUSALS:  # half of a surrogate pair, or deep nesting
+        return to_jsonable(value)
+
+
+def to_jsonable(value: Any, simplify: Callable[[Any], Any] | None = None, *, depth: int = 0) -> Any:
+    """Convert any value to JSON like `as_json`, with sets in a stable order.
+
+    It is slower. `simplify` replaces the conversion of one level of a value that is not a JSON type.
+    """
+    if isinstance(value, str):
+        return encodable_text(value)
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else from_json(to_json(value, inf_nan_mode="strings"))
+    if depth > _MAX_DEPTH:
+        return "..."
+    if isinstance(value, Mapping):
+        items = cast("Mapping[Any, Any]", value).items()
+        return {_key(key): to_jsonable(item, simplify, depth=depth + 1) for key, item in items}
+    if isinstance(value, list | tuple):
+        return [to_jsonable(item, simplify, depth=depth + 1) for item in cast("list[Any]", value)]
+    return to_jsonable((simplify or simplified)(value), simplify, depth=depth + 1)
+
+
+def simplified(value: Any) -> Any:
+    """Convert one level of a value that is not a JSON type."""
+    if isinstance(value, type | Iterator):  # reading an iterator would consume it
+        return _text(cast("object", value))
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, set | frozenset):
+        return sorted(cast("set[Any]", value), key=repr)
+    if isinstance(value, bytes | bytearray):
+        return urlsafe_b64encode(value).decode()
+    try:
+        return to_jsonable_python(value, fallback=_fallback, inf_nan_mode="strings", bytes_mode="base64")
+    except _REFUSALS:
+        return _text(value)
+
+
+def to_strict_jsonable(value: Any) -> Any:
+    """Convert a value to JSON, as a copy; NaN and infinities become null, and bytes the text that they encode.
+
+    Raises ValueError for a value that JSON cannot represent.
+    """
+    try:
+        return to_jsonable_python(value, inf_nan_mode="null")
+    except _REFUSALS as error:
+        raise ValueError(str(error)) from error
+
+
+def copy_json(value: Any) -> Any:
+    """Return a deep copy of a JSON value."""
+    if isinstance(value, dict):
+        return {key: copy_json(item) for key, item in cast("dict[str, Any]", value).items()}
+    return [copy_json(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+def quoted(value: Any, longest: int = 80) -> str:
+    """Return a value as JSON for a message, shortened."""
+    text = json.dumps(to_jsonable(value), ensure_ascii=False)
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return encodable_text(key)
+    try:
+        return encodable_text(next(iter(to_jsonable_python({key: None}, fallback=_fallback, bytes_mode="base64"))))
+    except _REFUSALS:
+        return _text(key)
+
+
+def _fallback(value: Any) -> Any:
+    """Convert a value that pydantic does not know."""
+    to_dict = getattr(value, "to_dict", None)
+    if callable(to_dict) and not isinstance(value, type):
+        with suppress(Exception):  # a user's method may raise anything
+            return to_dict()
+    return f"{type(value).__name__}: {_text(value)}" if isinstance(value, BaseException) else _text(value)
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:  # a user's __str__ may raise anything
+        return f"<{type(value).__name__}>"

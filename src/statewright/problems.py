@@ -1,0 +1,214 @@
+"""Problems of documents, from the errors of pydantic.
+
+Pydantic validates definitions of workflows and project files. Each of its errors becomes a problem in the terms of the
+author: where it is in the document, what is expected there, what was found, and which key was probably meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, datetime, time
+from operator import length_hint
+from types import UnionType
+from typing import Annotated, Any, Final, Literal, NamedTuple, Union, cast, get_args, get_origin
+
+from pydantic import AfterValidator, ValidationError, WrapValidator
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+
+from statewright.errors import Problem, StatewrightError, suggestion
+from statewright.jsonable import quoted
+
+DocumentPath = tuple[str | int, ...]
+"""The keys and indexes from the document to a value."""
+UNKNOWN_KEY: Final = ("extra_forbidden", "unexpected_keyword_argument")
+"""The types of errors for keys that a model, or a dataclass, does not have."""
+_LONGEST_KEY: Final = 60
+"""Characters of an unknown key that are compared with the known ones, which is slow."""
+_EXPECTED: Final = {
+    "string_type": "a string",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type", "dataclass_type"), "a map"),
+}
+_KINDS: Final = {
+    bool: "a boolean",
+    str: "a string",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    dict: "a map",
+    type(None): "null",
+    **dict.fromkeys((date, datetime, time), "a date or time"),
+}
+
+
+# -- what models say about their fields
+
+
+def unexpected(what: str) -> PydanticCustomError:
+    """Return the error of a value that is not what is expected, such as `a list of strings`."""
+    return PydanticCustomError("expected", "{expected}", {"expected": what})
+
+
+def expects(what: str) -> WrapValidator:
+    """Return a validator that describes all requirements of a value in one message: `a number above 0`."""
+
+    def validate(value: Any, handler: Callable[[Any], Any]) -> Any:
+        try:
+            return handler(value)
+        except ValidationError:
+            raise unexpected(what) from None
+
+    return WrapValidator(validate)
+
+
+def checked(check: Callable[[Any], object]) -> AfterValidator:
+    """Return a validator that reports an error of the library, raised by `check`, as a problem of the value."""
+
+    def validate(value: Any) -> Any:
+        try:
+            check(value)
+        except StatewrightError as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    return AfterValidator(validate)
+
+
+# -- errors as problems
+
+
+def problems_from(
+    error: ValidationError,
+    model: type[Any],
+    *,
+    within: DocumentPath = (),
+    mark: Callable[[DocumentPath], tuple[int, int]] = lambda _: (0, 0),
+    format_path: Callable[[DocumentPath], str] | None = None,
+    map_noun: str = "a map",
+    is_secret: Callable[[DocumentPath], bool] = lambda _: False,
+) -> Iterator[Problem]:
+    """Yield the problems of a document, or of its part at the path `within`.
+
+    `mark` returns the line and column of a path. A validator may raise ValueError with a message and a suggestion.
+    Values for whose path `is_secret` is true are never quoted.
+    """
+    for details in cast("list[Any]", error.errors(include_url=False)):
+        match = _locate(model, details["loc"])
+        path, message, advice = (*within, *match.path), "", ""
+        match details["type"]:
+            case kind if kind in UNKNOWN_KEY:
+                message, advice = f"The key {path[-1]!r} is not known.", suggest_key(str(path[-1]), match.container)
+            case "missing" | "missing_argument":
+                path, key = path[:-1], path[-1]
+                message, advice = f"{key!r} is missing.", _example(match.container, str(key))
+            case "union_tag_not_found":
+                message = f"{details['ctx']['discriminator']} is missing."
+            case "union_tag_invalid":
+                key, tag = details["ctx"]["discriminator"].strip("'"), details["ctx"]["tag"]
+                path, message = (*path, key), f"{tag!r} is not a valid {key}."
+                advice = suggestion(tag, _tags(match.kinds, key), noun=f"{key.capitalize()}s")
+            case "value_error":
+                message, advice = (*details["ctx"]["error"].args, "", "")[:2]
+            case "too_short" if length_hint(details["input"]) >= details["ctx"]["min_length"]:
+                continue  # it has invalid items, which are reported
+            case _:
+                value = "" if is_secret(path) else f": {quoted(details['input'])}"
+                kind = kind_of(details["input"], map_noun)
+                message = f"It must {_requirement(details, map_noun)}, and is {kind}{value}."
+        yield Problem((format_path or format_json_path)(path), *mark(path), message, advice)
+
+
+def format_json_path(path: DocumentPath) -> str:
+    """Return a path as `steps[0].name`."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".")
+
+
+def kind_of(value: Any, map_noun: str = "a map") -> str:
+    """Return the name of the type of a value in a document."""
+    kind = _KINDS.get(cast("type[Any]", type(value)), f"of type {type(value).__name__}")
+    return map_noun if kind == "a map" else kind
+
+
+def suggest_key(key: str, models: Iterable[type[Any]]) -> str:
+    """Return a hint for an unknown key: the nearest known key, and all known keys."""
+    return suggestion(key[:_LONGEST_KEY], [alias for model in models for alias in _fields(model)], noun="Keys")
+
+
+def _requirement(details: Any, map_noun: str) -> str:
+    expected = details.get("ctx", {}).get("expected") or _EXPECTED.get(details["type"])
+    if expected:
+        return f"be {map_noun if expected == 'a map' else expected}"
+    # pydantic writes `Input should be ...` and `String should have ...`.
+    return details["msg"].partition(" should ")[2].partition(" after validation")[0] or "be valid"
+
+
+def _example(models: Iterable[type[Any]], key: str) -> str:
+    examples = [field.examples for model in models for alias, field in _fields(model).items() if alias == key]
+    return f"Write {examples[0][0]}." if examples and examples[0] else ""
+
+
+# -- walking the types of a model along the location of an error
+
+
+class _Match(NamedTuple):
+    path: DocumentPath
+    """The location without the tags of unions, which are not part of the document."""
+    container: list[type[Any]]
+    """The types that the value at the last key may belong to."""
+    kinds: list[type[Any]]
+    """The types of the value itself."""
+
+
+def _locate(model: type[Any], location: DocumentPath) -> _Match:
+    path: DocumentPath = ()
+    container, kinds = [model], [model]
+    for part in location:
+        tagged = [kind for kind in kinds if part in _tags([kind])]
+        if len(kinds) > 1 and tagged:
+            kinds = tagged
+            continue
+        path, container = (*path, part), kinds
+        kinds = [inner for kind in kinds for inner in _inner(kind, part)]
+    return _Match(path, container, kinds)
+
+
+def _inner(kind: Any, part: str | int) -> Iterator[Any]:
+    """Yield the types of an item of a container."""
+    if isinstance(part, str) and part in _fields(kind):
+        yield from _members(_fields(kind)[part].annotation)
+    elif arguments := get_args(kind):
+        yield from _members(arguments[-1] if get_origin(kind) in (dict, Mapping) else arguments[0])
+
+
+def _members(annotation: Any) -> Iterator[Any]:
+    """Yield the types that an annotation allows."""
+    if get_origin(annotation) is Annotated:
+        yield from _members(get_args(annotation)[0])
+    elif get_origin(annotation) in (Union, UnionType):
+        for member in get_args(annotation):
+            yield from _members(member)
+    else:
+        yield annotation
+
+
+def _fields(kind: Any) -> dict[str, FieldInfo]:
+    """Return the fields of a model by their names in documents."""
+    fields: dict[str, FieldInfo] = getattr(kind, "__pydantic_fields__", {})
+    return {field.alias or name: field for name, field in fields.items()}
+
+
+def _tags(kinds: Iterable[type[Any]], key: str | None = None) -> list[str]:
+    """Return the values by which models of a union differ."""
+    return [
+        tag
+        for kind in kinds
+        for alias, field in _fields(kind).items()
+        if key in (None, alias) and get_origin(field.annotation) is Literal
+        for tag in get_args(field.annotation)
+    ]

@@ -1,0 +1,191 @@
+"""The tables of a project file as pydantic models: their keys, and what each value must be."""
+
+from __future__ import annotations
+
+import re
+from math import inf
+from typing import Annotated, Any, ClassVar, Final, Literal, cast
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
+
+from statewright.problems import checked, expects, unexpected
+from statewright.workflow.states.mcp import is_path
+from statewright.workflow.states.tools import check_host
+
+# -- types of values
+
+Text = Annotated[str, Strict()]
+Flag = Annotated[bool, Strict()]
+Whole = Annotated[int, Strict()]
+Number = Whole | Annotated[float, Strict()]
+"""A number as it is written: 1 remains a whole number."""
+Count = Annotated[Whole, Field(ge=1), expects("a whole number of at least 1")]
+Concurrency = Annotated[Whole, Field(ge=1, le=100), expects("a whole number from 1 to 100")]
+Port = Annotated[Whole, Field(ge=0, le=65535), expects("a whole number from 0 to 65535")]
+Temperature = Annotated[Number, Field(ge=0, le=2), expects("a number from 0 to 2")]
+Amount = Annotated[Number, Field(gt=0, lt=inf), expects("a number above 0")]
+Duration = Annotated[Number, Field(gt=0), expects("a number of seconds above 0")]
+Durability = Literal["sync", "async"]
+MetricsAccess = Literal["open", "keys", "off"]
+_VARIABLE: Final = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def _check_list(value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise unexpected("a list of strings")
+    return tuple(cast("list[Any]", value))
+
+
+def check_variable(value: Any) -> Any:
+    """Return a value unchanged. Raises ValueError for an invalid `env:NAME`."""
+    if isinstance(value, str) and value.startswith("env:") and not _VARIABLE.fullmatch(value):
+        raise ValueError("The text after env: is not a valid variable name.", "Write env:NAME.")
+    return value
+
+
+def _check_setting(value: Any) -> Any:
+    """Check a value of an MCP server, which may contain placeholders."""
+    return value if "{{" in str(value) else check_variable(value)
+
+
+def _check_program(command: str) -> str:
+    if is_path(command):
+        raise ValueError(
+            f"The program {command!r} is not the name of a program.",
+            "Write its name without a path, or keep the server under [mcp.NAME].",
+        )
+    return command
+
+
+def _check_module(module: str) -> str:
+    if module.endswith(".py") or not all(part.isidentifier() for part in module.split(".")):
+        advice = "Write it as Python imports it, such as 'outreach.handlers'."
+        raise ValueError(f"{module!r} is not a valid module name.", advice)
+    return module
+
+
+AsList = BeforeValidator(_check_list)
+Texts = Annotated[tuple[Text, ...], AsList]
+Secret = Annotated[Text, AfterValidator(check_variable)]
+Settings = dict[str, Annotated[Any, AfterValidator(_check_setting)]]
+
+
+# -- tables
+
+
+class Table(BaseModel):
+    """Base of all tables: strict, and without unknown keys."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class Sections(Table):
+    """The file itself."""
+
+    assistants: dict[str, Any] = {}
+    models: dict[str, Any] = {}
+    integrations: dict[str, Any] = {}
+    datasources: dict[str, Any] = {}
+    tools: dict[str, Any] = {}
+    mcp: dict[str, Any] = {}
+    workflows: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
+    graphs: dict[str, Any] = {}
+    handlers: dict[str, Any] = {}
+    serve: dict[str, Any] = {}
+    spending_limits: dict[str, Any] = {}
+
+
+class AssistantTable(Table):
+    """`[assistants.NAME]`."""
+
+    system_prompt: str | None = None
+    prompt_file: str | None = None
+    model: str | None = None
+    temperature: Temperature | None = None
+    tools: list[Any] = []
+    name: str | None = None
+
+
+class AssistantToolTable(Table):
+    """A tool of an assistant; a string is its name."""
+
+    name: str = Field(examples=['name = "read_file"'])
+    integration_alias: str | None = None
+
+
+class ModelTable(Table):
+    """`[models.NAME]`."""
+
+    name: str = Field(examples=['name = "openai:gpt-5"'])
+    base_url: str | None = None
+    api_key: Secret | None = None
+    timeout: Duration | None = None
+    headers: dict[str, Secret] = {}
+    settings: dict[str, Any] = {}
+    temperature: Temperature | None = None
+    max_tokens: Count | None = None
+
+
+class McpServerTable(Table):
+    """`[mcp.NAME]`. Unlike servers in workflows it is trusted, so any program and host is allowed."""
+
+    command: str | None = None
+    args: Annotated[list[str], expects("a list of strings")] = []
+    env: Settings = {}
+    cwd: str | None = None
+    url: str | None = None
+    headers: Settings = {}
+    type: str | None = None
+    auth_token: Secret | None = None
+    integration_alias: str | None = None
+    single_usage: bool = False
+    timeout: Duration | None = None
+    connect_timeout: Duration | None = None
+
+
+class ToolsTable(Table):
+    """The settings in `[tools]`, without its functions."""
+
+    allow_shell: bool = False
+    allow_hosts: Annotated[tuple[Annotated[str, checked(check_host)], ...], AsList] = ()
+    mcp_commands: Annotated[tuple[Annotated[str, AfterValidator(_check_program)], ...], AsList] = ()
+    root: str | None = None
+
+
+class GraphTable(Table):
+    """`[graphs.NAME]`; a string is its `path` or `file`."""
+
+    path: str | None = None
+    file: str | None = None
+    description: str | None = None
+    on_failure: str | None = None
+    version: str | None = None
+
+
+class DataSourceTable(Table):
+    """`[datasources.NAME]`."""
+
+    folder: str = Field(examples=['folder = "documents"'])
+    glob: str = "**"
+
+
+class WorkflowTable(Table):
+    """`[workflows.NAME]`."""
+
+    file: str = Field(examples=['file = "workflow.yaml"'])
+    description: str | None = None
+
+
+class HandlersTable(Table):
+    """`[handlers]`."""
+
+    modules: Annotated[tuple[Annotated[str, AfterValidator(_check_module)], ...], AsList] = ()
+
+
+class LimitsTable(Table):
+    """`[spending_limits]` or `[spending_limits.WORKSPACE]`."""
+
+    tokens_per_day: Count | None = None
+    cost_per_day: Amount | None = None
+    requests_per_day: Count | None = None
