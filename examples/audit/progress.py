@@ -1,4 +1,4 @@
-"""Shows a run while it advances: a line a node, with what it has done so far.
+"""Show the progress of a run: one line per node.
 
 On a terminal the lines are drawn again and again; elsewhere each node gets one line when it is over.
 """

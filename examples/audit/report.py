@@ -9,7 +9,7 @@ from typing import Any
 from measure import FileMeasure
 
 ROWS = 20
-"""How many rows a table has at most."""
+"""Maximum number of rows of a table."""
 
 
 def write_report(path: Path, state: Mapping[str, Any], drawing: str) -> None:

@@ -1,9 +1,9 @@
-"""Two agents fix a bug in a small project: one plans, one edits, and the state says whose turn it is.
+"""Two agents fix a bug in a small project: one plans, one edits, and the state decides whose turn it is.
 
     python examples/code_network/code_network.py [--model openai:gpt-5]
 
-Without a model it plays a session that was written beforehand, on files and tests that are real. Every step is saved: a
-run that was killed goes on with `--resume`.
+Without --model it uses a scripted model, but real files and tests. Every step is saved, so that a run that was
+killed can be resumed with `--resume`.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ def main() -> int:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Fix a bug with a planner and an editor.")
-    parser.add_argument("--model", help="a real model, such as openai:gpt-5; its key stands in the environment")
-    parser.add_argument("--db", type=Path, default=Path("out/code_network.db"), help="where the run is saved")
-    parser.add_argument("--thread", help="the name under which it is saved; a new one by default")
-    parser.add_argument("--resume", action="store_true", help="go on with a thread whose run was killed")
-    parser.add_argument("--pace", type=float, default=0.02, help="seconds for each word of the script")
-    parser.add_argument("--draw", action="store_true", help="print the drawing of the network, and end")
+    parser.add_argument("--model", help="a real model, such as openai:gpt-5; its API key comes from the environment")
+    parser.add_argument("--db", type=Path, default=Path("out/code_network.db"), help="path of the database")
+    parser.add_argument("--thread", help="id of the thread; a new one by default")
+    parser.add_argument("--resume", action="store_true", help="resume a thread whose run was killed")
+    parser.add_argument("--pace", type=float, default=0.02, help="seconds per word of the scripted model")
+    parser.add_argument("--draw", action="store_true", help="print a drawing of the network, and exit")
     args = parser.parse_args()
     if args.resume and not args.thread:
-        parser.error("--resume needs the --thread to go on with; the run that was killed has printed it")
+        parser.error("--resume needs --thread with the id that the killed run has printed")
     return args
 
 
 def fix(network: Network[Code], saver: SqliteSaver, args: argparse.Namespace) -> int:
-    """Run the network, and show what it does and what came of it."""
+    """Run the network, and print its steps and the result."""
     thread = args.thread or uuid4().hex[:8]
     print(f"To go on if this is killed: --resume --db {args.db} --thread {thread}")
     steps = Steps()
@@ -70,7 +70,7 @@ def fix(network: Network[Code], saver: SqliteSaver, args: argparse.Namespace) ->
 
 
 def begun(network: Network[Code], saver: SqliteSaver, thread: str) -> Iterator[Any]:
-    """The messages of a new run, on a new copy of the project."""
+    """Yield the messages of a new run, on a new copy of the project."""
     repo = copy_project()
     print(f"The tests before: {verdict(repo)}\n")
     issue = (PROJECT / "ISSUE.md").read_text(encoding="utf-8")
@@ -78,13 +78,13 @@ def begun(network: Network[Code], saver: SqliteSaver, thread: str) -> Iterator[A
 
 
 def resumed(network: Network[Code], saver: SqliteSaver, thread: str) -> Iterator[Any]:
-    """The messages that are still to come of a run that was killed."""
-    # A process that was killed holds its thread for a minute at most, so this one waits for its turn.
+    """Yield the remaining messages of a run that was killed."""
+    # The lease of a killed process expires within a minute, so this one waits for its turn.
     return network.stream(None, checkpointer=saver, thread_id=thread, durability="sync", on_busy="enqueue")
 
 
 def report(network: Network[Code], saver: SqliteSaver, thread: str) -> int:
-    """Print the plan, the difference, what the tests say now, and how the network ended."""
+    """Print the plan, the diff, the test results, and how the network ended."""
     values = network.compile(saver).get_state(thread_id=thread).values
     code = network.state_of(values).data
     repo = Path(code.repo)
@@ -98,7 +98,7 @@ def report(network: Network[Code], saver: SqliteSaver, thread: str) -> int:
 
 
 def verdict(repo: Path) -> str:
-    """The last line of what the tests print: `OK`, or how many fail."""
+    """Return the last line of the test output: `OK`, or the number of failures."""
     return run_suite(repo)[1].splitlines()[-1]
 
 

@@ -1,4 +1,4 @@
-"""A run, printed: its events as they come, and in the end its states, what it has cost, and what was sent."""
+"""Print a run: its events as they happen, and at the end its states, its cost, and the sent email."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from statewright.service import Service
 
 
 def show_event(event: RunEvent) -> None:
-    """A line for an event of the log."""
+    """Print an event of the log as one line."""
     told = {key: value for key, value in event.payload.items() if value is not None}
     step = told.pop("stepName", "")
     print(f"{event.seq:>3} {event.type:<20} {step:<13} {written(told) if told else ''}".rstrip(), flush=True)
 
 
 async def show_end(service: Service, run: Run, mailbox: Mailbox) -> None:
-    """What came of a run, as far as it has come."""
+    """Print the current result of a run."""
     history = await service.threads.history(run.workspace_id, run.thread_id)
     for step, before, after in changes(history):
         print(f"\n{step}\n  before  {written(before)}\n  after   {written(after)}")
@@ -35,7 +35,7 @@ async def show_end(service: Service, run: Run, mailbox: Mailbox) -> None:
 
 
 def changes(history: list[dict[str, Any]]) -> Iterator[tuple[str, Any, Any]]:
-    """The steps that were done, each with the state before and after it. A thread is told with the newest first."""
+    """Yield the completed steps, each with the state before and after it. Histories are newest first."""
     for before, after in pairwise(reversed(history)):
         yield before["next"][0], before["values"], after["values"]
 

@@ -1,4 +1,4 @@
-"""Somebody is asked to decide, or has said so beforehand."""
+"""The decision on an approval: from the terminal, or from the command line."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ WORDS: Final = {"a": "approved", "r": "rejected", "": LATER}
 
 
 async def decided(service: Service, run: Run, decision: str | None, text: str | None) -> bool:
-    """Decide on what a run waits for; False if that is to be done later."""
+    """Decide the approval that a run waits for; return False to decide later."""
     open_ones = (await service.approvals(run.workspace_id, pending=True, page_size=100)).items
     approval = next(one for one in open_ones if one.run_id == run.id)
     print(f"\n{approval.prompt}\n\n    {approval.content}\n", flush=True)
     if decision is None:
-        decision, text = asked()  # what works on the run has a thread of its own, and is not held up by this
+        decision, text = asked()  # the worker has its own thread, so this does not block it
     if decision == LATER:
         return False
     await service.decide(run.workspace_id, approval.id, decision, edited_content=text, decided_by="Ann")
@@ -25,7 +25,7 @@ async def decided(service: Service, run: Run, decision: str | None, text: str | 
 
 
 def asked() -> tuple[str, str | None]:
-    """What somebody says at the terminal; the end of input means later."""
+    """Ask at the terminal; the end of the input means later."""
     try:
         said = input("[a]pprove, [r]eject, nothing for later, or the email as it should be: ").strip()
     except EOFError:

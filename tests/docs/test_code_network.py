@@ -136,10 +136,10 @@ def test_a_finished_run_is_shown_again_and_a_thread_begins_anew(tmp_path: Path) 
     assert copy_of(again.stdout) != copy_of(first.stdout)
 
 
-def test_what_cannot_be_gone_on_with_is_one_sentence(tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_resumed_is_one_sentence(tmp_path: Path) -> None:
     nothing = example(tmp_path, "--resume")
     assert nothing.returncode == 2
-    assert "--resume needs the --thread" in nothing.stderr.splitlines()[-1]
+    assert "--resume needs --thread" in nothing.stderr.splitlines()[-1]
     unknown = example(tmp_path, "--resume", "--thread", "nobody")
     assert (unknown.returncode, len(unknown.stderr.splitlines())) == (1, 1)
 

@@ -1,4 +1,4 @@
-"""Recorded files of each format keep loading: what they hold is what is written here, and runs go on from it.
+"""Recorded files of each format keep loading: their content is that below, and runs continue from it.
 
 The files stay as they were made; every test works on a copy. What is expected was written down by hand.
 """
@@ -174,7 +174,7 @@ def test_a_breakpoint_a_join_and_what_is_held_are_passed(saver: SqliteSaver) -> 
 
 
 @format_1
-def test_a_forked_branch_is_forked_again_and_goes_on(saver: SqliteSaver) -> None:
+def test_a_forked_branch_is_forked_again_and_continues(saver: SqliteSaver) -> None:
     app = graphs.chat(saver, LATE)
     begun = next(one for one in app.get_state_history(thread_id="long") if one.metadata["step"] == 7)
     app.fork(begun.config, branch="third")
@@ -252,7 +252,7 @@ def test_format_1_fork(saver: SqliteSaver) -> None:
 
 
 @format_1
-def test_format_1_goes_on_where_it_stood(saver: SqliteSaver) -> None:
+def test_format_1_continues_where_it_was(saver: SqliteSaver) -> None:
     ended = graphs.chat(saver, LATE).invoke({"goal": 300}, thread_id="long")
     assert ended["words"] == words(300)
     assert [(one.content, one.id) for one in ended["messages"]] == replies(300)

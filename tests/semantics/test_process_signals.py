@@ -1,4 +1,4 @@
-"""Part I section 5.5: a signal handler ends a run, wherever the main thread sleeps and whichever thread heard it."""
+"""Part I section 5.5: a signal handler ends a run, wherever the main thread sleeps, on whichever thread it arrives."""
 
 import asyncio
 import operator

@@ -1,4 +1,4 @@
-"""No JSON Schema makes the process read a file or call a host, wherever it comes in."""
+"""No JSON Schema makes the process read a file or call a host, whichever way it arrives."""
 
 from __future__ import annotations
 

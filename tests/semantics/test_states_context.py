@@ -1,4 +1,4 @@
-"""The states language, 2.2: what a state does to the context and to the history."""
+"""The states language, 2.2: effects of a state on the context and on the history."""
 
 from typing import Any
 
@@ -122,7 +122,7 @@ def test_1_5_a_result_may_stand_in_the_history_as_if_the_user_had_said_it(driver
     assert [(message.role, message.text) for message in messages] == [("user", "hi"), ("user", "S"), ("assistant", "E")]
 
 
-def test_2_2_what_was_cleared_can_be_written_again(driver: Any) -> None:
+def test_2_2_a_cleared_key_can_be_written_again(driver: Any) -> None:
     states = """
 - {id: s, next: {state_id: c}}
 - {id: c, next: {state_id: e, clear_context_store: true, clear_prior_messages: true}}

@@ -1,4 +1,4 @@
-"""The states language, 2.11: pausing before a state, answers, and what a saver keeps of a run."""
+"""The states language, 2.11: pausing before a state, answers, and the saved state of a run."""
 
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ LINE_OUTS = {"s": '{"k":1}', "e": "e", "z": "z"}
 # -- where a run pauses
 
 
-def test_2_11_a_run_stops_before_the_state_and_goes_on_without_text(driver: Any) -> None:
+def test_2_11_a_run_stops_before_the_state_and_continues_without_text(driver: Any) -> None:
     run = Run(driver, LINE, LINE_OUTS)
     paused = run.start()
     assert (run.asked, run.ahead, texts(paused)[-1]) == ("s", ("e",), '{"k":1}')
@@ -245,7 +245,7 @@ def test_2_11_a_route_that_was_taken_is_not_decided_again(driver: Any) -> None:
 # -- what a saver keeps
 
 
-def test_a_run_goes_on_in_another_graph_on_the_same_saver_and_nothing_runs_twice(driver: Any) -> None:
+def test_a_run_continues_in_another_graph_on_the_same_saver_and_nothing_runs_twice(driver: Any) -> None:
     run = Run(driver, ITERATION % "", ITERATION_OUTS)
     run.start()
     run.compile()
@@ -255,7 +255,7 @@ def test_a_run_goes_on_in_another_graph_on_the_same_saver_and_nothing_runs_twice
     assert run.app.get_state(THREAD).values["context"] == result["context"]
 
 
-def test_what_failed_is_done_again_and_nothing_else(driver: Any) -> None:
+def test_only_failed_work_is_repeated(driver: Any) -> None:
     run = Run(driver, PARALLEL.replace("interrupt_before: true, ", ""), {**PARALLEL_OUTS, "j": "j"})
     broken = dict(run._outs)
     run._outs = {name: output for name, output in broken.items() if name != "c"}

@@ -1,4 +1,4 @@
-"""Mistakes in workflow files: each is reported once, at its own line, with words that help."""
+"""Mistakes in workflow files: each is reported once, at its own line, with a helpful message."""
 
 import pytest
 from tests.semantics.mistakes import BASE, MISTAKES, Mistake

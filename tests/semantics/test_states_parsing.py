@@ -1,4 +1,4 @@
-"""2.1: an output is parsed once, however many conditions, contexts and readers of the state need its value."""
+"""2.1: an output is parsed once, however many conditions, contexts and readers of the state use its value."""
 
 from __future__ import annotations
 

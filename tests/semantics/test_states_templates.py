@@ -1,4 +1,4 @@
-"""Real workflow files: all of `shared/templates/states` load and run to an end, where they are there."""
+"""Real workflow files: all of `shared/templates/states` load and run to an end, if they are available."""
 
 import itertools
 import json

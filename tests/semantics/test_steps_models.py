@@ -1,4 +1,4 @@
-"""Steps that ask a model: what is asked, what becomes of the answer, tools, models that stand in, and checks."""
+"""Steps that call a model: the request, the response, tools, fallback models, and checks."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_json_may_be_put_under_a_key_and_need_be_no_map_then(driver: Any) -> Non
 
 
 @pytest.mark.parametrize("answer", ["no", "[1]", "{broken"])
-def test_what_is_no_json_map_fails_and_is_asked_again_by_the_retries(driver: Any, answer: str) -> None:
+def test_an_answer_that_is_not_a_json_map_fails_and_is_retried(driver: Any, answer: str) -> None:
     step = {"responseFormat": "json", "retry": {"maxAttempts": 2, "backoffMs": 100}}
     assert driver.invoke(app_of(step, ScriptedModel([answer, '{"a": 1}'])), {}, **THREAD) == {"a": 1}
     with pytest.raises(StepFailed) as failed:
@@ -186,7 +186,7 @@ def test_handlers_of_tasks_are_tools_too(driver: Any) -> None:
         (ToolCall("1", "weather", {"town": "Rome"}), "there is no argument 'town'"),
     ],
 )
-def test_a_wrong_call_is_told_to_the_model(driver: Any, call: ToolCall, said: str) -> None:
+def test_a_wrong_call_is_reported_to_the_model(driver: Any, call: ToolCall, said: str) -> None:
     model = ScriptedModel([call, "done"])
     driver.invoke(app_of({"tools": [{"name": "weather"}]}, model, tools=[weather]), {}, **THREAD)
     assert said in model.requests[-1].messages[-1].text
@@ -261,7 +261,7 @@ def guarded(on_failure: str, *checks: str, **more: Any) -> dict[str, Any]:
     return {"responseFormat": "json", "outputSchema": SCHEMA, "guardrails": guardrails, **more}
 
 
-def test_an_answer_that_passes_is_told_nothing_about(driver: Any) -> None:
+def test_an_answer_that_passes_gets_no_feedback(driver: Any) -> None:
     step = guarded("block", "schema_validation", "content_safety", "confidence_threshold")
     app = app_of(step, ScriptedModel(['{"subject": "Hi", "confidence": 0.7}']))
     assert driver.invoke(app, {}, **THREAD) == {"subject": "Hi", "confidence": 0.7}
@@ -285,7 +285,7 @@ def test_a_block_fails_the_step(driver: Any) -> None:
     assert len(told(app, "GUARDRAIL_FAILED")) == 1
 
 
-def test_the_model_is_told_what_is_wrong_and_asked_again(driver: Any) -> None:
+def test_the_model_gets_the_problem_and_is_called_again(driver: Any) -> None:
     model = ScriptedModel(["nothing", '{"body": "x"}', '{"subject": "Hi"}'])
     app = app_of(guarded("retry_with_feedback", "schema_validation"), model)
     assert driver.invoke(app, {}, **THREAD) == {"subject": "Hi"}
@@ -297,7 +297,7 @@ def test_the_model_is_told_what_is_wrong_and_asked_again(driver: Any) -> None:
     assert len(told(app, "GUARDRAIL_FAILED")) == 2
 
 
-def test_the_model_is_told_twice_at_most(driver: Any) -> None:
+def test_the_model_gets_feedback_twice_at_most(driver: Any) -> None:
     model = ScriptedModel(['{"body": "x"}'], repeat_last=True)
     with pytest.raises(StepFailed):
         driver.invoke(app_of(guarded("retry_with_feedback", "schema_validation"), model), {}, **THREAD)
@@ -316,7 +316,7 @@ def test_checks_of_ones_own(driver: Any) -> None:
 # -- what is nowhere is told at once
 
 
-def test_everything_that_is_nowhere_is_told_before_anything_runs() -> None:
+def test_everything_that_is_missing_is_reported_before_anything_runs() -> None:
     document = {
         "name": "flow",
         "version": "1",

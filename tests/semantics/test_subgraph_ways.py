@@ -1,4 +1,4 @@
-"""How tasks reach a subgraph and how it leaves: Sends with a mapping, computed gotos in the parent graph."""
+"""Ways into and out of a subgraph: Sends with a mapping, computed gotos in the parent graph."""
 
 from __future__ import annotations
 
