@@ -471,7 +471,7 @@ def set_format(path: Path, number: int) -> None:
 
 
 @pytest.mark.parametrize("durability", ["sync", "async"])
-def test_a_head_that_somebody_else_has_moved_is_a_conflict(saver: SqliteSaver, path: Path, durability: str) -> None:
+def test_a_head_that_another_run_has_moved_is_a_conflict(saver: SqliteSaver, path: Path, durability: str) -> None:
     with SqliteSaver(path) as other:
 
         def interfere(n: int) -> None:

@@ -90,7 +90,7 @@ def told(saved: SavedCheckpoint) -> tuple[Any, ...]:
 
 
 @format_1
-def test_the_file_is_small_and_names_no_place(copy: Path) -> None:
+def test_the_file_is_small_and_contains_no_paths(copy: Path) -> None:
     content = copy.read_bytes()
     assert len(content) < LARGEST
     for place in (b"/work", b"/home", b"/tmp", b"/root", str(Path.home()).encode()):
@@ -155,7 +155,7 @@ def test_answering_ends_the_run_without_doing_anything_twice(saver: SqliteSaver)
 
 
 @format_1
-def test_a_timer_goes_off(saver: SqliteSaver) -> None:
+def test_a_timer_fires(saver: SqliteSaver) -> None:
     early = FakeClock(datetime(2025, 6, 1, 12, 59, tzinfo=UTC))
     assert [one.kind for one in graphs.waiting(saver, early).get_state(thread_id="timer").interrupts] == ["timer"]
     assert graphs.waiting(saver, LATE).resume_due(thread_id="timer")["log"] == ["in", "awake"]

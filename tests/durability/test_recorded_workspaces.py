@@ -65,7 +65,7 @@ def rows_of(path: Path) -> dict[str, list[Any]]:
         return found
 
 
-def test_the_file_is_small_and_names_no_place() -> None:
+def test_the_file_is_small_and_contains_no_paths() -> None:
     assert FILE.stat().st_size < LARGEST
     content = gzip.decompress(FILE.read_bytes())
     for place in (b"/work", b"/home", b"/tmp", b"/root"):

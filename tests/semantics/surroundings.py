@@ -73,7 +73,7 @@ ABOUT_ONE_GRAPH = (
     "test_a_star_stops_at_every_node",
     "test_a_breakpoint_in_a_loop",
     "test_an_answer_at_a_breakpoint",
-    "test_a_resume_may_bring_an_update_and_a_goto",
+    "test_a_resume_may_include_an_update_and_a_goto",
     "test_the_recursion_limit_counts",
     "test_a_run_that_ends_at_its_limit",
     "test_work_up_to_the_limit_is_saved_and_the_thread_continues",

@@ -316,7 +316,7 @@ def used(function: Any, **arguments: Any) -> tuple[str, ModelRequest]:
     return result.tool_results[0].text, model.requests[-1]
 
 
-def test_a_forced_choice_is_met_by_the_first_call() -> None:
+def test_a_forced_tool_choice_is_satisfied_by_the_first_call() -> None:
     def look() -> str:
         """Look."""
         return "seen"
@@ -414,7 +414,7 @@ def test_typed_data_is_checked_when_it_is_written(kind: Any) -> None:
     assert "not of its type" in run.results[-1].tool_results[0].text
 
 
-def test_a_default_of_a_function_is_not_taken_for_what_it_is_called_with() -> None:
+def test_a_default_of_a_function_is_not_mistaken_for_an_argument() -> None:
     agent = Agent("A", model=always(says("x")))
     seen: list[Any] = []
     network = Network(

@@ -147,7 +147,7 @@ def test_execution_info_says_which_execution_this_is(driver: Any) -> None:
     assert info.task_id == first.tasks[0].id
 
 
-def test_the_config_that_a_node_gets_holds_what_the_caller_gave(driver: Any) -> None:
+def test_the_config_that_a_node_gets_contains_that_of_the_caller(driver: Any) -> None:
     seen: list[Any] = []
     config = {"configurable": {"model": "m"}, "tags": ["t"], "recursion_limit": 5}
 

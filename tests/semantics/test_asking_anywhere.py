@@ -67,7 +67,7 @@ def test_a_send_with_a_timeout_leaves_the_others_their_time(driver: Any) -> None
         driver.invoke(app, {})
 
 
-def test_the_timeout_of_a_send_stands_instead_of_that_of_the_node(driver: Any) -> None:
+def test_the_timeout_of_a_send_replaces_that_of_the_node(driver: Any) -> None:
     app = sending(Send("work", 0.1, timeout=600), timeout=0.01).compile()
     assert driver.invoke(app, {})["log"] == [0.1]
 

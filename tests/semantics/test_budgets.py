@@ -68,7 +68,7 @@ def test_3_4_a_budget_may_route_to_a_node_instead_of_failing(driver: Any) -> Non
     assert driver.invoke(app, {"x": 1})["log"] == ["think", "act", "think", "act", "wrapped up after 4"]
 
 
-def test_3_4_the_way_out_is_saved_and_says_what_it_discarded(driver: Any) -> None:
+def test_3_4_the_on_budget_node_is_saved_with_the_discarded_tasks(driver: Any) -> None:
     app = looping(budget=Budget(max_steps=3, on_budget="wrap_up"), saver=InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
 

@@ -153,7 +153,7 @@ def test_not_strict_turns_problems_of_shape_into_warnings(driver: Any) -> None:
     assert driver.invoke(app, {"x": 1})["log"] == ["a"]
 
 
-def test_a_node_that_declares_destinations_goes_nowhere_else(driver: Any) -> None:
+def test_a_node_with_declared_destinations_goes_only_there(driver: Any) -> None:
     graph = graph_of("b", "c").add_node("a", lambda s: Command(goto="c"), destinations=["b"])
     app = graph.add_edge(START, "a").add_edge("b", "c").compile()
 

@@ -227,7 +227,7 @@ def test_a_call_that_was_cancelled_continues_in_its_place(saver: Any, turns: int
 
 @pytest.mark.parametrize("memory", ["call", "thread"])
 @pytest.mark.parametrize("keys", [(None, None), ("small", "large")])
-def test_a_call_with_another_limit_has_a_place_of_its_own(driver: Any, saver: Any, memory: Any, keys: Any) -> None:
+def test_a_call_with_another_limit_is_numbered_separately(driver: Any, saver: Any, memory: Any, keys: Any) -> None:
     paid: list[str] = []
 
     def ask(state: Order) -> Order:

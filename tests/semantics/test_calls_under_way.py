@@ -374,7 +374,7 @@ def test_5_5_steps_of_a_call_that_is_waited_for_are_done(driver: Any, within: An
 
 
 @pytest.mark.parametrize("ends", ["pause", "failure", "cancellation"])
-def test_5_2_a_later_run_takes_what_could_not_be_waited_for(
+def test_5_2_a_later_run_takes_over_unfinished_calls(
     driver: Any, within: Any, saver: Any, charging: Charging, graph_of: Any, ends: str
 ) -> None:
     control = RunControl()

@@ -271,7 +271,7 @@ def test_a_cancelled_run_can_continue_later(within: Any) -> None:
     assert within(lambda: asyncio.run(main()))["log"] == ["a", "waited"]
 
 
-def test_a_timeout_around_a_run_is_not_taken_for_a_nodes_failure(within: Any) -> None:
+def test_a_timeout_around_a_run_is_not_mistaken_for_a_failure_of_a_node(within: Any) -> None:
     async def forever(state: Any) -> None:
         await asyncio.Event().wait()
 

@@ -317,13 +317,13 @@ def test_arrivals_are_cleared_when_new_input_starts_over_after_a_failure(driver:
     assert driver.invoke(app, {"x": 2}, thread_id="1")["log"] == ["a", "b"]
 
 
-def test_two_join_lists_to_one_node_are_counted_apart(driver: Any) -> None:
+def test_two_join_lists_to_one_node_are_counted_separately(driver: Any) -> None:
     graph = linked(graph_of("a", "b", "c", "d", "e"), "^>a", "^>b", "b>c", "c>d", "a+b>e", "a+d>e")
 
     assert log_of(driver, graph) == ["a", "b", "c", "e", "d", "e"]
 
 
-def test_join_lists_whose_names_could_be_confused_are_counted_apart(driver: Any) -> None:
+def test_join_lists_with_similar_names_are_counted_separately(driver: Any) -> None:
     graph = graph_of("a+b", "c", "a", "b+c", "end").add_edge(START, "a+b").add_edge(START, "a")
     graph.add_edge(["a+b", "c"], "end").add_edge(["a", "b+c"], "end").add_edge("a", "c").add_edge("c", "b+c")
 

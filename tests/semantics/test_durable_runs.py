@@ -219,7 +219,7 @@ async def _ended(service: Any, run_id: str) -> Any:
     return run if run.status in (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED) else None
 
 
-async def test_a_timer_goes_off_when_its_time_has_come_and_a_restart_does_not_matter(place: Places) -> None:
+async def test_a_timer_fires_on_time_also_after_a_restart(place: Places) -> None:
     clock = FakeClock()
     async with serving(place, chain("sleepy", sleeps), clock=clock) as service:
         run = await run_to_rest(service, "sleepy")
@@ -298,7 +298,7 @@ async def test_a_waiting_run_is_cancelled_and_takes_no_answer(place: Places) -> 
         assert (await service.waits(WS)).total == 0
 
 
-async def test_a_paused_run_stands_between_two_steps_until_it_is_resumed(place: Places) -> None:
+async def test_a_paused_run_stays_between_two_steps_until_it_is_resumed(place: Places) -> None:
     holds, begun = threading.Event(), threading.Event()
 
     def slow(state: State) -> State:
@@ -458,7 +458,7 @@ async def test_a_failed_run_is_retried_though_another_workspace_continues_with_a
         assert (await until(lambda: _ended(service, failed.id))).output["log"] == ["mended"]
 
 
-async def test_runs_are_found_by_what_they_are(place: Places) -> None:
+async def test_runs_are_found_by_their_attributes(place: Places) -> None:
     async with serving(place, chain("three", first), chain("asks", asks)) as service:
         one = await run_to_rest(service, "three", tags=["red", "big"], metadata={"customer": "ann", "n": 1})
         two = await run_to_rest(service, "asks", tags=["red"], metadata={"customer": "bob"})
@@ -609,7 +609,7 @@ class Breaks:
         return await until(lambda: _ended(service, run.id))
 
 
-async def test_a_run_that_failed_by_its_child_is_retried_with_what_became_of_that(place: Places) -> None:
+async def test_a_run_that_failed_because_of_its_child_is_retried_with_the_childs_new_result(place: Places) -> None:
     breaks = Breaks()
     async with serving(place, *breaks.graphs) as service:
         run, child = await breaks.both_failed(service)
@@ -725,7 +725,7 @@ async def _of_graph(service: Any, graph: str) -> Any:
 # -- many, few, later
 
 
-async def test_only_so_many_runs_with_a_key_are_at_work_at_once(place: Places) -> None:
+async def test_runs_with_a_concurrency_key_are_limited(place: Places) -> None:
     at_work, most = [0], [0]
     lock = threading.Lock()
 
@@ -756,7 +756,7 @@ async def test_a_run_that_is_for_later_begins_then(place: Places) -> None:
         assert (await until(lambda: _ended(service, started.run.id))).status is RunStatus.COMPLETED
 
 
-async def test_events_are_followed_as_they_come_and_from_any_place(place: Places) -> None:
+async def test_events_are_followed_as_they_happen_and_from_any_position(place: Places) -> None:
     async with serving(place, chain("asks", first, asks, third)) as service:
         started = await service.start(WS, StartRun(graph="asks"))
 

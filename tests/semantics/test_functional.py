@@ -91,7 +91,7 @@ def test_4_6_tasks_that_were_done_are_not_repeated(driver: Any, colour: str) -> 
     assert sorted(RUNS) == [1, 2, 3, 100]
 
 
-def test_4_6_previous_is_what_the_last_run_returned(driver: Any) -> None:
+def test_4_6_previous_is_the_result_of_the_last_run(driver: Any) -> None:
     @entrypoint(InMemorySaver())
     def total(x: int, *, previous: int | None = None) -> int:
         return x + (previous or 0)
@@ -287,7 +287,7 @@ ANSWERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_4_6_an_entrypoint_as_a_node_answers_what_its_function_would(driver: Any, answer: str) -> None:
+def test_4_6_an_entrypoint_as_a_node_returns_the_result_of_its_function(driver: Any, answer: str) -> None:
     function = ANSWERS[answer]
 
     async def coroutine(state: Any) -> Any:

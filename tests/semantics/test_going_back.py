@@ -100,7 +100,7 @@ class TestMemory:
         assert count_of(driver.invoke(app, {}, thread_id="t")) == 3
 
 
-def test_a_memory_that_was_pruned_is_said_and_not_forgotten(driver: Any, saver: Any) -> None:
+def test_a_pruned_memory_is_reported_and_not_silently_empty(driver: Any, saver: Any) -> None:
     child = StateGraph(Counting)
     for name in "abc":
         child.add_node(name, lambda s: {"times": 1})

@@ -319,7 +319,7 @@ def test_sends_ask_questions_of_their_own(driver: Any) -> None:
     assert result["log"] == [0, 10, 20]
 
 
-def test_a_resume_may_bring_an_update_and_a_goto_along(driver: Any) -> None:
+def test_a_resume_may_include_an_update_and_a_goto(driver: Any) -> None:
     graph = StateGraph(State).add_node("a", ask("a")).add_node("b", say("b")).add_edge(START, "a").add_edge("b", END)
     graph.add_conditional_edges("a", lambda s: END, ["b", END])
     app = graph.compile(InMemorySaver())

@@ -131,7 +131,7 @@ def test_5_2_a_changed_argument_is_an_error(driver: Any, service: Service) -> No
 
 
 @pytest.mark.parametrize("saved", [True, False])
-def test_5_2_an_attempt_finds_what_the_one_before_has_done(driver: Any, service: Service, saved: bool) -> None:
+def test_5_2_an_attempt_finds_the_results_of_the_previous_one(driver: Any, service: Service, saved: bool) -> None:
     attempts: list[int] = []
 
     def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def test_5_2_rows_go_when_their_task_is_consumed(driver: Any, service: Service) 
     assert service.calls == [1, 2]
 
 
-def test_5_2_a_fork_brings_the_entries_of_unfinished_tasks_along(driver: Any, service: Service) -> None:
+def test_5_2_a_fork_copies_the_entries_of_unfinished_tasks(driver: Any, service: Service) -> None:
     def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         return {"log": [runtime.step("charge", service.charge, 10), interrupt("ok?")]}
 

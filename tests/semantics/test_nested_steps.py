@@ -174,7 +174,7 @@ def test_a_call_that_a_node_retries_is_found_in_its_place(driver: Any, work: Any
     assert len(shop.charges) == 2
 
 
-def test_a_failed_call_leaves_its_place_to_none_with_other_arguments(driver: Any) -> None:
+def test_the_position_of_a_failed_call_is_not_reused_with_other_arguments(driver: Any) -> None:
     shop, fails = Shop(), iter([True])
 
     def charge(what: str) -> str:

@@ -191,7 +191,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize("wait", WAYS, ids=lambda wait: wait.__name__)
-def test_a_handler_ends_a_run_whose_thread_did_not_hear_the_signal(
+def test_a_handler_ends_a_run_on_a_thread_that_did_not_get_the_signal(
     handler: Handler, wait: Callable[[Handler], None]
 ) -> None:
     with pytest.raises(RunCancelled, match="signal"):

@@ -111,7 +111,7 @@ def test_targets_of_a_saved_result_follow_an_alias(driver: Any, saver: Any, lead
 
 
 @pytest.mark.parametrize("leads", ["edge", "goto", "send"])
-def test_a_saved_result_that_leads_nowhere_is_refused(driver: Any, saver: Any, leads: str) -> None:
+def test_a_saved_result_with_an_unknown_target_is_refused(driver: Any, saver: Any, leads: str) -> None:
     driver.invoke(failing_beside("publish", leads).compile(saver), {}, thread_id="t")
     with pytest.raises(GraphVersionMismatch, match="result of 'work' leads to 'publish'"):
         driver.invoke(failing_beside("release", leads).compile(saver), Command(resume="yes"), thread_id="t")

@@ -114,7 +114,7 @@ def test_4_6_a_function_may_be_the_whole_workflow(driver: Any) -> None:
 # -- 5 asking, retries, timeouts, errors, limits
 
 
-def test_5_1_a_node_asks_by_parameter_for_what_it_wants(driver: Any) -> None:
+def test_5_1_a_node_requests_values_by_parameter(driver: Any) -> None:
     store = InMemoryStore()
 
     def node(state: State, config: Any, runtime: Runtime[Any], writer: Any, store: Any) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def test_5_3_a_failed_attempt_is_followed_by_another(driver: Any) -> None:
     assert driver.invoke(one(node, clock=clock, retry_policy=RetryPolicy(jitter=False)), {"x": 1})["log"] == ["ok"]
 
 
-def test_5_4_an_error_handler_stands_in_for_its_node(driver: Any) -> None:
+def test_5_4_an_error_handler_replaces_the_result_of_its_node(driver: Any) -> None:
     def bad(state: State) -> None:
         raise KeyError("why")
 

@@ -36,7 +36,7 @@ def test_a_join_that_is_left_half_reached_is_named(driver: Any, caplog: pytest.L
     assert [one.levelno for one in caplog.records if "unfinished join" in one.message] == [logging.WARNING]
 
 
-def test_it_stands_in_the_log_of_the_run(driver: Any) -> None:
+def test_it_is_in_the_log_of_the_run(driver: Any) -> None:
     app = choosing("other").compile(InMemorySaver())
     with pytest.warns(UnfinishedJoinWarning):
         driver.invoke(app, {}, thread_id="t")

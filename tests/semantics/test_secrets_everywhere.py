@@ -258,7 +258,7 @@ def test_other_text_is_shown(show: Callable[[str], str]) -> None:
 
 
 @pytest.mark.parametrize(("text", "secret"), IN_CONTEXT.values(), ids=IN_CONTEXT)
-def test_an_answer_may_explain_where_secrets_stand(text: str, secret: str) -> None:
+def test_an_answer_may_explain_where_secrets_are(text: str, secret: str) -> None:
     assert secret in checked(text)
 
 

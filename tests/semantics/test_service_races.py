@@ -604,7 +604,7 @@ async def going(service: Service, thread_id: str) -> list[str]:
 @pytest.mark.parametrize(
     ("rivals", "busy"), [("reject", False), ("enqueue", False), ("enqueue", True), ("interrupt", True)]
 )
-async def test_a_run_takes_the_thread_also_from_those_that_come_while_it_looks(
+async def test_a_run_takes_the_thread_also_from_runs_that_start_meanwhile(
     place: Places, rivals: str, busy: bool, on_busy: str
 ) -> None:
     ledger, serves = interposed(place, graph_of("asks", asks), looks_at=Run, column="thread_id")
@@ -790,7 +790,7 @@ async def test_a_run_is_stopped_by_a_service_that_does_not_have_it(shared: Place
                 assert held.calls == 1
 
 
-async def test_a_pause_that_its_worker_hears_too_late_holds_when_the_run_continues(shared: Places) -> None:
+async def test_a_pause_that_its_worker_notices_too_late_applies_when_the_run_continues(shared: Places) -> None:
     held = Held()
     deaf = ServiceSettings(lease=1000, look_every=0.02, drain=0.2)
     graph = graph_of("asks", held, asks, ends)

@@ -163,7 +163,7 @@ async def test_a_run_whose_turn_does_not_come_in_time_has_failed(place: Places) 
 # -- a service that stops
 
 
-async def test_steps_in_progress_end_and_the_rest_is_for_the_next_service(place: Places) -> None:
+async def test_running_steps_finish_and_the_next_service_does_the_rest(place: Places) -> None:
     held = Held()
     graph = graph_of("slow", held, ends)
     async with serving(place, graph, settings=ServiceSettings(look_every=0.02, drain=5)) as service:

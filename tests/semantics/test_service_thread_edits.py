@@ -217,7 +217,7 @@ async def test_a_fork_to_a_branch_of_its_own_does_not_concern_the_run(place: Pla
         assert await completed(service, run) == {"log": ["first", "yes"]}
 
 
-async def test_a_halted_run_stays_halted_and_continues_from_what_was_changed(place: Places) -> None:
+async def test_a_halted_run_stays_halted_and_continues_from_the_changed_state(place: Places) -> None:
     async with serving(place, chain(first, asks, last), settings=QUICK) as service:
         run = await waiting(service)
         halted = {"status": RunStatus.PAUSED, "due_at": None}  # as one that was told to while it came to wait

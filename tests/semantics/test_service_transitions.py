@@ -171,7 +171,7 @@ async def test_a_run_is_cancelled_from_everywhere_but_an_end(place: Places, stat
 
 
 @pytest.mark.parametrize("status", list(RunStatus))
-async def test_records_show_where_a_run_stands(place: Places, status: RunStatus) -> None:
+async def test_records_show_the_status_of_a_run(place: Places, status: RunStatus) -> None:
     async with standing(place, status) as case:
         run = await case.service.run(WS, case.run.id)
         instants = {
@@ -222,7 +222,7 @@ async def test_a_run_that_fails_again_can_be_retried(place: Places) -> None:
         assert types.count("WORKFLOW_STARTED") == 1
 
 
-async def test_a_paused_run_can_be_paused_once_more_and_continues_from_where_it_stands(place: Places) -> None:
+async def test_a_paused_run_can_be_paused_again_and_continues_where_it_was(place: Places) -> None:
     async with standing(place, RunStatus.PAUSED) as case:
         again = await case.service.pause(WS, case.run.id)
         assert again.version == case.run.version
@@ -352,7 +352,7 @@ async def test_a_branch_that_is_not_taken_is_skipped(place: Places) -> None:
 
 
 @pytest.mark.parametrize("on_reject", ["fail", "continue"])
-async def test_a_rejected_approval_fails_the_run_or_continues_as_its_step_says(place: Places, on_reject: str) -> None:
+async def test_a_rejected_approval_fails_or_continues_the_run_as_configured(place: Places, on_reject: str) -> None:
     write = {"name": "write", "type": "task", "handler": "write"}
     agree = {"name": "agree", "type": "approval", "contentKey": "letter", "onReject": on_reject}
     writes = {"write": lambda ctx: {"stateUpdates": {"letter": "dear"}}}

@@ -294,7 +294,7 @@ async def test_an_agent_and_a_network_are_runs_that_cost(place: Places) -> None:
             json.dumps(run.output)
 
 
-async def test_a_graph_that_brings_its_own_saver_is_saved_by_the_service(place: Places) -> None:
+async def test_a_graph_with_its_own_saver_is_saved_by_the_service(place: Places) -> None:
     own, store = InMemorySaver(), InMemoryStore()
 
     def remembers(state: State, runtime: Runtime[Any]) -> State:

@@ -35,7 +35,7 @@ def test_a_reader_who_sees_no_messages_is_warned_of_those_of_a_subgraph(driver: 
         driver.stream(app, GIVEN, stream_mode=["messages", "values"])
 
 
-def test_it_is_said_at_the_line_of_the_reader() -> None:
+def test_the_warning_is_issued_at_the_line_of_the_reader() -> None:
     with pytest.warns(HiddenMessagesWarning) as caught:
         list(_nested().stream(GIVEN, stream_mode="messages"))
     assert caught[0].filename == __file__

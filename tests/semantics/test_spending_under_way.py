@@ -290,7 +290,7 @@ async def dies(place: Places, life: Life, graph: StateGraph) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("makes_last", [False, True], ids=["before", "after"])
-async def test_each_day_spends_what_it_may_wherever_a_service_dies(tmp_path: Path, makes_last: bool) -> None:
+async def test_each_day_spends_up_to_its_limit_wherever_a_service_dies(tmp_path: Path, makes_last: bool) -> None:
     for number in range(1, 30):
         place, model, life = Places(tmp_path / f"{number}.db"), thinking(), Life(number, makes_last=makes_last)
         try:

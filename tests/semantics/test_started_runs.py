@@ -146,7 +146,7 @@ KEYS = [None, "0", "=0"]
 
 @pytest.mark.parametrize("waits", list(itertools.product([False, True], repeat=2)), ids=str)
 @pytest.mark.parametrize("keys", list(itertools.permutations(KEYS, 2)), ids=str)
-async def test_no_key_is_taken_for_the_place_of_a_call(place: Places, keys: Any, waits: Any) -> None:
+async def test_no_key_is_mistaken_for_the_position_of_a_call(place: Places, keys: Any, waits: Any) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
         for number, (key, wait) in enumerate(zip(keys, waits, strict=True)):
             runtime.start_run("child", {"n": number}, key=key, wait=wait)
@@ -186,7 +186,7 @@ async def test_an_attempt_that_was_abandoned_starts_nothing(place: Places) -> No
 
 
 @pytest.mark.parametrize("wait", [False, True])
-async def test_a_run_is_not_taken_for_one_with_other_input(place: Places, wait: bool) -> None:
+async def test_a_run_is_not_mistaken_for_one_with_other_input(place: Places, wait: bool) -> None:
     numbers = itertools.count()
 
     def parent(state: State, runtime: Runtime[Any]) -> State:

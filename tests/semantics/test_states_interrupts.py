@@ -277,7 +277,7 @@ def test_every_checkpoint_shows_the_context_of_its_moment(driver: Any) -> None:
     assert [len(state.values["visits"]) for state in history] == [2, 1, 0]
 
 
-def test_a_replay_from_history_gives_what_the_run_gave(driver: Any) -> None:
+def test_a_replay_from_history_gives_the_result_of_the_run(driver: Any) -> None:
     run = Run(driver, ITERATION.replace("interrupt_before: true, ", "") % "", ITERATION_OUTS)
     first = run.start({"k": 1})
     for state in list(run.app.get_state_history(THREAD)):
@@ -286,7 +286,7 @@ def test_a_replay_from_history_gives_what_the_run_gave(driver: Any) -> None:
             assert (names(again), again["context"], texts(again)) == (names(first), first["context"], texts(first))
 
 
-def test_a_fork_with_another_answer_leaves_the_first_line_alone(driver: Any) -> None:
+def test_a_fork_with_another_answer_does_not_change_the_first_branch(driver: Any) -> None:
     run = Run(driver, LINE, LINE_OUTS)
     run.start()
     paused = run.app.get_state(THREAD).config

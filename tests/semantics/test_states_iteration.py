@@ -93,7 +93,7 @@ def test_2_6_a_missing_key_fails_with_the_keys_that_are_there(driver: Any) -> No
         run(driver, ONE_STAGE % "xs", {"l": '{"ys": [1], "zs": 2}', "p": "ok", "m": "ok"})
 
 
-def test_2_6_a_pointer_that_leads_nowhere_fails_the_run(driver: Any) -> None:
+def test_2_6_a_pointer_without_a_value_fails_the_run(driver: Any) -> None:
     with pytest.raises(RoutingError, match=r"/d/xs.*does not exist"):
         run(driver, ONE_STAGE % "/d/xs", {"l": '{"d": {"ys": [1]}}', "p": "ok", "m": "ok"})
 
@@ -428,7 +428,7 @@ def test_2_6_one_branch_that_fails_fails_the_run(driver: Any) -> None:
     assert "m" not in {request.metadata["state"] for request in model.requests}
 
 
-def test_1_1_at_most_max_concurrency_branches_are_at_work_at_once() -> None:
+def test_1_1_at_most_max_concurrency_branches_run_concurrently() -> None:
     import asyncio
 
     class Counting:

@@ -135,7 +135,7 @@ def test_2_9_a_history_that_is_too_long_becomes_its_first_message_and_a_summary(
     assert texts(result["messages"]) == ["hi", "so far", "4"]
 
 
-def test_2_9_the_summary_is_made_of_everything_but_the_first_message(driver: Any) -> None:
+def test_2_9_the_summary_covers_everything_but_the_first_message(driver: Any) -> None:
     model = model_for({**LINE_OUTS, "summary": "so far"})
     driver.invoke(load_workflow(document(LINE, f"{FEW}\n{OFF}")).compile(models=model), {"input": "hi there"})
     (first, _) = [request for request in model.requests if request.metadata["state"] == "summary"]

@@ -15,7 +15,7 @@ def test_the_file_without_mistakes_is_right() -> None:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=list(MISTAKES))
-def test_1_8_a_mistake_is_reported_at_its_line_with_what_to_do(mistake: Mistake) -> None:
+def test_1_8_a_mistake_is_reported_at_its_line_with_a_suggestion(mistake: Mistake) -> None:
     parsed = parse_workflow(mistake.text)
     found = parsed.warnings if mistake.is_warning else parsed.problems
     assert (parsed.definition is None) is not mistake.is_warning

@@ -120,7 +120,7 @@ def test_2_2_input_that_is_a_map_seeds_the_context(driver: Any, given: Any, cont
     assert run(driver, ONE % "t", {"s": "ok"}, given)["context"] == context
 
 
-def test_2_2_input_stands_in_the_history_and_files_in_the_context(driver: Any) -> None:
+def test_2_2_input_is_in_the_history_and_files_in_the_context(driver: Any) -> None:
     app = load_workflow(document(ONE % "t")).compile(script={"s": "ok"})
     result = driver.invoke(app, {"input": "words", "files": ["a.txt", "b.txt"]})
     assert [(message.role, message.text) for message in result["messages"]] == [("user", "words"), ("assistant", "ok")]

@@ -105,7 +105,7 @@ def test_1_8_blocks_in_arguments_are_checked_at_any_depth() -> None:
     assert [problem.path for problem in raised.value.problems] == ["tools[0].tool_args.a[0].b"]
 
 
-def test_1_8_placeholders_that_are_not_understood_are_warnings_at_their_line() -> None:
+def test_1_8_unsupported_placeholders_are_warnings_at_their_line() -> None:
     text = f"""{HEAD}states:
 - id: s
   assistant_id: a

@@ -41,7 +41,7 @@ def outputs(app: Any) -> list[Any]:
 # -- what is asked
 
 
-def test_the_request_is_what_the_definition_says(driver: Any) -> None:
+def test_the_request_matches_the_definition(driver: Any) -> None:
     model = ScriptedModel(["done"])
     step = {
         "systemPrompt": "You are {{input.who}}.",
@@ -135,7 +135,7 @@ def weather(city: str) -> str:
     return f"sun in {city}"
 
 
-def test_the_model_calls_tools_until_it_has_what_it_wants(driver: Any) -> None:
+def test_the_model_calls_tools_until_it_is_finished(driver: Any) -> None:
     model = ScriptedModel(
         [ToolCall("1", "weather", {"city": "Rome"}), [ToolCall("2", "weather", {"city": "Bonn"})], "Sun."]
     )
@@ -209,7 +209,7 @@ def down(reason: str = "busy", **more: Any) -> ScriptedModel:
     return ScriptedModel([ModelUnavailable(reason, **more)], repeat_last=True)
 
 
-def test_other_models_stand_in_for_one_that_fails(driver: Any) -> None:
+def test_fallback_models_replace_one_that_fails(driver: Any) -> None:
     models = {"main": down(), "second": ScriptedModel([RuntimeError("odd")]), "third": ScriptedModel(["Hello"])}
     app = app_of({"fallbackModels": ["nowhere", "second", "third"]}, models)
     assert driver.invoke(app, {}, **THREAD) == {"ask": "Hello"}
@@ -221,7 +221,7 @@ def test_other_models_stand_in_for_one_that_fails(driver: Any) -> None:
     assert "The model 'nowhere' is unknown" in failures[1]["error"]
 
 
-def test_a_model_that_stands_in_stays_for_the_conversation(driver: Any) -> None:
+def test_a_fallback_model_is_used_for_the_rest_of_the_conversation(driver: Any) -> None:
     main, second = down(), ScriptedModel([ToolCall("1", "weather", {"city": "Rome"}), "Sun."])
     app = app_of(
         {"fallbackModels": ["second"], "tools": [{"name": "weather"}]},
@@ -242,7 +242,7 @@ def test_no_model_answers(driver: Any) -> None:
     assert not failed.value.is_final
 
 
-def test_a_model_that_is_nowhere_is_not_looked_for_again(driver: Any) -> None:
+def test_an_unknown_model_is_not_looked_up_again(driver: Any) -> None:
     models: dict[str, Any] = {"main": ScriptedModel(["done"])}
     app = app_of({"retry": {"maxAttempts": 3}}, models)
     models.clear()  # it was there when the workflow was compiled

@@ -65,7 +65,7 @@ def test_updates_of_a_list_of_answers(driver: Any) -> None:
     assert driver.stream(graph.compile(), {"x": 1}) == [{"a": [{"log": ["1"]}, {"x": 2}]}]
 
 
-def test_custom_is_what_nodes_write(driver: Any) -> None:
+def test_custom_contains_the_writes_of_nodes(driver: Any) -> None:
     def plain(state: Any, writer: Any) -> None:
         writer("plain")
 

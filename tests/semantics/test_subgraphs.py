@@ -805,7 +805,7 @@ def test_4_5_subgraphs_can_be_listed(driver: Any) -> None:
     assert [path for path, _ in app.get_subgraphs("middle:abc|inner")] == ["middle|inner"]
 
 
-def test_4_5_a_namespace_that_leads_nowhere_is_refused(driver: Any) -> None:
+def test_4_5_an_unknown_namespace_is_refused(driver: Any) -> None:
     app = two_deep(InMemorySaver())
     driver.invoke(app, {"x": 5}, thread_id="1")
 

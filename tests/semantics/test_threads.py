@@ -61,7 +61,7 @@ def test_a_thread_without_checkpoints_is_empty() -> None:
     assert (state.values, state.next, state.tasks, state.created_at, state.parent_config) == ({}, (), (), None, None)
 
 
-def test_get_state_shows_values_what_is_due_and_where_it_is(driver: Any) -> None:
+def test_get_state_shows_values_due_nodes_and_their_config(driver: Any) -> None:
     app = graph_of("abc", "^>a", "a>b", "a>c").compile(InMemorySaver(), interrupt_before="b")
     driver.invoke(app, {"x": 1}, THREAD, run_id="r")
     state = app.get_state(THREAD)
@@ -124,7 +124,7 @@ def test_a_thread_remembers_across_runs(driver: Any) -> None:
     assert driver.invoke(app, {"x": 3}, thread_id="2") == {"x": 3, "log": ["a"]}
 
 
-def test_durability_exit_saves_only_at_rest(driver: Any) -> None:
+def test_durability_exit_saves_only_when_the_run_ends_or_pauses(driver: Any) -> None:
     app = graph_of("abc", "^>a", "a>b", "b>c").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD, durability="exit")
 
@@ -144,7 +144,7 @@ def test_durability_exit_saves_also_when_a_run_fails_or_asks(driver: Any) -> Non
 # -- None as input
 
 
-def test_none_continues_where_the_thread_stands(driver: Any) -> None:
+def test_none_continues_where_the_thread_was(driver: Any) -> None:
     app = graph_of("ab", "^>a", "a>b").compile(InMemorySaver(), interrupt_after="a")
     driver.invoke(app, {"x": 1}, THREAD)
 
@@ -510,7 +510,7 @@ def test_new_input_on_an_older_checkpoint_forks_there(driver: Any) -> None:
     assert app.get_state(THREAD).values == {"x": 3, "log": ["a", "a"]}
 
 
-def test_branches_live_apart(driver: Any) -> None:
+def test_branches_are_isolated(driver: Any) -> None:
     app = graph_of("a", "^>a").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
     app.fork(THREAD, branch="side")
@@ -521,7 +521,7 @@ def test_branches_live_apart(driver: Any) -> None:
     assert app.get_state(THREAD, branch="side").values == {"x": 2, "log": ["a", "a"]}
 
 
-def test_diff_says_what_differs() -> None:
+def test_diff_lists_the_differences() -> None:
     assert diff({"a": 1, "b": 2}, {"b": 3, "c": 4}) == {"a": (1, None), "b": (2, 3), "c": (None, 4)}
 
 

@@ -30,7 +30,7 @@ def app(sends: int = 0) -> Any:
     return graph.compile()
 
 
-def test_the_driver_without_a_loop_calls_the_plain_form_where_it_stands() -> None:
+def test_the_driver_without_a_loop_calls_the_plain_form_on_its_own_thread() -> None:
     assert app().invoke({"seen": []})["seen"] == [("plain", threading.current_thread().name)]
 
 

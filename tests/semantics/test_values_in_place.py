@@ -366,7 +366,7 @@ def test_one_answer_that_is_changed_and_returned_again_is_two_answers(driver: An
     assert app.get_state(THREAD).values["plain"] == [0, 1, 2]
 
 
-def test_the_arguments_of_sends_are_apart_for_tasks_and_attempts(driver: Any, placed: Any) -> None:
+def test_the_arguments_of_sends_are_copied_for_tasks_and_attempts(driver: Any, placed: Any) -> None:
     looks: list[Any] = []
     shared = {"plain": ["in"]}
 
@@ -530,7 +530,7 @@ def test_the_memory_of_an_entrypoint_is_a_copy(driver: Any) -> None:
     assert driver.invoke(remember, [], THREAD) == [1, 1]
 
 
-def test_a_cached_answer_is_apart_from_the_node_and_from_callers(driver: Any, placed: Any) -> None:
+def test_a_cached_result_is_a_copy_for_the_node_and_for_callers(driver: Any, placed: Any) -> None:
     answer = ["first"]
     graph = StateGraph(Shared).add_node("a", lambda s: {"plain": answer}, cache_policy=CachePolicy())
     app = placed(graph.add_edge(START, "a").compile(cache=InMemoryCache()))
