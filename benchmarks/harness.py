@@ -50,7 +50,7 @@ class Series(Protocol):
     """The passes of one engine over one figure."""
 
     def advance(self, seconds: float, passes: int) -> float:
-        """The best cost yet, after going on to so much time and so many passes, those of earlier rounds included."""
+        """Continue up to a total time and number of passes, and return the best cost of all rounds."""
         ...
 
 

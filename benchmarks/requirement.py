@@ -58,7 +58,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class AtMost:
-    """A limit of its own, with nobody beside it."""
+    """An absolute limit, without a figure to compare with."""
 
     limit: float
 

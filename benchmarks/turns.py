@@ -20,7 +20,7 @@ from benchmarks.harness import LocalSeries, Series
 
 
 class RemoteSeries:
-    """A series in a process of its own."""
+    """A series in a separate process."""
 
     def __init__(self, figure: int, position: int) -> None:
         command = [sys.executable, "-m", "benchmarks.turns", str(figure), str(position)]

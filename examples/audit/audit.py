@@ -70,8 +70,10 @@ def measure(task: OneFile) -> dict[str, Any]:
 
 def judge(state: Audit) -> dict[str, Any]:
     """Pick the functions that exceed the limits."""
-    found = [(file.path, one) for file in state["measures"] for one in file.functions if stands_out(one)]
-    return {"findings": found}
+    findings = [
+        (file.path, function) for file in state["measures"] for function in file.functions if stands_out(function)
+    ]
+    return {"findings": findings}
 
 
 def after_judge(state: Audit) -> Literal["rank", "report"]:
@@ -139,11 +141,11 @@ def main() -> int:
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     report_path = Path(sys.argv[2] if len(sys.argv) > 2 else "out/audit.md")
     if not root.exists():
-        print(f"There is no file or folder {str(root)!r}. Name one: make demo path=FOLDER", file=sys.stderr)
+        print(f"There is no file or folder {str(root)!r}. Choose another one: make demo path=FOLDER", file=sys.stderr)
         return 2
     started = time.perf_counter()
     state = show_progress(build(), Order(root=str(root), report=str(report_path)))
-    functions = [(file.path, one) for file in state["measures"] for one in file.functions]
+    functions = [(file.path, function) for file in state["measures"] for function in file.functions]
     path, longest = max(functions, key=lambda entry: entry[1].length, default=("", None))
     print(f"Measured in {time.perf_counter() - started:.1f} s; the report is {report_path}.")
     if longest is not None:

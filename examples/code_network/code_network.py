@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from network import code_network
 from session import scripted_model
-from show import Steps, difference, plan_lines
+from show import Steps, diff_lines, plan_lines
 from state import Code
 from workspace import PROJECT, copy_project, run_suite
 
@@ -63,13 +63,13 @@ def fix(network: Network[Code], saver: SqliteSaver, args: argparse.Namespace) ->
     thread = args.thread or uuid4().hex[:8]
     print(f"To go on if this is killed: --resume --db {args.db} --thread {thread}")
     steps = Steps()
-    for message, _ in resumed(network, saver, thread) if args.resume else begun(network, saver, thread):
+    for message, _ in resume(network, saver, thread) if args.resume else start(network, saver, thread):
         steps.show(message)
     steps.end()
     return report(network, saver, thread)
 
 
-def begun(network: Network[Code], saver: SqliteSaver, thread: str) -> Iterator[Any]:
+def start(network: Network[Code], saver: SqliteSaver, thread: str) -> Iterator[Any]:
     """Yield the messages of a new run, on a new copy of the project."""
     repo = copy_project()
     print(f"The tests before: {verdict(repo)}\n")
@@ -77,7 +77,7 @@ def begun(network: Network[Code], saver: SqliteSaver, thread: str) -> Iterator[A
     return network.stream(issue, state=Code(repo=str(repo)), checkpointer=saver, thread_id=thread, durability="sync")
 
 
-def resumed(network: Network[Code], saver: SqliteSaver, thread: str) -> Iterator[Any]:
+def resume(network: Network[Code], saver: SqliteSaver, thread: str) -> Iterator[Any]:
     """Yield the remaining messages of a run that was killed."""
     # The lease of a killed process expires within a minute, so this one waits for its turn.
     return network.stream(None, checkpointer=saver, thread_id=thread, durability="sync", on_busy="enqueue")
@@ -90,7 +90,7 @@ def report(network: Network[Code], saver: SqliteSaver, thread: str) -> int:
     repo = Path(code.repo)
     if code.plan is not None:
         print("\nThe plan\n", *plan_lines(code.plan), sep="\n")
-    print("\nThe difference\n", *difference(repo), sep="\n")
+    print("\nThe difference\n", *diff_lines(repo), sep="\n")
     print(f"\nThe tests now: {verdict(repo)}")
     print(f"The network ended: {values['stop_reason']}, after {values['call_count']} calls of agents.")
     print(f"The copy lies in {repo}.")

@@ -1,7 +1,7 @@
 """The network: a planner, an editor, and a router that uses only the state.
 
-There is no plan: the planner. There is one: the editor. It is done: nobody. Tools write the state and so decide what
-comes next. No prompt says "now hand over to your colleague".
+Without a plan it picks the planner, with a plan the editor, and None when the work is done. Tools write the state, and
+so determine the next step. No prompt says "now hand over to your colleague".
 """
 
 from __future__ import annotations

@@ -23,9 +23,9 @@ class Talk:
     """The messages since the last user message."""
 
     def __init__(self, request: ModelRequest) -> None:
-        said = list(request.messages)
-        place = max(place for place, message in enumerate(said) if message.role == "user")
-        self.messages = said[place:]
+        messages = list(request.messages)
+        index = max(index for index, message in enumerate(messages) if message.role == "user")
+        self.messages = messages[index:]
         self.agent: str = request.metadata["agent"]
 
     @property
@@ -39,8 +39,8 @@ class Talk:
 
     def says(self, text: str, *calls: Call) -> Message:
         """Return the next response: a text and tool calls."""
-        asked = [ToolCall(f"call_{len(self.messages)}_{place}", *call) for place, call in enumerate(calls)]
-        return Message(text, role="assistant", tool_calls=tuple(asked))
+        tool_calls = [ToolCall(f"call_{len(self.messages)}_{index}", *call) for index, call in enumerate(calls)]
+        return Message(text, role="assistant", tool_calls=tuple(tool_calls))
 
 
 # -- the planner
@@ -51,8 +51,8 @@ def looks_around(talk: Talk) -> Message:
 
 
 def reads(talk: Talk) -> Message:
-    found = talk.results("list_files")[-1].splitlines()
-    files = [path for path in found if path.endswith(".py") and not path.endswith("__init__.py")]
+    paths = talk.results("list_files")[-1].splitlines()
+    files = [path for path in paths if path.endswith(".py") and not path.endswith("__init__.py")]
     return talk.says(f"I read {', '.join(files)}.", *(("read_file", {"path": path}) for path in files))
 
 
@@ -103,8 +103,8 @@ def ends(talk: Talk) -> Message:
 def culprit(talk: Talk) -> tuple[str, str]:
     """Return the path and the content of the file with the function."""
     calls = [call for message in talk.messages for call in message.tool_calls if call.name == "read_file"]
-    told = {message.tool_call_id: message.text for message in talk.messages if message.role == "tool"}
-    return next((call.arguments["path"], told[call.id]) for call in calls if "def split" in told[call.id])
+    results = {message.tool_call_id: message.text for message in talk.messages if message.role == "tool"}
+    return next((call.arguments["path"], results[call.id]) for call in calls if "def split" in results[call.id])
 
 
 def failing(talk: Talk) -> str:

@@ -50,11 +50,11 @@ class Steps:
 
     def _result(self, message: Message) -> None:
         self.end()
-        written = self._arguments_by_call.get(message.tool_call_id or "", "")
-        path = read_tool_call("", "", written).arguments.get("path", "")
-        said = message.text.splitlines() or [""]
-        more = f" ... ({len(said)} lines)" if len(said) > 1 else ""
-        print(f"  {message.name} {path}".rstrip() + f" -> {said[0][:WIDTH]}{more}", flush=True)
+        arguments = self._arguments_by_call.get(message.tool_call_id or "", "")
+        path = read_tool_call("", "", arguments).arguments.get("path", "")
+        lines = message.text.splitlines() or [""]
+        more = f" ... ({len(lines)} lines)" if len(lines) > 1 else ""
+        print(f"  {message.name} {path}".rstrip() + f" -> {lines[0][:WIDTH]}{more}", flush=True)
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
@@ -64,7 +64,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield from (f"- {edit.filename}: {edit.idea} {edit.reasoning}" for edit in plan.edits)
 
 
-def difference(repo: Path) -> Iterator[str]:
+def diff_lines(repo: Path) -> Iterator[str]:
     """Yield the diff of the copy of the project."""
     for name in sorted({*files_of(PROJECT), *files_of(repo)}):
         yield from unified_diff(_lines(PROJECT / name), _lines(repo / name), f"a/{name}", f"b/{name}", lineterm="")

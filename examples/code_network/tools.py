@@ -76,7 +76,7 @@ def done(summary: str, network: Run) -> str:
 def inside(repo: str, path: str) -> Path:
     """Resolve a path in the project. Raises ModelRetry if it is outside of the project."""
     root = Path(repo).resolve()
-    found = (root / path).resolve()
-    if not found.is_relative_to(root):
+    resolved = (root / path).resolve()
+    if not resolved.is_relative_to(root):
         raise ModelRetry(f"{path!r} is not in the project. Name files as list_files does.")
-    return found
+    return resolved

@@ -21,8 +21,8 @@ def copy_project() -> Path:
 
 def files_of(repo: Path) -> list[str]:
     """Return the paths of the files of a project."""
-    found = (path.relative_to(repo) for path in repo.rglob("*") if path.is_file())
-    return sorted(path.as_posix() for path in found if not path.name.startswith(".") and path.suffix != ".pyc")
+    paths = (path.relative_to(repo) for path in repo.rglob("*") if path.is_file())
+    return sorted(path.as_posix() for path in paths if not path.name.startswith(".") and path.suffix != ".pyc")
 
 
 def replace_file(path: Path, content: str) -> None:

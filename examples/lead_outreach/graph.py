@@ -63,8 +63,8 @@ def make_graph(model: ChatModel) -> StateGraph:
     """Return the graph, with a model that drafts the emails."""
 
     async def draft_email(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
-        asked = prompt(state["lead_name"], state["company"], state["lead_email"])
-        response = await ask(model, ModelRequest([Message(asked)], system=SYSTEM), runtime)
+        question = prompt(state["lead_name"], state["company"], state["lead_email"])
+        response = await ask(model, ModelRequest([Message(question)], system=SYSTEM), runtime)
         return {"email_draft": response.text}
 
     graph = StateGraph(State, input_schema=Lead, output_schema=Outreach, name="outreach")

@@ -20,7 +20,7 @@ import handlers  # noqa: F401  # its functions register themselves  # pyright: i
 from graph import graph
 from office import mailbox, writer
 from show import show_end, show_event
-from talk import LATER, decided
+from talk import LATER, decide_approval
 
 from statewright import StatewrightError
 from statewright.runs import DEFAULT_WORKSPACE, Run, RunStatus
@@ -71,7 +71,7 @@ async def outreach(args: argparse.Namespace) -> int:
             show_event(event)
             run = await service.run(DEFAULT_WORKSPACE, run.id)
             is_asking = event.type == "WORKFLOW_PAUSED" and event.seq == run.last_event
-            if is_asking and not await decided(service, run, args.decide, args.text):
+            if is_asking and not await decide_approval(service, run, args.decide, args.text):
                 break
         run = await service.run(DEFAULT_WORKSPACE, run.id)
         await show_end(service, run, mailbox())
@@ -91,11 +91,11 @@ async def serving(folder: Path) -> AsyncGenerator[Service]:
 
 
 async def started(service: Service, args: argparse.Namespace) -> Run:
-    wanted = {
+    requests = {
         "python": StartRun(graph="outreach", input={"lead_email": args.email}),
         "json": StartRun(graph="outreach-json", input={"leadEmail": args.email}),
     }
-    return (await service.start(DEFAULT_WORKSPACE, wanted[args.form])).run
+    return (await service.start(DEFAULT_WORKSPACE, requests[args.form])).run
 
 
 if __name__ == "__main__":

@@ -53,12 +53,12 @@ def prompt(name: str, company: str, email: str) -> str:
 
 def _letter(request: ModelRequest) -> ModelResponse:
     """Return the response of the model, with its cost."""
-    asked = request.messages[-1].text
-    found = _ASKED.search(asked)
-    name, company = found.groups() if found else ("you", "your company")
+    question = request.messages[-1].text
+    match = _ASKED.search(question)
+    name, company = match.groups() if match else ("you", "your company")
     text = f"Hi {name.split()[0]}, we help teams like {company} to spend less time on invoices. May I show you how?"
-    used = Usage(input_tokens=len(request.system + asked) // 4, output_tokens=len(text) // 4)
-    priced = Usage(used.input_tokens, used.output_tokens, round(used.tokens * _PRICE, 6))
+    usage = Usage(input_tokens=len(request.system + question) // 4, output_tokens=len(text) // 4)
+    priced = Usage(usage.input_tokens, usage.output_tokens, round(usage.tokens * _PRICE, 6))
     return ModelResponse(Message(text, role="assistant"), priced, model="offline-writer", finish_reason="stop")
 
 
