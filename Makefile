@@ -1,19 +1,19 @@
-# One line a verb; `make` alone lists them. CI calls the same verbs.
+# `make` alone lists the targets. CI calls the same ones.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
-# Some machines forbid Python to keep what it has compiled; tests start hundreds of processes, each of which would wait.
+# Some machines set this variable. Tests start hundreds of processes, and each would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo test test-full check bench chaos fuzz lock
 
-help: ## list the verbs
+help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 10
 
-setup: ## make .venv with everything that development needs
+setup: ## create .venv with all development dependencies
 	@sh scripts/setup dev
 
-demo: ## measure a source tree (make demo path=FOLDER), let two agents repair a program, have an email approved
+demo: ## run the examples: audit a source tree (make demo path=FOLDER), agents that fix a program, an email approval
 	@sh scripts/setup run
 	@$(PYTHON) examples/audit/audit.py "$(or $(path),.)"
 	@echo
@@ -23,25 +23,25 @@ demo: ## measure a source tree (make demo path=FOLDER), let two agents repair a 
 	@echo
 	@$(PYTHON) examples/lead_outreach/lead_outreach.py --form json --decide approved
 
-test: ## run all tests, in two processes beside each other
+test: ## run all tests, in two parallel processes
 	@sh scripts/setup dev
 	@sh scripts/test $(PYTHON)
 
-test-full: ## the same with all that is drawn and killed at full length; takes long
+test-full: ## run all tests, with randomized and crash tests at full length (slow)
 	@sh scripts/setup dev
 	@STATEWRIGHT_FULL=1 sh scripts/test $(PYTHON)
 
-check: ## format, lint and types, as CI wants them
+check: ## check format, lint and types, as CI does
 	@sh scripts/setup dev
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m pyright
 
-bench: ## measure speed beside the peers, and write benchmarks/RESULTS.md
+bench: ## compare performance with other libraries, and write benchmarks/RESULTS.md
 	@sh scripts/setup run
 	@$(PYTHON) -m benchmarks
 
-chaos: ## kill runs and a server with SIGKILL, and see that nothing is lost: make chaos KILLS=300 SEED=1
+chaos: ## kill runs and a server with SIGKILL, and check that nothing is lost: make chaos KILLS=300 SEED=1
 	@sh scripts/setup dev
 	@$(PYTHON) -m tests.durability.chaos --kills $(or $(KILLS),300) --seed $(or $(SEED),1)
 	@$(PYTHON) -m tests.durability.siege --kills $(or $(KILLS),300) --seed $(or $(SEED),1)
@@ -52,6 +52,6 @@ fuzz: ## mutate workflow files, and compare templates with Jinja: make fuzz EXAM
 	@STATEWRIGHT_FUZZ_EXAMPLES=$(or $(EXAMPLES),10000) $(PYTHON) -m pytest tests/semantics/test_states_bad_input.py
 	@STATEWRIGHT_FUZZ_TEMPLATES=$(or $(TEMPLATES),100000) $(PYTHON) -m pytest tests/semantics/test_states_template_oracle.py tests/semantics/test_states_template_work.py
 
-lock: ## pin today's versions in constraints.txt
+lock: ## pin current versions in constraints.txt
 	@sh scripts/setup dev
 	@sh scripts/lock

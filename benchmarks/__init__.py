@@ -1,4 +1,4 @@
-"""What a superstep costs here, beside what it costs elsewhere: a table, not an assertion.
+"""The cost of a superstep, compared with other libraries: a table, not an assertion.
 
 `run` is the command, `harness` measures, `report` writes; each module of `cases` holds one case.
 """

@@ -1,4 +1,4 @@
-"""The words that Statewright and LangGraph share, so that one graph serves both.
+"""The names that Statewright and LangGraph share, so that one graph serves both.
 
 Imported when asked for: an engine that is not installed fails in its own figures only.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """What a case needs to build a graph; `Any`, because the two engines share names, not types."""
+    """The names that a case needs to build a graph; `Any`, because the two engines share names, not types."""
 
     StateGraph: Any
     START: str

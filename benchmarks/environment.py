@@ -23,13 +23,13 @@ def is_entered() -> bool:
 
 
 def run_inside(arguments: Sequence[str]) -> int:
-    """The exit code of the same command, run by the interpreter of the environment."""
+    """Run the same command with the interpreter of the environment, and return its exit code."""
     _prepare()
     return subprocess.run([_PYTHON, "-m", "benchmarks", *arguments], cwd=ROOT, check=False).returncode
 
 
 def quieten_peers() -> None:
-    """No tracing in any peer: not asked for here, and not their fault. To be called before they are imported."""
+    """Disable tracing in all peers. Call this before they are imported."""
     os.environ.update(LANGSMITH_TRACING="false", LANGCHAIN_TRACING_V2="false", ENABLE_INSTRUMENTATION="false")
 
 

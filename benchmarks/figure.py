@@ -1,4 +1,4 @@
-"""What is measured: a figure of ours, what stands beside it, and what it must reach."""
+"""A figure: our measurement, those of the peers, and the target."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from benchmarks.requirement import AtMost, Requirement, Shown
 
 Take = Callable[[], float]
-"""One pass over one engine; answers the cost in the figure's unit. Builds what it needs on its first call."""
+"""One pass over one engine; returns the cost in the figure's unit. The first call also builds the graph."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rival:
-    """A figure beside ours: a peer's, or our own under easier circumstances."""
+    """A figure to compare with: a peer's, or our own under easier conditions."""
 
     name: str
     take: Take
@@ -20,20 +20,20 @@ class Rival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One line of the table, or one line per rival."""
+    """One row of the table, or one row per peer."""
 
     name: str
     unit: str
     ours: Take
     rivals: tuple[Rival, ...] = ()
     limit: AtMost | None = None
-    """Demanded of our figure alone."""
+    """Target for our figure alone."""
     is_repeated: bool = True
-    """False for counts and bytes, which agree from pass to pass."""
+    """False for counts and bytes, which are the same in every pass."""
     is_long: bool = False
     """Left out of a quick run."""
 
     @property
     def takes(self) -> tuple[Take, ...]:
-        """Ours first, then the rivals' in order."""
+        """Return our figure first, then those of the peers in order."""
         return (self.ours, *(rival.take for rival in self.rivals))

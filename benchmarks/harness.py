@@ -18,12 +18,12 @@ from benchmarks.requirement import Requirement
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long to look at one figure of one engine."""
+    """How long to measure one figure of one engine."""
 
     seconds: float
     rounds: int
     passes: int
-    """At the least, however slow."""
+    """The minimum, however slow the engine is."""
 
 
 THOROUGH = Pace(seconds=0.5, rounds=5, passes=2)
@@ -33,7 +33,7 @@ _ONCE = Pace(seconds=0, rounds=1, passes=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line of the table."""
+    """One row of the table."""
 
     case: str
     peer: str
@@ -50,7 +50,7 @@ class Series(Protocol):
     """The passes of one engine over one figure."""
 
     def advance(self, seconds: float, passes: int) -> float:
-        """The best cost yet, after going on to so much time and so many passes, those of earlier rounds included."""
+        """Continue up to a total time and number of passes, and return the best cost of all rounds."""
         ...
 
 
@@ -67,7 +67,7 @@ class LocalSeries:
         while self._passes < passes or self._spent < seconds:
             try:
                 self._pass()
-            except Exception as error:  # whatever it is, the other figures still count
+            except Exception as error:  # the other figures are still measured
                 print(f"  ! {type(error).__name__}: {error}", file=sys.stderr)
                 self._best = math.nan
             if math.isnan(self._best):
@@ -75,7 +75,7 @@ class LocalSeries:
         return self._best
 
     def _pass(self) -> None:
-        gc.collect()  # the debris of one pass is not collected at the expense of the next
+        gc.collect()  # so that garbage of one pass does not slow down the next
         began = time.perf_counter()
         self._best = min(self._best, self._take())
         if self._passes:  # the first pass also imports and builds
@@ -84,7 +84,7 @@ class LocalSeries:
 
 
 def measure(figure: Figure, series: Sequence[Series], pace: Pace) -> list[Row]:
-    """The rows of one figure, its series (ours first, then the rivals') taking turns."""
+    """The rows of one figure, its series (ours first, then those of the peers) taking turns."""
     if not figure.is_repeated:
         pace = _ONCE
     costs = [math.nan] * len(series)

@@ -1,10 +1,10 @@
-"""Figures as people read them."""
+"""Human-readable figures."""
 
 import math
 
 
 def plain(figure: float) -> str:
-    """Three digits or so: `0.94`, `15.3`, `208`, `26 000`; `failed` where there is no figure."""
+    """Format a figure with about three digits: `0.94`, `15.3`, `208`, `26 000`; `failed` if it is missing."""
     if math.isnan(figure):
         return "failed"
     if figure >= 100 or figure == int(figure):

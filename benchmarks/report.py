@@ -1,4 +1,4 @@
-"""The table, line by line on the screen and whole in `RESULTS.md`."""
+"""Print the table row by row, and write it to `RESULTS.md`."""
 
 import os
 import platform
@@ -20,12 +20,12 @@ REMARKS = Path(__file__).with_name("remarks.md")
 
 
 def heading() -> str:
-    """The first two lines of the table."""
+    """Return the first two lines of the table."""
     return f"{_line(_HEADINGS)}\n{_line('-' * width for width in _WIDTHS)}"
 
 
 def line(row: Row) -> str:
-    """One row of the table; it reads as text and as Markdown."""
+    """Return one row of the table, readable as text and as Markdown."""
     peer = f"{row.peer} {plain(row.other)}" if row.peer else "-"
     requirement = row.requirement
     compared = requirement.compare(row.ours, row.other)
@@ -33,11 +33,11 @@ def line(row: Row) -> str:
 
 
 def save(rows: Sequence[Row]) -> None:
-    """Write `RESULTS.md`: where, when and against what; the table; and what fell short, if anything did."""
+    """Write `RESULTS.md`: the environment, the table, and the missed targets, if any."""
     sections = ["# Results", _circumstances(), "\n".join([heading(), *map(line, rows)])]
     missed = [row for row in rows if row.is_met is False]
     if missed:
-        sections += ["## What fell short", "\n".join(map(_shortfall, missed)), _remarks()]
+        sections += ["## Targets that were missed", "\n".join(map(_shortfall, missed)), _remarks()]
     RESULTS.write_text("\n\n".join(filter(None, sections)) + "\n", encoding="utf-8")
 
 
@@ -51,13 +51,13 @@ def _circumstances() -> str:
 
 
 _READING = (
-    "Costs, so smaller is better: the best pass of each engine. The engines of a line take turns in one run, each in a "
-    "process of its own. The ratio is the peer's cost over ours."
+    "Costs, so smaller is better: the best pass of each engine. The engines of a row take turns in one run, each in "
+    "its own process. The ratio is the peer's cost divided by ours."
 )
 
 
 def _versions() -> list[str]:
-    """Ours and the peers', as installed."""
+    """Return the installed versions of Statewright and of the peers."""
     names = ["statewright", *re.findall(r"^[\w-]+", PEERS.read_text(), re.MULTILINE)]
     return [f"{name} {_version(name)}" for name in names]
 

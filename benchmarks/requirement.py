@@ -1,4 +1,4 @@
-"""What a figure must reach, and the words for it in the table.
+"""Targets of figures, and their text in the table.
 
 All figures are costs: smaller is better. A comparison with a figure that could not be taken (NaN) is never met.
 """
@@ -11,24 +11,24 @@ from benchmarks.numerals import plain
 
 
 class Requirement(Protocol):
-    """A demand on our figure, perhaps seen beside another one."""
+    """A target for our figure, possibly relative to another one."""
 
     def is_met(self, ours: float, other: float) -> bool | None:
-        """Whether it is reached; None where nothing is demanded."""
+        """Return whether the target is reached; None if there is none."""
         ...
 
     def compare(self, ours: float, other: float) -> str:
-        """The two figures side by side, in the terms of the demand."""
+        """Compare the two figures in the terms of the target."""
         ...
 
     def demand(self) -> str:
-        """The demand itself, for the column 'must reach'."""
+        """Return the target, for the column 'must reach'."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class AtLeast:
-    """So many times cheaper than the peer."""
+    """A factor by which the figure must be cheaper than the peer's."""
 
     times: float
 
@@ -44,7 +44,7 @@ class AtLeast:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Nothing is demanded; the comparison is for the reader."""
+    """No target; the comparison is informative."""
 
     def is_met(self, ours: float, other: float) -> None:
         return None
@@ -58,7 +58,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class AtMost:
-    """A limit of its own, with nobody beside it."""
+    """An absolute limit, without a figure to compare with."""
 
     limit: float
 

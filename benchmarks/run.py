@@ -1,4 +1,4 @@
-"""`python benchmarks/run.py` or `python -m benchmarks`: measure, print the table, and keep it in `RESULTS.md`."""
+"""`python benchmarks/run.py` or `python -m benchmarks`: measure, print the table, and write it to `RESULTS.md`."""
 
 import sys
 from argparse import ArgumentParser, Namespace
@@ -14,7 +14,7 @@ from benchmarks.harness import QUICK, THOROUGH, Row, measure
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0 also where figures fell short, because this is a table and not a test."""
+    """Run the command. Missed targets do not change the exit code 0, because this is a table, not a test."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = _parse(given)
     if not (options.here or environment.is_entered()):

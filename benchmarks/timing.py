@@ -43,7 +43,7 @@ def per_await(
 
 
 def awaited(run: Callable[[], Awaitable[object]], times: int) -> Callable[[], Awaitable[None]]:
-    """The same run, again and again inside one event loop."""
+    """Repeat a run inside one event loop."""
 
     async def repeat() -> None:
         for _ in range(times):
@@ -53,7 +53,7 @@ def awaited(run: Callable[[], Awaitable[object]], times: int) -> Callable[[], Aw
 
 
 def called(run: Callable[[], object], times: int) -> Callable[[], None]:
-    """The same run, again and again."""
+    """Repeat a run."""
 
     def repeat() -> None:
         for _ in range(times):

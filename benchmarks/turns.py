@@ -1,4 +1,4 @@
-"""One process for each engine of a figure, so that each has the heap it would have alone; they work one at a time.
+"""One process per engine of a figure, so that each has its own heap; they run one at a time.
 
 In a shared process the collector walks the modules of all engines in each engine's passes: next to LangGraph, our
 fan-out is a fifth slower than alone. With the modules hidden from it (`gc.freeze`), LangGraph's own fan-out is 1.3
@@ -20,7 +20,7 @@ from benchmarks.harness import LocalSeries, Series
 
 
 class RemoteSeries:
-    """A series in a process of its own."""
+    """A series in a separate process."""
 
     def __init__(self, figure: int, position: int) -> None:
         command = [sys.executable, "-m", "benchmarks.turns", str(figure), str(position)]
@@ -29,13 +29,13 @@ class RemoteSeries:
         )
 
     def advance(self, seconds: float, passes: int) -> float:
-        # Both pipes were asked for above, which the type of Popen cannot say.
+        # Both pipes are requested above, which the type of Popen cannot express.
         stdin, stdout = cast(TextIO, self._process.stdin), cast(TextIO, self._process.stdout)
         print(seconds, passes, file=stdin, flush=True)
         return float(stdout.readline() or "nan")
 
     def close(self) -> None:
-        """Let the process end: it reads until there is no more."""
+        """Close the input of the process, which then ends."""
         self._process.communicate()
 
 

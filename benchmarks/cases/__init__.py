@@ -1,1 +1,1 @@
-"""One module per case. Each has `FIGURES`; to import it loads no engine. `benchmarks.catalogue` lists them."""
+"""One module per case. Each has `FIGURES`; importing it loads no engine. `benchmarks.catalogue` lists them."""

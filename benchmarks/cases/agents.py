@@ -1,4 +1,4 @@
-"""An agent that calls a tool in every turn: what a turn costs beside its model and its tools.
+"""An agent that calls a tool in every turn: the cost of a turn without its model and its tools.
 
 The model answers from the length of the conversation, so that one app serves many runs. Each engine has it in the form
 that it asks for: a ChatModel, and a chat model of LangChain. A turn is a call of the model and one of a tool.
@@ -13,7 +13,7 @@ from benchmarks.timing import per_await, per_call
 
 TURNS = 50
 WIDTH = 1000
-"""Calls of tools that one answer asks for."""
+"""Tool calls per response of the model."""
 
 
 def add(a: int, b: int) -> int:
@@ -34,7 +34,7 @@ def our_agent(tool: Callable[..., Any], turns: int, width: int = 1) -> Any:
     name = tool.__name__
 
     class Model:
-        """Asks for its tool in every turn but the last."""
+        """Call a tool in every turn but the last."""
 
         async def complete(self, request: ModelRequest) -> ModelResponse:
             said = len(request.messages)

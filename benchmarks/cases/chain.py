@@ -1,4 +1,4 @@
-"""A line of nodes, one superstep each: what a step costs in a graph that is large or a state that is wide.
+"""A chain of nodes, one superstep each: the cost of a step in a large graph or with a wide state.
 
 Peers pay for every channel in every step; here a step must cost the same whatever surrounds it.
 """
@@ -32,7 +32,7 @@ def add(state: Tally) -> dict[str, int]:
 
 
 def add_to(key: str) -> Callable[[dict[str, int]], dict[str, int]]:
-    """A node that counts in a key of its own."""
+    """Return a node that counts in its own key."""
 
     def add(state: dict[str, int]) -> dict[str, int]:
         return {key: state[key] + 1}
@@ -41,7 +41,7 @@ def add_to(key: str) -> Callable[[dict[str, int]], dict[str, int]]:
 
 
 def chain_app(load: EngineLoader, schema: type, nodes: list[Callable[..., Any]]) -> Any:
-    """One node after the other, compiled."""
+    """Return a compiled chain of nodes."""
     engine = load()
     graph = engine.StateGraph(schema)
     names = [f"node_{number}" for number in range(len(nodes))]

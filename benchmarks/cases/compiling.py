@@ -1,4 +1,4 @@
-"""What it costs to compile a graph of a thousand nodes, checks of its shape included; building it is not counted."""
+"""The cost of compiling a graph of a thousand nodes, including its validation but not building it."""
 
 import time
 from collections.abc import Callable
@@ -19,7 +19,7 @@ class Count(TypedDict):
 
 
 def node() -> Callable[[Count], Count]:
-    """A function of its own for each node, as in a graph that somebody wrote."""
+    """Return a separate function for each node, as in hand-written graphs."""
 
     def add(state: Count) -> Count:
         return {"count": state["count"] + 1}
@@ -28,7 +28,7 @@ def node() -> Callable[[Count], Count]:
 
 
 def chain_builder(load: EngineLoader) -> Any:
-    """A chain that is built and not yet compiled."""
+    """Return the builder of a chain."""
     engine = load()
     graph = engine.StateGraph(Count)
     names = [f"node_{number}" for number in range(NODES)]
@@ -40,7 +40,7 @@ def chain_builder(load: EngineLoader) -> Any:
 
 
 def compiling(load: EngineLoader) -> Take:
-    """Milliseconds to compile; a new builder each time, because a builder may remember."""
+    """Return the milliseconds to compile; with a new builder each time, because a builder may cache."""
 
     def take() -> float:
         graph = chain_builder(load)

@@ -1,4 +1,4 @@
-"""Two hundred runs of a chain of twenty nodes at once, in one event loop; every node gives way once."""
+"""Two hundred runs of a chain of twenty nodes at once, in one event loop; every node yields to the loop once."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

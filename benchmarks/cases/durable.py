@@ -1,4 +1,4 @@
-"""Supersteps saved to SQLite, one commit each: time beside the raw commit of the disk, bytes beside the content.
+"""Supersteps saved to SQLite, one commit each: time compared with a raw commit, bytes compared with the content.
 
 A loop of one node that counts and adds to a list. Every engine commits each superstep with `synchronous=FULL` before
 the next one starts; the raw commit is one small row in one transaction of the same kind of file.
@@ -58,7 +58,7 @@ def _loop(load: EngineLoader, node: Any, steps: int, saver: Any) -> Any:
 
 
 def _config(steps: int = STEPS) -> dict[str, Any]:
-    """A thread that nobody has used."""
+    """Return the config of a new thread."""
     return {"configurable": {"thread_id": str(next(_numbers))}, "recursion_limit": steps + 10}
 
 
@@ -149,7 +149,7 @@ def not_saved() -> Callable[[], object]:
     return lambda: app.invoke({"n": 0}, {"recursion_limit": STEPS + 10})
 
 
-# -- conversations that grow
+# -- growing conversations
 
 
 def _conversation(count: int) -> tuple[Any, Any, str]:
@@ -169,7 +169,7 @@ def _conversation(count: int) -> tuple[Any, Any, str]:
 
 
 def bytes_a_payload(count: int) -> Take:
-    """Bytes of the file for each byte of content."""
+    """Return the bytes of the file per byte of content."""
 
     def take() -> float:
         saver, _, path = _conversation(count)

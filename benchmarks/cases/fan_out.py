@@ -1,4 +1,4 @@
-"""One node that sends to a thousand others and more: what a task costs beside its siblings.
+"""One node that sends to a thousand others and more: the cost of a task in a wide fan-out.
 
 Async figures are processor time, because the wall clock also counts what the loop waits for. Every task adds one
 item to a list with `operator.add`, as users write it.
@@ -20,7 +20,7 @@ PAUSE = 0.001  # seconds
 
 
 class Gathered(TypedDict):
-    """The state: how many to send, and what came back."""
+    """The state: the number of sends, and their results."""
 
     width: int
     found: Annotated[list[int], operator.add]

@@ -1,4 +1,4 @@
-"""What it costs to import an engine, each time in a new interpreter: milliseconds above bare Python, and modules.
+"""The cost of importing an engine, each time in a new interpreter: milliseconds above bare Python, and modules.
 
 Engines that import lazily are asked for the name that builds a graph.
 """

@@ -1,4 +1,4 @@
-"""Instructions a step of the loop, by callgrind: the one figure that a busy machine cannot blur.
+"""Instructions a step of the loop, by callgrind: the only figure that does not depend on the load of the machine.
 
 Two lengths of the same run, so that start, imports and compilation cancel out.
 """
@@ -19,7 +19,7 @@ SHORT, LONG = 200, 1200  # steps
 
 
 def instructions_per_step(engine: str) -> Take:
-    """The difference between a long and a short run, which are counted side by side."""
+    """The difference between a long and a short run, which are counted concurrently."""
 
     def take() -> float:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Two nodes in a loop over three keys, 2000 supersteps: what one superstep costs when nothing else happens.
+"""Two nodes in a loop over three keys, 2000 supersteps: the cost of one superstep without other features.
 
 The limit of the loop is one of the keys, so that `benchmarks.instructions` can run the same graph at other lengths.
 Peers differ in their model: pydantic-graph changes one shared object, agent-framework passes messages. LangGraph runs
@@ -51,7 +51,7 @@ async def again_async(state: Tally) -> str:
 
 
 def start(steps: int) -> Tally:
-    """The state before a loop of that many supersteps."""
+    """Return the input for a loop of that many supersteps."""
     return {"count": 0, "total": 0, "limit": steps // 2}
 
 
@@ -91,7 +91,7 @@ def burr_app(first: Node, second: Node) -> Any:
 
 
 def burr_again(app: Any) -> None:
-    """Put the application, which keeps its state, back to the beginning."""
+    """Reset the application, which keeps its state."""
     app.update_state(app.state.update(**start(STEPS)))
     app.reset_to_entrypoint()
 

@@ -1,4 +1,4 @@
-"""A conversation that gains one message in every superstep: whether the cost of a step grows with what was said."""
+"""A conversation that gains one message in every superstep: whether the cost of a step grows with its length."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +24,7 @@ def say(state: dict[str, Any]) -> dict[str, list[dict[str, str]]]:
 
 
 def growing(load: EngineLoader, length: int) -> Callable[[], object]:
-    """A node that speaks until so many messages are there."""
+    """Return a run that adds messages up to a number."""
     engine = load()
 
     def again(state: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What features add to a step where they are used: a subgraph call, policies, a stream, a task of an entrypoint.
+"""The cost that features add to a step that uses them: a subgraph call, policies, a stream, a task of an entrypoint.
 
 Each line is our own figure with the feature, beside our own without it; LangGraph's is shown for the subgraph.
 """

@@ -26,7 +26,7 @@ WAITING = 10_000
 READERS = 50
 SIGNALS = 100
 _IDLE = 5.0
-"""Seconds for which a server with nothing to do is watched."""
+"""Seconds for which an idle server is measured."""
 _our_server = cache(ours)
 _their_server = cache(theirs)
 _HZ = os.sysconf("SC_CLK_TCK")
@@ -45,7 +45,7 @@ async def _ask_them(talk: Talk) -> None:
 
 
 async def _all_at_once(port: int, ask: Ask) -> list[float]:
-    """How many seconds each of the requests of all clients took."""
+    """Return the duration of each request of all clients, in seconds."""
     took: list[float] = []
 
     async def client() -> None:
@@ -71,7 +71,7 @@ def _a_run(server: Callable[[], Served], ask: Ask) -> Take:
 
 
 def _slowest(server: Callable[[], Served], ask: Ask) -> Take:
-    """The 99th percentile."""
+    """Return the 99th percentile."""
 
     def take() -> float:
         took = sorted(asyncio.run(_all_at_once(server().port, ask)))
@@ -80,12 +80,12 @@ def _slowest(server: Callable[[], Served], ask: Ask) -> Take:
     return take
 
 
-# -- waiting, and being woken
+# -- waiting, and resuming after a signal
 
 
 @cache
 def _crowd() -> Served:
-    """A server of its own with many runs that wait."""
+    """Start a separate server with many waiting runs."""
     served = ours()
 
     async def client(count: int) -> None:
@@ -117,13 +117,13 @@ def _idle_percent() -> float:
 
 
 def _worked(pid: int) -> int:
-    """Ticks of processor time that a process has used."""
+    """Return the processor time of a process, in ticks."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
 
 
 def _woken() -> float:
-    """Milliseconds from the signal to the end of the run that waited for it, as the client sees it: the median."""
+    """Milliseconds from the signal to the end of the waiting run, as seen by the client (median)."""
     return asyncio.run(_wake(_our_server().port))
 
 
@@ -142,11 +142,11 @@ async def _wake(port: int) -> float:
     return statistics.median(took) * MILLISECONDS
 
 
-# -- followed
+# -- following a run
 
 
 def _delivery() -> float:
-    """Microseconds a delivery: one run of a hundred steps, followed by all readers from its start to its end."""
+    """Return the microseconds per delivery: one run of a hundred steps, followed from start to end by all readers."""
     return asyncio.run(_follow(_our_server().port))
 
 

@@ -1,4 +1,4 @@
-"""One run of two nodes, the loop's graph with one turn: what a run costs before its first step and after its last."""
+"""One run of two nodes, the loop with one iteration: the cost of a run before its first and after its last step."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Workflows in YAML, with scripted outputs: what the engine itself costs, beside models that take seconds."""
+"""Workflows in YAML, with scripted outputs: the cost of the engine itself, without that of models."""
 
 import itertools
 import json
@@ -15,7 +15,7 @@ from benchmarks.timing import per_await, per_call
 ITEMS = 1000
 STAGES = 3
 CONTEXT = 100_000
-"""Bytes that the context holds before the items are split."""
+"""Size of the context in bytes before the items are split."""
 _numbers = itertools.count()
 
 THREE_STAGES = """
@@ -52,7 +52,7 @@ def three_stages_sync() -> Callable[[], object]:
 
 
 def bytes_committed() -> Take:
-    """The size of the database after one run over a large context."""
+    """Return the size of the database after one run over a large context."""
     from statewright.storage.sqlite import SqliteSaver
 
     def take() -> float:

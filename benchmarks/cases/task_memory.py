@@ -23,12 +23,12 @@ RUNNING_BEFORE_QUEUE = 10
 
 @dataclass
 class Standstill:
-    """Nodes that start, and wait until the run is given up."""
+    """Nodes that start, and wait until the run is cancelled."""
 
     tasks: int
     """In all; the limit on concurrency decides how many of them start."""
     started_tasks: int
-    """When so many have started, nothing moves any more."""
+    """Number of started tasks at which the run stands still."""
     reached: asyncio.Event = field(default_factory=asyncio.Event)
     _released: asyncio.Event = field(default_factory=asyncio.Event)
     _started: int = 0
@@ -52,7 +52,7 @@ class Standstill:
 
 
 async def bytes_per_task(load: EngineLoader, tasks: int, started_tasks: int) -> float:
-    """What one task holds while the run stands still."""
+    """Return the memory of one task while the run stands still."""
     standstill = Standstill(tasks, started_tasks)
     app = fan_out_app(load, standstill.work, standstill.planner)
     before = _traced()
@@ -77,7 +77,7 @@ def _traced() -> int:
 
 
 def per_waiting_task(load: EngineLoader, tasks: int, started_tasks: int) -> Take:
-    """Bytes a task, after a small run that fills the caches which every first run fills."""
+    """Return the bytes per task, after a small run that fills all caches."""
 
     def take() -> float:
         asyncio.run(bytes_per_task(load, 10, 10))

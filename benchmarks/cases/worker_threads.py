@@ -54,7 +54,7 @@ def bare_executor() -> Callable[[], Awaitable[object]]:
 
 
 def on_one_core(run: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[object]]:
-    """The same run, with the loop and the threads it starts held to one core."""
+    """Return the same run, with the loop and its threads pinned to one core."""
 
     async def held() -> None:
         cores = os.sched_getaffinity(0)

@@ -1,1 +1,1 @@
-"""Servers that the cases of `service` measure: ours, and what `langgraph dev` serves."""
+"""Servers that the cases of `service` measure: ours, and `langgraph dev`."""

@@ -1,4 +1,4 @@
-"""The graph that both servers offer: three steps that do next to nothing."""
+"""The graph that both servers offer: three trivial steps."""
 
 import operator
 from collections.abc import Callable

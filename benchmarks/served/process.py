@@ -1,4 +1,4 @@
-"""A server in a process of its own, for as long as this process lives."""
+"""A server in a separate process, which ends with this one."""
 
 import atexit
 import json
@@ -17,11 +17,11 @@ from pathlib import Path
 from benchmarks.environment import ROOT
 
 PATIENCE = 60.0
-"""Seconds that a server has to start."""
+"""Seconds until a server must have started."""
 
 
 class Served:
-    """A server that answers, on a port of loopback."""
+    """A running server on a loopback port."""
 
     def __init__(self, command: Sequence[str], port: int, ready: str, folder: Path) -> None:
         self.port = port
@@ -41,7 +41,7 @@ class Served:
         raise RuntimeError(f"The server did not start: {(self.folder / 'server.log').read_text()[-2000:]}")
 
     def close(self) -> None:
-        """End the server, and forget what it has stored."""
+        """Stop the server, and delete its data."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -53,7 +53,7 @@ class Served:
 
 
 def ours() -> Served:
-    """Our server on a file of its own."""
+    """Start our server on a new file."""
     folder, port = _place()
     return Served(
         [sys.executable, "-m", "benchmarks.served.ours", str(folder / "runs.db"), str(port)], port, "/ready", folder

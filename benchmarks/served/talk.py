@@ -1,4 +1,4 @@
-"""HTTP as cheap as it gets on the side of the client: what is measured is the server."""
+"""A minimal HTTP client, so that the figures show the cost of the server."""
 
 import asyncio
 import json
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Talk:
-    """One connection that is kept."""
+    """One persistent connection."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -14,7 +14,7 @@ class Talk:
         self._writer: asyncio.StreamWriter | None = None
 
     async def post(self, path: str, body: Any) -> Any:
-        """The JSON of an answer. Raises RuntimeError for one that is no success."""
+        """Return the JSON of a response. Raises RuntimeError for an error response."""
         return await self._request("POST", path, json.dumps(body).encode())
 
     async def get(self, path: str) -> Any:
@@ -47,7 +47,7 @@ class Talk:
 
 
 async def stream(port: int, path: str, wanted: int) -> int:
-    """Read a stream of events until so many have come; how many did."""
+    """Read a stream of events until a number has arrived, and return the number."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**24)
     writer.write(f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\naccept: text/event-stream\r\n\r\n".encode())
     await reader.readuntil(b"\r\n\r\n")

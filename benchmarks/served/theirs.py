@@ -1,4 +1,4 @@
-"""What `langgraph dev` serves."""
+"""The graph that `langgraph dev` serves."""
 
 from benchmarks.engines import langgraph
 from benchmarks.served.graph import three_steps

@@ -1,9 +1,9 @@
-"""Measures a Python source tree and writes a report: a fan-out, a join, and a choice.
+"""Measure a Python source tree and write a report: a fan-out, a join, and a conditional edge.
 
     python examples/audit/audit.py FOLDER [REPORT]
 
-`plan` finds the files and sends each to `measure`; when all are measured, `judge` looks at the whole and the graph
-goes on to `rank` if something stands out, or straight to `report`.
+`plan` finds the files and sends each to `measure`. When all files are measured, `judge` evaluates the results, and the
+graph continues with `rank` if a function exceeds the limits, or directly with `report`.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from statewright import START, CompiledGraph, Send, StateGraph
 
 SKIPPED = {"__pycache__", "node_modules", "build", "dist", "out", "site-packages"}
 LONG, DEEP, COMPLEX = 50, 5, 15
-"""From here on a function stands out: lines, nesting, complexity."""
+"""Limits of a function: lines, nesting, complexity."""
 
 Finding = tuple[str, FunctionMeasure]
-"""A file, and a function of it that stands out."""
+"""A file, and one of its functions that exceeds the limits."""
 
 
 class Order(TypedDict):
-    """The input: what to measure, and where to write the report."""
+    """The input: the folder to measure, and the path of the report."""
 
     root: str
     report: str
 
 
 class Audit(Order):
-    """The state: the order, what the tasks found, what the judge made of it."""
+    """The state: the input, the measurements, and the conclusions."""
 
     files: list[str]
     measures: Annotated[list[FileMeasure], operator.add]
@@ -47,19 +47,19 @@ class Audit(Order):
 
 
 class OneFile(TypedDict):
-    """What `measure` gets: the argument of a Send."""
+    """The input of `measure`: the argument of a Send."""
 
     root: str
     path: str
 
 
 def plan(state: Audit) -> dict[str, Any]:
-    """Find the Python files, in an order that is the same everywhere."""
+    """Find the Python files, in a deterministic order."""
     return {"files": sorted(str(path) for path in python_files(Path(state["root"])))}
 
 
 def fan_out(state: Audit) -> list[Send] | Literal["judge"]:
-    """One task a file; with no files there is nothing to wait for."""
+    """Send each file to a task of its own; without files, go on to the next node."""
     return [Send("measure", OneFile(root=state["root"], path=path)) for path in state["files"]] or "judge"
 
 
@@ -69,9 +69,11 @@ def measure(task: OneFile) -> dict[str, Any]:
 
 
 def judge(state: Audit) -> dict[str, Any]:
-    """Pick what stands out."""
-    found = [(file.path, one) for file in state["measures"] for one in file.functions if stands_out(one)]
-    return {"findings": found}
+    """Pick the functions that exceed the limits."""
+    findings = [
+        (file.path, function) for file in state["measures"] for function in file.functions if stands_out(function)
+    ]
+    return {"findings": findings}
 
 
 def after_judge(state: Audit) -> Literal["rank", "report"]:
@@ -79,13 +81,13 @@ def after_judge(state: Audit) -> Literal["rank", "report"]:
 
 
 def rank(state: Audit) -> dict[str, Any]:
-    """Put the hardest first, and say what to do about each."""
+    """Sort by difficulty, and suggest an improvement for each."""
     ranked = sorted(state["findings"], key=lambda finding: hardness(finding[1]), reverse=True)
     return {"findings": ranked, "advice": [advice_for(function) for _, function in ranked]}
 
 
 def report(state: Audit) -> None:
-    """Write the report, with the drawing of this very graph."""
+    """Write the report, with a drawing of this graph."""
     write_report(Path(state["report"]), state, build().get_graph().draw_mermaid())
 
 
@@ -107,7 +109,7 @@ def build() -> CompiledGraph:
 
 
 def python_files(root: Path) -> Iterator[Path]:
-    """The Python files under a folder, or the file itself; without caches, environments and what links lead to."""
+    """Return the Python files under a folder, or the file itself; without caches, environments and links."""
     if root.is_file():
         yield root
         return
@@ -121,12 +123,12 @@ def stands_out(function: FunctionMeasure) -> bool:
 
 
 def hardness(function: FunctionMeasure) -> float:
-    """How far over the limits a function is, all three together."""
+    """Return by how much a function exceeds the three limits together."""
     return function.length / LONG + function.nesting / DEEP + function.complexity / COMPLEX
 
 
 def advice_for(function: FunctionMeasure) -> str:
-    """What would help most: the measure that is furthest over its limit decides."""
+    """Suggest an improvement for the measure that exceeds its limit most."""
     by_excess = {
         "split it: one idea a function": function.length / LONG,
         "return early, or give the inner block a name": function.nesting / DEEP,
@@ -139,11 +141,11 @@ def main() -> int:
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     report_path = Path(sys.argv[2] if len(sys.argv) > 2 else "out/audit.md")
     if not root.exists():
-        print(f"There is no file or folder {str(root)!r}. Name one: make demo path=FOLDER", file=sys.stderr)
+        print(f"There is no file or folder {str(root)!r}. Choose another one: make demo path=FOLDER", file=sys.stderr)
         return 2
     started = time.perf_counter()
     state = show_progress(build(), Order(root=str(root), report=str(report_path)))
-    functions = [(file.path, one) for file in state["measures"] for one in file.functions]
+    functions = [(file.path, function) for file in state["measures"] for function in file.functions]
     path, longest = max(functions, key=lambda entry: entry[1].length, default=("", None))
     print(f"Measured in {time.perf_counter() - started:.1f} s; the report is {report_path}.")
     if longest is not None:

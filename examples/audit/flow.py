@@ -1,4 +1,4 @@
-"""Runs `flow.yaml` from Python, which is all that `statewright run` does too.
+"""Run `flow.yaml` from Python, as `statewright run` does.
 
 python examples/audit/flow.py FOLDER
 """

@@ -1,4 +1,4 @@
-"""The tools of `flow.yaml`: plain functions that take what a state gives them, and answer a map."""
+"""The tools of `flow.yaml`: plain functions that receive the arguments of a state and return a map."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def find_files(root: str) -> dict[str, Any]:
 
 
 def measure(root: str, path: str) -> dict[str, Any]:
-    """Measure one file; what matters about it for the whole."""
+    """Measure one file, and return the figures for the summary."""
     file = measure_file(Path(root), Path(path))
     longest = max(file.functions, key=lambda function: function.length, default=None)
     return {
@@ -32,13 +32,13 @@ def measure(root: str, path: str) -> dict[str, Any]:
 
 
 def judge(measured: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """Pick what stands out."""
+    """Pick the functions that exceed the limits."""
     hard = [{"file": one["file"], **function} for one in measured or [] for function in one["hard"]]
     return {"found": len(hard), "findings": hard}
 
 
 def rank(findings: list[dict[str, Any]]) -> dict[str, Any]:
-    """Put the hardest first, and say what to do about each."""
+    """Sort by difficulty, and suggest an improvement for each."""
     ranked = sorted(findings, key=lambda finding: hardness(_function(finding)), reverse=True)
     return {"findings": [{**finding, "advice": advice_for(_function(finding))} for finding in ranked]}
 
@@ -48,7 +48,7 @@ def _function(finding: dict[str, Any]) -> FunctionMeasure:
 
 
 def write(root: str, measured: list[dict[str, Any]] | None = None, findings: list[dict[str, Any]] | None = None) -> str:
-    """Write the report; what was done, in a few lines."""
+    """Write the report, and return a short summary."""
     files, hard = measured or [], findings or []
     report = Path("out/audit-flow.md")
     report.parent.mkdir(parents=True, exist_ok=True)

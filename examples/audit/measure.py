@@ -1,4 +1,4 @@
-"""What can be measured of one Python file without running it."""
+"""Static measures of one Python file."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _TODO = re.compile(r"#.*\b(TODO|FIXME|XXX)\b")
 
 @dataclass(frozen=True)
 class FunctionMeasure:
-    """One function: where it is, and how hard it is to read."""
+    """One function: its location, and its measures."""
 
     name: str
     line: int
     length: int
     """Lines, from `def` to the last."""
     nesting: int
-    """How deep its blocks lie in each other."""
+    """Maximum nesting depth of its blocks."""
     complexity: int
-    """Ways through it: McCabe's number, one plus the branches."""
+    """Cyclomatic complexity: one plus the number of branches."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class FileMeasure:
 
 
 def measure_file(root: Path, path: Path) -> FileMeasure:
-    """The measures of a file; what cannot be read or parsed is a finding, not a failure."""
+    """Measure a file. A file that cannot be read or parsed is a finding, not an error."""
     name = path.name if path == root else str(path.relative_to(root))
     try:
         source = path.read_bytes()
@@ -54,7 +54,7 @@ def measure_file(root: Path, path: Path) -> FileMeasure:
 
 
 def _decoded(source: bytes) -> str:
-    """The text, in the encoding that the file declares."""
+    """Read the text, in the encoding that the file declares."""
     encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
     return source.decode(encoding)
 

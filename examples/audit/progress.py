@@ -1,6 +1,6 @@
-"""Shows a run while it advances: a line a node, with what it has done so far.
+"""Show the progress of a run: one line per node.
 
-On a terminal the lines are drawn again and again; elsewhere each node gets one line when it is over.
+On a terminal the lines are redrawn; otherwise each node gets one line at the end.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from statewright import CompiledGraph
 REDRAW_SECONDS = 0.05
 
 
-def show_progress(app: CompiledGraph, given: Any) -> dict[str, Any]:
+def show_progress(app: CompiledGraph, inputs: Any) -> dict[str, Any]:
     """Run the graph, and return its last state."""
     finished: Counter[str] = Counter()
     state: dict[str, Any] = {}
     drawn_at, on_terminal = 0.0, sys.stderr.isatty()
-    for mode, part in app.stream(given, stream_mode=["tasks", "values"]):
+    for mode, part in app.stream(inputs, stream_mode=["tasks", "values"]):
         if mode == "values":
             state = part
         elif "error" in part:  # the end of a task

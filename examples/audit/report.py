@@ -9,7 +9,7 @@ from typing import Any
 from measure import FileMeasure
 
 ROWS = 20
-"""How many rows a table has at most."""
+"""Maximum number of rows of a table."""
 
 
 def write_report(path: Path, state: Mapping[str, Any], drawing: str) -> None:
@@ -38,8 +38,8 @@ def _lines(state: Mapping[str, Any], drawing: str) -> Iterable[str]:
 
 
 def _totals(measures: Sequence[FileMeasure]) -> Iterable[str]:
-    functions = [one for file in measures for one in file.functions]
-    mean = sum(one.length for one in functions) / len(functions) if functions else 0.0
+    functions = [function for file in measures for function in file.functions]
+    mean = sum(function.length for function in functions) / len(functions) if functions else 0.0
     rows = [
         ("files", len(measures)),
         ("lines", sum(file.lines for file in measures)),
@@ -54,12 +54,19 @@ def _findings(state: Mapping[str, Any]) -> Iterable[str]:
     if not state["findings"]:
         return ["Nothing: every function is short, flat and simple."]
     rows = [
-        (f"`{one.name}`", f"{path}:{one.line}", one.length, one.nesting, one.complexity, advice)
-        for (path, one), advice in zip(state["findings"], state["advice"], strict=True)
+        (
+            f"`{function.name}`",
+            f"{path}:{function.line}",
+            function.length,
+            function.nesting,
+            function.complexity,
+            advice,
+        )
+        for (path, function), advice in zip(state["findings"], state["advice"], strict=True)
     ]
-    shown = _table(("function", "where", "lines", "nesting", "complexity", "advice"), rows[:ROWS])
+    table = _table(("function", "where", "lines", "nesting", "complexity", "advice"), rows[:ROWS])
     more = len(rows) - ROWS
-    return [*shown, f"\nand {more} more."] if more > 0 else shown
+    return [*table, f"\nand {more} more."] if more > 0 else table
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:

@@ -1,7 +1,7 @@
-"""The network: a planner, an editor, and a router that looks at the state and at nothing else.
+"""The network: a planner, an editor, and a router that uses only the state.
 
-There is no plan: the planner. There is one: the editor. It is done: nobody. Tools write the state and so decide what
-comes next. No prompt says "now hand over to your colleague".
+Without a plan it picks the planner, with a plan the editor, and None when the work is done. Tools write the state, and
+so determine the next step. No prompt says "now hand over to your colleague".
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tools import create_plan, done, list_files, read_file, run_tests, write_fil
 from statewright.agents import Agent, Network
 
 MOST_CALLS = 30
-"""Calls of agents in one run; the script takes seven."""
+"""Maximum number of agent calls in one run; the script needs seven."""
 
 
 def planning(network: Run) -> str:
@@ -49,7 +49,7 @@ editor = Agent(
 
 
 def router(network: Run) -> Agent | None:
-    """Who comes next. It is asked before each call of an agent, and needs no model."""
+    """Return the next agent. Called before each agent; needs no model."""
     code = network.state.data
     if code.done:
         return None
@@ -57,6 +57,6 @@ def router(network: Run) -> Agent | None:
 
 
 def code_network(model: Any) -> Network[Code]:
-    """The network, whose agents ask a chat model, or the one of a name."""
+    """Return the network, with a chat model or the name of one."""
     agents = [planner, editor]
     return Network("code writing", agents=agents, router=router, state=Code(), default_model=model, max_iter=MOST_CALLS)

@@ -1,7 +1,7 @@
-"""A session of the model without a model: it runs anywhere, without a key.
+"""A scripted model for the session: it runs anywhere, without an API key.
 
-The answers are written beforehand, but nothing else is: each is made of what the tools have really said. Which answer
-comes next is told by the conversation alone, as it is with a real model. So a run that was killed goes on here too.
+The responses are scripted, but each is derived from the actual results of the tools. The conversation alone determines
+the next response, as with a real model, so a run that was killed can be resumed here too.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ Call = tuple[str, dict[str, Any]]
 
 
 class Talk:
-    """What has been said since the user spoke."""
+    """The messages since the last user message."""
 
     def __init__(self, request: ModelRequest) -> None:
-        said = list(request.messages)
-        place = max(place for place, message in enumerate(said) if message.role == "user")
-        self.messages = said[place:]
+        messages = list(request.messages)
+        index = max(index for index, message in enumerate(messages) if message.role == "user")
+        self.messages = messages[index:]
         self.agent: str = request.metadata["agent"]
 
     @property
     def turn(self) -> int:
-        """How often this agent has answered."""
+        """Return the number of responses of this agent."""
         return sum(message.role == "assistant" and message.name == self.agent for message in self.messages)
 
     def results(self, tool: str) -> list[str]:
-        """What a tool has answered, the last answer at the end."""
+        """Return the results of a tool, the latest one last."""
         return [message.text for message in self.messages if message.role == "tool" and message.name == tool]
 
     def says(self, text: str, *calls: Call) -> Message:
-        """The next answer: a text, and tools to call."""
-        asked = [ToolCall(f"call_{len(self.messages)}_{place}", *call) for place, call in enumerate(calls)]
-        return Message(text, role="assistant", tool_calls=tuple(asked))
+        """Return the next response: a text and tool calls."""
+        tool_calls = [ToolCall(f"call_{len(self.messages)}_{index}", *call) for index, call in enumerate(calls)]
+        return Message(text, role="assistant", tool_calls=tuple(tool_calls))
 
 
 # -- the planner
@@ -51,8 +51,8 @@ def looks_around(talk: Talk) -> Message:
 
 
 def reads(talk: Talk) -> Message:
-    found = talk.results("list_files")[-1].splitlines()
-    files = [path for path in found if path.endswith(".py") and not path.endswith("__init__.py")]
+    paths = talk.results("list_files")[-1].splitlines()
+    files = [path for path in paths if path.endswith(".py") and not path.endswith("__init__.py")]
     return talk.says(f"I read {', '.join(files)}.", *(("read_file", {"path": path}) for path in files))
 
 
@@ -97,23 +97,23 @@ def ends(talk: Talk) -> Message:
     return talk.says(f"{ran[0] if ran else 'All tests'}, and all pass.", ("done", {"summary": summary}))
 
 
-# -- what they make of what the tools have said
+# -- reading the results of tools
 
 
 def culprit(talk: Talk) -> tuple[str, str]:
-    """The file that has the function in it, and what it says."""
+    """Return the path and the content of the file with the function."""
     calls = [call for message in talk.messages for call in message.tool_calls if call.name == "read_file"]
-    told = {message.tool_call_id: message.text for message in talk.messages if message.role == "tool"}
-    return next((call.arguments["path"], told[call.id]) for call in calls if "def split" in told[call.id])
+    results = {message.tool_call_id: message.text for message in talk.messages if message.role == "tool"}
+    return next((call.arguments["path"], results[call.id]) for call in calls if "def split" in results[call.id])
 
 
 def failing(talk: Talk) -> str:
-    """The names of the tests that failed the last time."""
+    """Return the names of the tests that failed last."""
     return " and ".join(re.findall(r"^(?:FAIL|ERROR): (\w+)", talk.results("run_tests")[-1], re.M))
 
 
 def rewrite(talk: Talk, fix: str) -> list[Call]:
-    """The calls that put a fix in the place of the two wrong lines, and run the tests."""
+    """Return the tool calls that replace the two wrong lines and run the tests."""
     path, source = culprit(talk)
     content = re.sub(r"    share = .*\n    return .*\n", lambda _: fix, source)
     return [("write_file", {"path": path, "content": content}), ("run_tests", {})]
@@ -128,18 +128,18 @@ TURNS: dict[str, list[Callable[[Talk], Message]]] = {
 
 
 def answer(request: ModelRequest) -> Message:
-    """What the script says to a request."""
+    """Return the scripted response to a request."""
     talk = Talk(request)
     return TURNS[talk.agent][talk.turn](talk)
 
 
 @dataclass
 class Typed:
-    """A model that takes its time: word by word, as providers stream."""
+    """A slow model that streams word by word, as providers do."""
 
     model: ChatModel
     pace: float
-    """Seconds for each piece."""
+    """Delay per piece, in seconds."""
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         return await self.model.complete(request)
@@ -151,5 +151,5 @@ class Typed:
 
 
 def scripted_model(pace: float) -> ChatModel:
-    """The model that answers from this script."""
+    """Return the model that follows this script."""
     return Typed(ScriptedModel(answer), pace)

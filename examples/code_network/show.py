@@ -1,4 +1,4 @@
-"""What a run looks like: each step as it comes, and in the end the plan and the difference."""
+"""Print a run: each step as it happens, and at the end the plan and the diff."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from statewright.messages import Message, read_tool_call
 from statewright.models import MessageChunk
 
 WIDTH = 100
-"""Characters of what a tool has answered that a line shows."""
+"""Maximum number of characters of a tool result that are printed."""
 
 
 class Steps:
-    """Prints the messages of a run: what models say, word by word, and a line for each call of a tool."""
+    """Prints the messages of a run: model output, word by word, and a line for each tool call."""
 
     def __init__(self) -> None:
         self._speaking: str | None = None
@@ -32,7 +32,7 @@ class Steps:
             self._result(message)
 
     def end(self) -> None:
-        """End the line that is being written, if one is."""
+        """End the current line, if any."""
         if self._speaking is not None:
             print(flush=True)
         self._speaking = None
@@ -44,28 +44,28 @@ class Steps:
             self._speaking = chunk.id
         print(chunk.text, end="", flush=True)
         for delta in chunk.tool_call_chunks:
-            # Only the first piece of a call has its id; the others are known by their place in the answer.
+            # Only the first piece of a call has its id; the others are identified by their index in the response.
             call = self._call_by_place.setdefault((chunk.id, delta.index), delta.id or "")
             self._arguments_by_call[call] = self._arguments_by_call.get(call, "") + delta.arguments
 
     def _result(self, message: Message) -> None:
         self.end()
-        written = self._arguments_by_call.get(message.tool_call_id or "", "")
-        path = read_tool_call("", "", written).arguments.get("path", "")
-        said = message.text.splitlines() or [""]
-        more = f" ... ({len(said)} lines)" if len(said) > 1 else ""
-        print(f"  {message.name} {path}".rstrip() + f" -> {said[0][:WIDTH]}{more}", flush=True)
+        arguments = self._arguments_by_call.get(message.tool_call_id or "", "")
+        path = read_tool_call("", "", arguments).arguments.get("path", "")
+        lines = message.text.splitlines() or [""]
+        more = f" ... ({len(lines)} lines)" if len(lines) > 1 else ""
+        print(f"  {message.name} {path}".rstrip() + f" -> {lines[0][:WIDTH]}{more}", flush=True)
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
-    """The plan."""
+    """Yield the lines of the plan."""
     yield plan.thoughts
     yield plan.details
     yield from (f"- {edit.filename}: {edit.idea} {edit.reasoning}" for edit in plan.edits)
 
 
-def difference(repo: Path) -> Iterator[str]:
-    """What was changed in the copy of the project."""
+def diff_lines(repo: Path) -> Iterator[str]:
+    """Yield the diff of the copy of the project."""
     for name in sorted({*files_of(PROJECT), *files_of(repo)}):
         yield from unified_diff(_lines(PROJECT / name), _lines(repo / name), f"a/{name}", f"b/{name}", lineterm="")
 

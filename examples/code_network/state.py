@@ -1,4 +1,4 @@
-"""What the agents share. A field is one fact about the work, and the router decides by them."""
+"""The shared state of the agents. Each field is one fact about the work, and the router uses them to decide."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statewright.agents import NetworkRun
 
 @dataclass
 class Edit:
-    """What is to be done to one file."""
+    """A planned change of one file."""
 
     filename: str
     idea: str
@@ -18,7 +18,7 @@ class Edit:
 
 @dataclass
 class Plan:
-    """How the issue will be fixed."""
+    """A plan to fix the issue."""
 
     thoughts: str
     details: str
@@ -30,10 +30,10 @@ class Code:
     """The state."""
 
     repo: str = ""
-    """Where the copy of the project lies."""
+    """The folder with the copy of the project."""
     plan: Plan | None = None
     done: bool = False
 
 
 Run = NetworkRun[Code]
-"""The run as tools, prompts and routers are given it: `run.state.data` is a `Code`."""
+"""The run that tools, prompts and routers receive: `run.state.data` is a `Code`."""

@@ -1,4 +1,4 @@
-"""What the agents can do. A model reads the name, the docstring and the arguments of each function.
+"""The tools of the agents. A model sees the name, the docstring and the arguments of each function.
 
 `repo` and `network` are no arguments: the runtime fills them, and the model does not see them. Calls of tools that ask
 for the network are made one after another, so one answer may write a file and then run the tests.
@@ -15,11 +15,11 @@ from workspace import files_of, replace_file, run_suite
 from statewright.agents import InjectedState, ModelRetry
 
 Repo = Annotated[str, InjectedState("repo")]
-"""Gets the field `repo` of the state."""
+"""A parameter that receives the field `repo` of the state."""
 
 
 def list_files(repo: Repo) -> str:
-    """List all files of the project, one a line."""
+    """List all files of the project, one per line."""
     return "\n".join(files_of(Path(repo)))
 
 
@@ -32,7 +32,7 @@ def read_file(path: str, repo: Repo) -> str:
 
 
 def create_plan(thoughts: str, details: str, edits: list[Edit], network: Run) -> str:
-    """Say how the issue will be fixed. Call it once you have read what you need.
+    """Submit the plan to fix the issue. Call it once you have read what you need.
 
     Args:
         thoughts: What is wrong, and why.
@@ -44,12 +44,12 @@ def create_plan(thoughts: str, details: str, edits: list[Edit], network: Run) ->
 
 
 def write_file(path: str, content: str, network: Run) -> str:
-    """Write a whole file of the project, in the place of what is there. Tests cannot be changed."""
+    """Write a whole file of the project, replacing an existing one. Tests cannot be changed."""
     repo = network.state.data.repo
     file = inside(repo, path)
     if file.is_relative_to(inside(repo, "tests")):
         raise ModelRetry(f"{path!r} is a test, and stays as it is. Change the code.")
-    # A call that was under way when the process died is made again: writing the whole file twice does no harm.
+    # A call that was in progress when the process died is repeated: writing the whole file twice is harmless.
     replace_file(file, content)
     return f"{len(content.splitlines())} lines were written."
 
@@ -61,7 +61,7 @@ def run_tests(network: Run) -> str:
 
 
 def done(summary: str, network: Run) -> str:
-    """Say that the issue is fixed. Refused while a test fails.
+    """Report that the issue is fixed. Rejected while a test fails.
 
     Args:
         summary: What was changed, in a sentence or two.
@@ -74,9 +74,9 @@ def done(summary: str, network: Run) -> str:
 
 
 def inside(repo: str, path: str) -> Path:
-    """A path of the project as one of this machine. Raises ModelRetry for one that leads out of it."""
+    """Resolve a path in the project. Raises ModelRetry if it is outside of the project."""
     root = Path(repo).resolve()
-    found = (root / path).resolve()
-    if not found.is_relative_to(root):
+    resolved = (root / path).resolve()
+    if not resolved.is_relative_to(root):
         raise ModelRetry(f"{path!r} is not in the project. Name files as list_files does.")
-    return found
+    return resolved

@@ -14,19 +14,19 @@ LONGEST_TEST = 60  # seconds
 
 
 def copy_project() -> Path:
-    """A copy of the project in a new temporary folder."""
+    """Copy the project to a new temporary folder."""
     caches = shutil.ignore_patterns("__pycache__")
     return shutil.copytree(PROJECT, Path(tempfile.mkdtemp(prefix="code_network-")) / PROJECT.name, ignore=caches)
 
 
 def files_of(repo: Path) -> list[str]:
-    """The files of a project, by their paths in it."""
-    found = (path.relative_to(repo) for path in repo.rglob("*") if path.is_file())
-    return sorted(path.as_posix() for path in found if not path.name.startswith(".") and path.suffix != ".pyc")
+    """Return the paths of the files of a project."""
+    paths = (path.relative_to(repo) for path in repo.rglob("*") if path.is_file())
+    return sorted(path.as_posix() for path in paths if not path.name.startswith(".") and path.suffix != ".pyc")
 
 
 def replace_file(path: Path, content: str) -> None:
-    """Write a file at once and not in part, and the folders above it."""
+    """Write a file atomically, and create the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.new")
     draft.write_text(content, encoding="utf-8")
@@ -34,8 +34,8 @@ def replace_file(path: Path, content: str) -> None:
 
 
 def run_suite(repo: Path) -> tuple[bool, str]:
-    """Whether the tests of a project pass, and what they print."""
-    # Without bytecode: of two edits within one second, the file of the first could be taken for that of the second.
+    """Run the tests of a project; return whether they pass, and their output."""
+    # Without bytecode: after two edits within one second, Python would run the compiled code of the first.
     command = [sys.executable, "-B", "-m", "unittest"]
     try:
         done = subprocess.run(command, cwd=repo, capture_output=True, text=True, timeout=LONGEST_TEST, check=False)

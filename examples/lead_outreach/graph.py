@@ -1,4 +1,4 @@
-"""The workflow as a graph in Python: look a lead up, draft an email, have it approved, send it."""
+"""The workflow as a graph in Python: look up a lead, draft an email, wait for approval, send it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Lead(TypedDict):
 
 
 class Outreach(TypedDict):
-    """What comes out."""
+    """The output."""
 
     lead_name: str
     company: str
@@ -35,7 +35,7 @@ class State(Lead, Outreach): ...
 
 
 class Rejected(Exception):
-    """Somebody does not want the email to be sent: the run ends."""
+    """The email was rejected, which ends the run."""
 
     code = "APPROVAL_REJECTED"
 
@@ -60,11 +60,11 @@ def send_email(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
 
 
 def make_graph(model: ChatModel) -> StateGraph:
-    """The graph whose emails are drafted by a model."""
+    """Return the graph, with a model that drafts the emails."""
 
     async def draft_email(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
-        asked = prompt(state["lead_name"], state["company"], state["lead_email"])
-        response = await ask(model, ModelRequest([Message(asked)], system=SYSTEM), runtime)
+        question = prompt(state["lead_name"], state["company"], state["lead_email"])
+        response = await ask(model, ModelRequest([Message(question)], system=SYSTEM), runtime)
         return {"email_draft": response.text}
 
     graph = StateGraph(State, input_schema=Lead, output_schema=Outreach, name="outreach")

@@ -1,4 +1,4 @@
-"""What the task steps of `outreach.json` do."""
+"""Handlers of the task steps of `outreach.json`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statewright.workflow.steps import StepContext, StepFailed, StepResult, task
 def enrich(ctx: StepContext) -> StepResult:
     try:
         lead = look_up(ctx.workflow_input["leadEmail"])
-    except LookupError as error:  # another attempt would find nobody either
+    except LookupError as error:  # a retry would not help
         raise StepFailed(str(error), code="LEAD_UNKNOWN", is_final=True) from error
     return StepResult(state_updates={"leadName": lead.name, "company": lead.company})
 
@@ -19,7 +19,7 @@ def enrich(ctx: StepContext) -> StepResult:
 @task_handler("send-email")
 def send(ctx: StepContext) -> StepResult:
     letter = mailbox().send(ctx.idempotency_key, ctx.workflow_input["leadEmail"], ctx.workflow_state["emailDraft"])
-    # The output is kept with the step, and is no part of the state.
+    # The output is stored with the step, and is not part of the state.
     return StepResult(
         output={"requests": letter.requests},
         state_updates={"sentAt": letter.sent_at, "messageId": letter.id},

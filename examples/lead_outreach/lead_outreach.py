@@ -1,8 +1,8 @@
-"""An email to a lead: looked up, drafted, approved by somebody, and sent once, whatever happens to the process.
+"""An email to a lead: looked up, drafted, approved by a person, and sent exactly once, even if the process is killed.
 
     python examples/lead_outreach/lead_outreach.py [--form json] [--decide approved]
 
-Without `--decide` somebody is asked at the terminal. A run that waits, or was killed, goes on with `--run`.
+Without `--decide` it asks at the terminal. Resume a run that waits, or was killed, with `--run`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import handlers  # noqa: F401  # its functions register themselves  # pyright: i
 from graph import graph
 from office import mailbox, writer
 from show import show_end, show_event
-from talk import LATER, decided
+from talk import LATER, decide_approval
 
 from statewright import StatewrightError
 from statewright.runs import DEFAULT_WORKSPACE, Run, RunStatus
@@ -30,7 +30,7 @@ from statewright.workflow.steps import registered
 
 STEPS: Final = Path(__file__).parent / "outreach.json"
 EXIT_CODES: Final = {RunStatus.COMPLETED: 0, RunStatus.WAITING: 3}
-"""Of the others it is 1."""
+"""Exit code by status; 1 for all others."""
 
 
 def main() -> int:
@@ -46,14 +46,16 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Write to a lead, with somebody's approval.")
-    parser.add_argument("--form", choices=["python", "json"], default="python", help="how the workflow is written")
+    parser = argparse.ArgumentParser(description="Send an email to a lead after human approval.")
+    parser.add_argument("--form", choices=["python", "json"], default="python", help="the form of the workflow")
     parser.add_argument("--email", default="jane@example.com", help="the address of the lead")
-    parser.add_argument("--decide", choices=["approved", "edited", "rejected", LATER], help="what to decide")
-    parser.add_argument("--text", help="the email as it is to be, with --decide edited")
-    parser.add_argument("--run", help="go on with this run, which waits or was killed")
-    parser.add_argument("--folder", type=Path, default=Path("out/lead_outreach"), help="where everything is kept")
-    parser.add_argument("--pace", type=float, default=0.0, help="seconds that each service around it takes")
+    parser.add_argument(
+        "--decide", choices=["approved", "edited", "rejected", LATER], help="the decision; default: ask at the terminal"
+    )
+    parser.add_argument("--text", help="the edited email, with --decide edited")
+    parser.add_argument("--run", help="resume this run, which waits or was killed")
+    parser.add_argument("--folder", type=Path, default=Path("out/lead_outreach"), help="folder for all data")
+    parser.add_argument("--pace", type=float, default=0.0, help="simulated duration of each external call, in seconds")
     args = parser.parse_args()
     if (args.decide == "edited") != bool(args.text):
         parser.error("--decide edited and --text belong together: give both")
@@ -61,7 +63,7 @@ def arguments() -> argparse.Namespace:
 
 
 async def outreach(args: argparse.Namespace) -> int:
-    """Start a run, or find one, follow it to its end or until nobody wants to decide, and show what came of it."""
+    """Start or resume a run, follow it until it ends or the decision is postponed, and print the result."""
     async with serving(args.folder) as service:
         run = await (service.run(DEFAULT_WORKSPACE, args.run) if args.run else started(service, args))
         print(f"To go on if this is killed: --run {run.id} --folder {args.folder}\n", flush=True)
@@ -69,7 +71,7 @@ async def outreach(args: argparse.Namespace) -> int:
             show_event(event)
             run = await service.run(DEFAULT_WORKSPACE, run.id)
             is_asking = event.type == "WORKFLOW_PAUSED" and event.seq == run.last_event
-            if is_asking and not await decided(service, run, args.decide, args.text):
+            if is_asking and not await decide_approval(service, run, args.decide, args.text):
                 break
         run = await service.run(DEFAULT_WORKSPACE, run.id)
         await show_end(service, run, mailbox())
@@ -78,7 +80,7 @@ async def outreach(args: argparse.Namespace) -> int:
 
 @asynccontextmanager
 async def serving(folder: Path) -> AsyncGenerator[Service]:
-    """A service that works on all runs of a folder: those that somebody left unfinished go on at once."""
+    """Run a service for all runs of a folder; unfinished ones are resumed at once."""
     catalog = Catalog(handlers=registered, models=lambda _: writer)
     catalog.serve("outreach", graph)
     catalog.serve_steps(STEPS.read_text(encoding="utf-8"))
@@ -89,11 +91,11 @@ async def serving(folder: Path) -> AsyncGenerator[Service]:
 
 
 async def started(service: Service, args: argparse.Namespace) -> Run:
-    wanted = {
+    requests = {
         "python": StartRun(graph="outreach", input={"lead_email": args.email}),
         "json": StartRun(graph="outreach-json", input={"leadEmail": args.email}),
     }
-    return (await service.start(DEFAULT_WORKSPACE, wanted[args.form])).run
+    return (await service.start(DEFAULT_WORKSPACE, requests[args.form])).run
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A mailbox in a file, which takes letters as a good mail service does: the same key again is the same letter.
+"""A mailbox in a file that deduplicates by idempotency key, as a good mail service does.
 
-So it does not matter how often a step is executed. A process that was killed after it had sent, and before that was
-saved, sends again, and is told what it would have been told the first time.
+So it does not matter how often a step is executed. If a process is killed after sending and before saving, the step
+sends again, and receives the same response as the first time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SEND = """
 
 
 class Letter(NamedTuple):
-    """A letter that was sent, once."""
+    """A sent letter."""
 
     key: str
     id: str
@@ -37,11 +37,11 @@ class Letter(NamedTuple):
     text: str
     sent_at: str
     requests: int
-    """How often it was asked for."""
+    """Number of requests with its key."""
 
 
 class Mailbox:
-    """The letters that were sent. Several processes may use one file."""
+    """The sent letters. Several processes may use one file."""
 
     def __init__(self, path: Path, *, pace: float = 0.0, clock: Clock | None = None) -> None:
         self._path = path
@@ -49,7 +49,7 @@ class Mailbox:
         self._clock = clock or SystemClock()
 
     def send(self, key: str, recipient: str, text: str) -> Letter:
-        """Send a letter, unless one was sent under the key; the letter that was sent.
+        """Send a letter unless one was sent with this key, and return the sent letter.
 
         The answer takes `pace` seconds, in which the letter is on its way already.
         """
@@ -61,7 +61,7 @@ class Mailbox:
         return Letter(*row)
 
     def letters(self) -> list[Letter]:
-        """What was sent, in order."""
+        """Return the sent letters, in order."""
         with self._opened() as connection:
             return [Letter(*row) for row in connection.execute("SELECT * FROM letters ORDER BY rowid")]
 

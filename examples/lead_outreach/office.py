@@ -1,4 +1,4 @@
-"""The world around the workflow, without a network: who people are, where letters go, and who writes them.
+"""Offline stand-ins for external services: the directory of leads, the mailbox and the model.
 
 `OUTREACH_FOLDER` says where letters are kept, `OUTREACH_PACE` how many seconds each of these services takes.
 """
@@ -18,11 +18,11 @@ from statewright.models import ModelRequest, ModelResponse, ScriptedModel, Usage
 
 KNOWN: Final = {"jane@example.com": ("Jane Smith", "Acme Inc"), "li@example.org": ("Li Wei", "Kite Works")}
 _ASKED: Final = re.compile(r"email to (.+) at (.+)\. The address")
-_PRICE: Final = 0.000002  # US dollars a token
+_PRICE: Final = 0.000002  # US dollars per token
 
 
 def mailbox() -> Mailbox:
-    """Where letters go."""
+    """Return the mailbox."""
     return Mailbox(Path(os.environ.get("OUTREACH_FOLDER", "out/lead_outreach")) / "mailbox.db", pace=_pace())
 
 
@@ -31,14 +31,14 @@ def _pace() -> float:
 
 
 class Lead(NamedTuple):
-    """Somebody who may want to hear from us."""
+    """A potential customer."""
 
     name: str
     company: str
 
 
 def look_up(email: str) -> Lead:
-    """Who has an address. Raises LookupError for one that cannot be an address."""
+    """Look up the lead with an email address. Raises LookupError for an invalid address."""
     time.sleep(_pace())
     person, at, host = email.partition("@")
     if not (person and at and "." in host):
@@ -47,20 +47,20 @@ def look_up(email: str) -> Lead:
 
 
 def prompt(name: str, company: str, email: str) -> str:
-    """What the writer is asked; `outreach.json` says the same."""
+    """Return the request to the model; `outreach.json` contains the same."""
     return f"Write a short email to {name} at {company}. The address is {email}."
 
 
 def _letter(request: ModelRequest) -> ModelResponse:
-    """What the writer answers, and what that costs."""
-    asked = request.messages[-1].text
-    found = _ASKED.search(asked)
-    name, company = found.groups() if found else ("you", "your company")
+    """Return the response of the model, with its cost."""
+    question = request.messages[-1].text
+    match = _ASKED.search(question)
+    name, company = match.groups() if match else ("you", "your company")
     text = f"Hi {name.split()[0]}, we help teams like {company} to spend less time on invoices. May I show you how?"
-    used = Usage(input_tokens=len(request.system + asked) // 4, output_tokens=len(text) // 4)
-    priced = Usage(used.input_tokens, used.output_tokens, round(used.tokens * _PRICE, 6))
+    usage = Usage(input_tokens=len(request.system + question) // 4, output_tokens=len(text) // 4)
+    priced = Usage(usage.input_tokens, usage.output_tokens, round(usage.tokens * _PRICE, 6))
     return ModelResponse(Message(text, role="assistant"), priced, model="offline-writer", finish_reason="stop")
 
 
 writer: Final = ScriptedModel(_letter)
-"""Stands in for a provider: its letters are made of what it is asked."""
+"""A scripted model: it derives the letter from the request."""

@@ -1,4 +1,4 @@
-"""A run, printed: its events as they come, and in the end its states, what it has cost, and what was sent."""
+"""Print a run: its events as they happen, and at the end its states, its cost, and the sent email."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from statewright.service import Service
 
 
 def show_event(event: RunEvent) -> None:
-    """A line for an event of the log."""
-    told = {key: value for key, value in event.payload.items() if value is not None}
-    step = told.pop("stepName", "")
-    print(f"{event.seq:>3} {event.type:<20} {step:<13} {written(told) if told else ''}".rstrip(), flush=True)
+    """Print an event of the log as one line."""
+    payload = {key: value for key, value in event.payload.items() if value is not None}
+    step = payload.pop("stepName", "")
+    print(f"{event.seq:>3} {event.type:<20} {step:<13} {as_json(payload) if payload else ''}".rstrip(), flush=True)
 
 
 async def show_end(service: Service, run: Run, mailbox: Mailbox) -> None:
-    """What came of a run, as far as it has come."""
+    """Print the current result of a run."""
     history = await service.threads.history(run.workspace_id, run.thread_id)
     for step, before, after in changes(history):
-        print(f"\n{step}\n  before  {written(before)}\n  after   {written(after)}")
+        print(f"\n{step}\n  before  {as_json(before)}\n  after   {as_json(after)}")
     spent = (await service.cost(run.workspace_id, run.id)).total
     print(f"\nCost: {spent.calls} call, {spent.input_tokens} + {spent.output_tokens} tokens, ${spent.cost:.6f}")
     for letter in mailbox.letters():
         print(f"In the mailbox: {letter.id} to {letter.recipient}, asked for {letter.requests} time(s)")
     print(f"The run is {run.status}{': ' + run.error['message'] if run.error else '.'}")
     if run.output is not None:
-        print(f"Output: {written(run.output)}")
+        print(f"Output: {as_json(run.output)}")
 
 
 def changes(history: list[dict[str, Any]]) -> Iterator[tuple[str, Any, Any]]:
-    """The steps that were done, each with the state before and after it. A thread is told with the newest first."""
+    """Yield the completed steps, each with the state before and after it. Histories are newest first."""
     for before, after in pairwise(reversed(history)):
         yield before["next"][0], before["values"], after["values"]
 
 
-def written(value: Any) -> str:
+def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)

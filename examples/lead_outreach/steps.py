@@ -1,4 +1,4 @@
-"""`outreach.json`, compiled with the writer that needs no key: what `statewright dev` serves offline."""
+"""`outreach.json`, compiled with the scripted model, so that `statewright dev` can serve it offline."""
 
 from __future__ import annotations
 

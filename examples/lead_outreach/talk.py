@@ -1,4 +1,4 @@
-"""Somebody is asked to decide, or has said so beforehand."""
+"""The decision on an approval: from the terminal, or from the command line."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ LATER: Final = "later"
 WORDS: Final = {"a": "approved", "r": "rejected", "": LATER}
 
 
-async def decided(service: Service, run: Run, decision: str | None, text: str | None) -> bool:
-    """Decide on what a run waits for; False if that is to be done later."""
-    open_ones = (await service.approvals(run.workspace_id, pending=True, page_size=100)).items
-    approval = next(one for one in open_ones if one.run_id == run.id)
+async def decide_approval(service: Service, run: Run, decision: str | None, text: str | None) -> bool:
+    """Decide the approval that a run waits for; return False to decide later."""
+    approvals = (await service.approvals(run.workspace_id, pending=True, page_size=100)).items
+    approval = next(approval for approval in approvals if approval.run_id == run.id)
     print(f"\n{approval.prompt}\n\n    {approval.content}\n", flush=True)
     if decision is None:
-        decision, text = asked()  # what works on the run has a thread of its own, and is not held up by this
+        decision, text = ask_at_terminal()  # the worker has its own thread, so this does not block it
     if decision == LATER:
         return False
     await service.decide(run.workspace_id, approval.id, decision, edited_content=text, decided_by="Ann")
     return True
 
 
-def asked() -> tuple[str, str | None]:
-    """What somebody says at the terminal; the end of input means later."""
+def ask_at_terminal() -> tuple[str, str | None]:
+    """Ask at the terminal; the end of the input means later."""
     try:
-        said = input("[a]pprove, [r]eject, nothing for later, or the email as it should be: ").strip()
+        answer = input("[a]pprove, [r]eject, nothing for later, or the email as it should be: ").strip()
     except EOFError:
-        said = ""
-    return (WORDS[said], None) if said in WORDS else ("edited", said)
+        answer = ""
+    return (WORDS[answer], None) if answer in WORDS else ("edited", answer)

@@ -1,4 +1,4 @@
-"""The network that writes code: run as a new user would, killed, and with a model behind real HTTP."""
+"""The network that writes code: run as by a new user, killed, and with a model behind real HTTP."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_bug_is_planned_and_fixed_in_a_copy(tmp_path: Path) -> None:
     assert suite(EXAMPLE / "project") != 0
 
 
-def test_the_steps_say_what_the_tools_have_really_said(tmp_path: Path) -> None:
+def test_the_steps_report_the_actual_results_of_the_tools(tmp_path: Path) -> None:
     lines = example(tmp_path).stdout.splitlines()
     assert called(lines) == TOOLS
     assert [line.split()[2] for line in lines if line.startswith("  run_tests")] == ["failed", "failed", "passed"]
@@ -102,7 +102,7 @@ def called(lines: Sequence[str]) -> list[str]:
         *(pytest.param(call, marks=pytest.mark.full) for call in ["list_files", "create_plan", "run_tests"]),
     ],
 )
-def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, last: str) -> None:
+def test_a_killed_run_continues_where_it_was(tmp_path: Path, last: str) -> None:
     with killable(tmp_path, "--pace", "0.01") as first:
         assert first.stdout is not None
         before = list(up_to(last, first.stdout))
@@ -125,7 +125,7 @@ def up_to(beginning: str, lines: Iterable[str]) -> Iterator[str]:
             return
 
 
-def test_a_finished_run_is_shown_again_and_a_thread_begins_anew(tmp_path: Path) -> None:
+def test_a_finished_run_is_shown_again_and_a_thread_starts_over(tmp_path: Path) -> None:
     first = example(tmp_path, "--thread", "a")
     shown = example(tmp_path, "--thread", "a", "--resume")
     assert shown.returncode == 0, shown.stderr
@@ -136,10 +136,10 @@ def test_a_finished_run_is_shown_again_and_a_thread_begins_anew(tmp_path: Path) 
     assert copy_of(again.stdout) != copy_of(first.stdout)
 
 
-def test_what_cannot_be_gone_on_with_is_one_sentence(tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_resumed_is_one_sentence(tmp_path: Path) -> None:
     nothing = example(tmp_path, "--resume")
     assert nothing.returncode == 2
-    assert "--resume needs the --thread" in nothing.stderr.splitlines()[-1]
+    assert "--resume needs --thread" in nothing.stderr.splitlines()[-1]
     unknown = example(tmp_path, "--resume", "--thread", "nobody")
     assert (unknown.returncode, len(unknown.stderr.splitlines())) == (1, 1)
 

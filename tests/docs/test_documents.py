@@ -1,4 +1,4 @@
-"""What the documents show runs, and what they name exists."""
+"""The code in the documents runs, and their links and names exist."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ WITH_CODE = [path for path in DOCUMENTS if BLOCK.search(path.read_text(encoding=
 
 @pytest.mark.parametrize("path", WITH_CODE, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_python_block_runs(path: Path) -> None:
-    """The blocks of one document share their names, as a reader would expect."""
+    """The blocks of one document share a namespace, as a reader would expect."""
     names: dict[str, object] = {"__name__": "document"}
     for block in BLOCK.findall(path.read_text(encoding="utf-8")):
         exec(compile(block, str(path), "exec", dont_inherit=True), names)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_relative_link_leads_somewhere(path: Path) -> None:
+def test_every_relative_link_has_a_target(path: Path) -> None:
     links = [link for link in LINK.findall(path.read_text(encoding="utf-8")) if "://" not in link]
     assert [link for link in links if not (path.parent / link).exists()] == []
 

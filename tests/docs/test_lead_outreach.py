@@ -81,7 +81,7 @@ def letters(folder: Path) -> list[Mapping[str, Any]]:
 
 
 @form
-def test_the_states_are_as_the_steps_promise(tmp_path: Path, form: str) -> None:
+def test_the_states_match_the_documentation_of_the_steps(tmp_path: Path, form: str) -> None:
     done = example(tmp_path, "--form", form, "--decide", "approved")
     assert done.returncode == 0, done.stderr
     name, company, draft, sent_at, message_id = FORMS[form]
@@ -102,7 +102,7 @@ def test_the_states_are_as_the_steps_promise(tmp_path: Path, form: str) -> None:
 
 
 @form
-def test_the_output_is_the_final_state_and_nothing_but_the_fields_that_are_promised(tmp_path: Path, form: str) -> None:
+def test_the_output_is_the_final_state_with_the_documented_fields(tmp_path: Path, form: str) -> None:
     done = example(tmp_path, "--form", form, "--decide", "approved")
     output = output_of(done)
     assert output == changes_of(done.stdout)["send-email"][1]
@@ -112,7 +112,7 @@ def test_the_output_is_the_final_state_and_nothing_but_the_fields_that_are_promi
 
 
 @form
-def test_the_events_tell_of_every_step_and_of_the_approval(tmp_path: Path, form: str) -> None:
+def test_the_events_report_every_step_and_the_approval(tmp_path: Path, form: str) -> None:
     told = types_of(example(tmp_path, "--form", form, "--decide", "approved").stdout)
     assert told == [
         "WORKFLOW_STARTED",
@@ -161,7 +161,7 @@ def test_a_decision_can_be_left_to_another_process(tmp_path: Path, form: str) ->
 @pytest.mark.parametrize(
     ("said", "code", "text"), [("a\n", 0, DRAFT), ("Hello!\n", 0, "Hello!"), ("\n", 3, None), ("", 3, None)]
 )
-def test_somebody_at_the_terminal_is_asked(tmp_path: Path, said: str, code: int, text: str | None) -> None:
+def test_the_decision_is_asked_at_the_terminal(tmp_path: Path, said: str, code: int, text: str | None) -> None:
     done = example(tmp_path, "--form", "json", said=said)
     assert done.returncode == code, done.stderr
     assert "Send this to Jane Smith?" in done.stdout
@@ -172,7 +172,7 @@ def test_somebody_at_the_terminal_is_asked(tmp_path: Path, said: str, code: int,
 
 
 @form
-def test_what_is_no_address_fails_the_run_before_a_model_is_asked(tmp_path: Path, form: str) -> None:
+def test_an_invalid_address_fails_the_run_before_a_model_is_called(tmp_path: Path, form: str) -> None:
     done = example(tmp_path, "--form", form, "--email", "nobody")
     assert done.returncode == 1
     assert "'nobody' is no address of a person." in done.stdout
@@ -180,13 +180,13 @@ def test_what_is_no_address_fails_the_run_before_a_model_is_asked(tmp_path: Path
     assert types_of(done.stdout).count("STEP_STARTED") == 1
 
 
-def test_a_run_that_is_nowhere_is_one_sentence(tmp_path: Path) -> None:
+def test_an_unknown_run_is_one_sentence(tmp_path: Path) -> None:
     done = example(tmp_path, "--run", "run_nowhere")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
     assert "run_nowhere" in done.stderr
 
 
-def test_an_edit_without_a_text_is_wrong_use(tmp_path: Path) -> None:
+def test_an_edit_without_a_text_is_a_usage_error(tmp_path: Path) -> None:
     assert example(tmp_path, "--decide", "edited").returncode == 2
 
 
@@ -212,7 +212,7 @@ def killed(folder: Path, *args: str, when: Callable[[str], bool]) -> str:
 
 
 @pytest.mark.parametrize("form", ["python", pytest.param("json", marks=pytest.mark.full)])
-def test_a_letter_that_was_on_its_way_when_the_process_was_killed_is_not_sent_again(tmp_path: Path, form: str) -> None:
+def test_a_letter_sent_just_before_the_process_was_killed_is_not_sent_again(tmp_path: Path, form: str) -> None:
     first = killed(
         tmp_path, "--form", form, "--decide", "approved", "--pace", "3", when=lambda _: bool(letters(tmp_path))
     )
@@ -240,7 +240,7 @@ def test_a_letter_that_was_on_its_way_when_the_process_was_killed_is_not_sent_ag
         ),
     ],
 )
-def test_a_killed_run_goes_on_and_repeats_nothing_that_was_saved(tmp_path: Path, form: str, event: str) -> None:
+def test_a_killed_run_continues_and_repeats_nothing_that_was_saved(tmp_path: Path, form: str, event: str) -> None:
     first = killed(
         tmp_path, "--form", form, "--decide", "later", "--pace", "0.3", when=lambda told: event in types_of(told)
     )

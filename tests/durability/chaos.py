@@ -1,4 +1,4 @@
-"""Durability under `kill -9`: children run graphs, are killed at random moments, and the next child goes on.
+"""Durability under `kill -9`: child processes run graphs, are killed at random moments, and the next child resumes.
 
     python -m tests.durability.chaos --kills 1000 --seed 7
 

@@ -1,4 +1,4 @@
-"""A log outside of all databases: processes append a line for each effect, and a parent reads what happened.
+"""A log outside of all databases: processes append a line for each effect, and a parent reads it.
 
 A line is written with O_APPEND in one call, so the lines of all processes are in one order. What must hold:
 

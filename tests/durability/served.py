@@ -1,4 +1,4 @@
-"""The servers that `siege.py` kills: a few graphs and definitions on one file, until somebody ends them."""
+"""The servers that `siege.py` kills: a few graphs and definitions on one file, until they are terminated."""
 
 from __future__ import annotations
 

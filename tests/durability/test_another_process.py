@@ -1,4 +1,4 @@
-"""A run that is stopped after any superstep, and goes on in another process, ends as if nobody had stopped it.
+"""A run that is stopped after any superstep and resumed in another process ends as if it had not been stopped.
 
 A few children stay alive for all examples, each a separate interpreter. They share one SQLite file, and a run is
 handed from one to the next: each takes it a *stretch* further, as far as the stop that it is told of, by a graph that
@@ -430,7 +430,7 @@ def check_history(found: Stretch, expected: Stretch, stops: Sequence[Stop]) -> N
 @drawn(200 if FULL else 50)
 @given(plan=graph_plans(), stops=stops, reopens=st.booleans())
 @pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")  # some have such joins
-def test_a_random_graph_goes_on_in_another_process(
+def test_a_random_graph_continues_in_another_process(
     relay: Relay, plan: GraphPlan, stops: list[Stop], reopens: bool
 ) -> None:
     expected, _ = relay.undisturbed(plan)
@@ -445,7 +445,7 @@ def test_a_random_graph_goes_on_in_another_process(
 
 @drawn(200 if FULL else 50)
 @given(stages=errands, stops=stops, reopens=st.booleans())
-def test_an_errand_goes_on_in_another_process_and_does_everything_once(
+def test_an_errand_continues_in_another_process_and_does_everything_once(
     relay: Relay, stages: tuple[Stage, ...], stops: list[Stop], reopens: bool
 ) -> None:
     expected, wanted = relay.undisturbed(stages)

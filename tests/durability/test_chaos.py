@@ -1,4 +1,4 @@
-"""A short siege: `make chaos` plays longer ones."""
+"""A short run of `chaos`: `make chaos` runs longer ones."""
 
 import os
 import subprocess

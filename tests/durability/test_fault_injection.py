@@ -1,4 +1,4 @@
-"""Whatever the runtime calls outside itself may raise, be late, hang or be met by a cancellation: every run ends.
+"""Every external call of the runtime may raise, be late, hang or be cancelled: every run ends.
 
 Random graphs with policies, siblings, subgraphs, Sends, steps and streams run once to count the calls that leave the
 runtime. Then each is run again with a fault at one of these calls. A run must end, with the injected error or with

@@ -1,4 +1,4 @@
-"""Faults of the world, the real things: after each of them the last commit is readable, and nothing half-written is.
+"""Real faults of the environment: after each of them the last commit is readable, and nothing is written partially.
 
 A run gets an error that says what happened. Once the cause is gone it goes on from what was saved.
 """
@@ -303,7 +303,7 @@ def locked(path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_locked_file_is_waited_for_and_then_told_of(
+def test_a_locked_file_is_waited_for_and_then_reported(
     path: Path, monkeypatch: pytest.MonkeyPatch, durability: str
 ) -> None:
     monkeypatch.setattr(module, "PATIENCE", 0.1)
@@ -408,7 +408,7 @@ def test_bytes_overwritten_in_one_thread_leave_the_others_readable(
         assert sorted(entry.thread_id for entry in saver.threads()) == ["bad", "good"]
 
 
-def test_a_file_without_its_beginning_is_no_database(path: Path) -> None:
+def test_a_file_without_its_header_is_not_a_database(path: Path) -> None:
     two_threads(path)
     whole = path.read_bytes()
     path.write_bytes(bytes(PAGE) + whole[PAGE:])
@@ -420,7 +420,7 @@ def test_a_file_without_its_beginning_is_no_database(path: Path) -> None:
 
 
 @pytest.mark.parametrize("by_writing", [False, True])
-def test_an_error_that_somebody_keeps_keeps_nobody_from_what_is_saved_later(
+def test_a_reference_to_an_error_does_not_block_later_saves(
     path: Path, monkeypatch: pytest.MonkeyPatch, by_writing: bool
 ) -> None:
     """A statement that was not at its end when it failed would hold its connection at the state that it has read."""
@@ -471,7 +471,7 @@ def set_format(path: Path, number: int) -> None:
 
 
 @pytest.mark.parametrize("durability", ["sync", "async"])
-def test_a_head_that_somebody_else_has_moved_is_a_conflict(saver: SqliteSaver, path: Path, durability: str) -> None:
+def test_a_head_that_another_run_has_moved_is_a_conflict(saver: SqliteSaver, path: Path, durability: str) -> None:
     with SqliteSaver(path) as other:
 
         def interfere(n: int) -> None:
@@ -551,9 +551,7 @@ def replaced(path: Path) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="an open file stays in its place on this system")
 @pytest.mark.parametrize("deed", [moved_away, removed, replaced])
 @pytest.mark.parametrize("durability", ["sync", "async"])
-def test_a_run_does_not_write_to_a_file_that_nobody_finds(
-    path: Path, deed: Callable[[Path], None], durability: str
-) -> None:
+def test_a_run_does_not_write_to_an_unlinked_file(path: Path, deed: Callable[[Path], None], durability: str) -> None:
     with SqliteSaver(path) as saver:
         world = World(saver, lambda n: deed(path) if n == 3 else None)
         with pytest.raises(StorageUnavailable, match=r"runs\.db was removed or replaced while it was open"):
@@ -614,7 +612,7 @@ def as_nobody(path: Path) -> list[str]:
 @posix
 @forks
 @pytest.mark.parametrize("may_make_files", [True, False])
-def test_who_may_not_write_is_told_so(may_make_files: bool) -> None:
+def test_a_missing_write_permission_is_reported(may_make_files: bool) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder, path = Path(name), Path(name) / "runs.db"
         with SqliteSaver(path) as saver:
@@ -635,7 +633,7 @@ def test_who_may_not_write_is_told_so(may_make_files: bool) -> None:
 # -- copies
 
 
-def test_a_copy_that_is_made_while_a_run_goes_on_is_whole(saver: SqliteSaver, path: Path, tmp_path: Path) -> None:
+def test_a_copy_that_is_made_while_a_run_continues_is_whole(saver: SqliteSaver, path: Path, tmp_path: Path) -> None:
     copies: list[Path] = []
 
     def copy(n: int) -> None:

@@ -1,4 +1,4 @@
-"""Whatever is dropped takes no lock in its finaliser, waits for nothing, and leaves nothing held."""
+"""Finalisers of dropped objects take no lock, wait for nothing, and leave nothing locked."""
 
 from __future__ import annotations
 

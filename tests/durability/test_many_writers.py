@@ -1,4 +1,4 @@
-"""Two hundred runs that want one thread at once: each update is there, or its run was refused and left nothing."""
+"""Two hundred concurrent runs on one thread: each update is there, or its run was refused and left nothing."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A network killed in the middle, and gone on with by another process: nobody is asked again for what he has said.
+"""A network killed in the middle, and resumed by another process: no model is called again for a saved response.
 
 The child writes a line before and a line after each call of a router, a model and a tool. At the point that it is told
 of it stays within the call until it is killed. So what counts is read from the file, not from the state: each call is
@@ -184,7 +184,7 @@ def done_in(folder: Path) -> list[str]:
     return sorted(line.removeprefix("done ") for line in lines(folder) if line.startswith("done "))
 
 
-def test_nobody_kills_it(tmp_path: Path) -> None:
+def test_a_run_without_a_kill(tmp_path: Path) -> None:
     (tmp_path / "child.py").write_text(CHILD, encoding="utf-8")
     assert finish(tmp_path, "begin", "run") == ENDED
     assert done_in(tmp_path) == DONE
@@ -202,7 +202,7 @@ def test_killed_at_every_point_one_after_the_other(tmp_path: Path, driver: str) 
 
 
 @pytest.mark.parametrize("point", ["tool read b", "router 1", "model coordinator"])
-def test_killed_once_and_gone_on_with_by_the_other_driver(tmp_path: Path, point: str) -> None:
+def test_killed_once_and_resumed_by_the_other_driver(tmp_path: Path, point: str) -> None:
     (tmp_path / "child.py").write_text(CHILD, encoding="utf-8")
     kill_at(tmp_path, "begin", "run", point)
     assert finish(tmp_path, "resume", "arun") == ENDED

@@ -1,4 +1,4 @@
-"""Recorded files of each format keep loading: what they hold is what is written here, and runs go on from it.
+"""Recorded files of each format keep loading: their content is that below, and runs continue from it.
 
 The files stay as they were made; every test works on a copy. What is expected was written down by hand.
 """
@@ -90,7 +90,7 @@ def told(saved: SavedCheckpoint) -> tuple[Any, ...]:
 
 
 @format_1
-def test_the_file_is_small_and_names_no_place(copy: Path) -> None:
+def test_the_file_is_small_and_contains_no_paths(copy: Path) -> None:
     content = copy.read_bytes()
     assert len(content) < LARGEST
     for place in (b"/work", b"/home", b"/tmp", b"/root", str(Path.home()).encode()):
@@ -155,7 +155,7 @@ def test_answering_ends_the_run_without_doing_anything_twice(saver: SqliteSaver)
 
 
 @format_1
-def test_a_timer_goes_off(saver: SqliteSaver) -> None:
+def test_a_timer_fires(saver: SqliteSaver) -> None:
     early = FakeClock(datetime(2025, 6, 1, 12, 59, tzinfo=UTC))
     assert [one.kind for one in graphs.waiting(saver, early).get_state(thread_id="timer").interrupts] == ["timer"]
     assert graphs.waiting(saver, LATE).resume_due(thread_id="timer")["log"] == ["in", "awake"]
@@ -174,7 +174,7 @@ def test_a_breakpoint_a_join_and_what_is_held_are_passed(saver: SqliteSaver) -> 
 
 
 @format_1
-def test_a_forked_branch_is_forked_again_and_goes_on(saver: SqliteSaver) -> None:
+def test_a_forked_branch_is_forked_again_and_continues(saver: SqliteSaver) -> None:
     app = graphs.chat(saver, LATE)
     begun = next(one for one in app.get_state_history(thread_id="long") if one.metadata["step"] == 7)
     app.fork(begun.config, branch="third")
@@ -252,7 +252,7 @@ def test_format_1_fork(saver: SqliteSaver) -> None:
 
 
 @format_1
-def test_format_1_goes_on_where_it_stood(saver: SqliteSaver) -> None:
+def test_format_1_continues_where_it_was(saver: SqliteSaver) -> None:
     ended = graphs.chat(saver, LATE).invoke({"goal": 300}, thread_id="long")
     assert ended["words"] == words(300)
     assert [(one.content, one.id) for one in ended["messages"]] == replies(300)

@@ -1,4 +1,4 @@
-"""A recorded file of format 1 in which a service has worked for two workspaces: its threads find their workspaces."""
+"""A recorded file of format 1 of a service with two workspaces: its threads are assigned to their workspaces."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def rows_of(path: Path) -> dict[str, list[Any]]:
         return found
 
 
-def test_the_file_is_small_and_names_no_place() -> None:
+def test_the_file_is_small_and_contains_no_paths() -> None:
     assert FILE.stat().st_size < LARGEST
     content = gzip.decompress(FILE.read_bytes())
     for place in (b"/work", b"/home", b"/tmp", b"/root"):
@@ -84,7 +84,7 @@ def test_threads_belong_to_the_workspace_of_their_runs_and_others_to_the_default
     assert len(theirs) == 3
 
 
-def test_what_threads_hold_is_as_it_was(path: Path) -> None:
+def test_content_of_threads_is_unchanged(path: Path) -> None:
     before = rows_of(path)
     with closing(sqlite3.connect(path)) as connection:
         columns = "epoch, owner, until, wanted, changed"
@@ -125,12 +125,12 @@ def test_histories_and_branches_are_there(database: SqliteDatabase) -> None:
     assert theirs.events("shared") != []
 
 
-def test_a_thread_of_the_library_goes_on(database: SqliteDatabase) -> None:
+def test_a_thread_of_the_library_continues(database: SqliteDatabase) -> None:
     ask = recorded.asking().compile(SqliteSaver(database))
     assert ask.invoke(Command(resume="yes"), thread_id="library-asks")["log"] == ["library", "plan", "yes", "sent"]
 
 
-def test_waiting_runs_of_both_workspaces_go_on(database: SqliteDatabase) -> None:
+def test_waiting_runs_of_both_workspaces_continue(database: SqliteDatabase) -> None:
     asyncio.run(_answer_both(database))
 
 

@@ -1,4 +1,4 @@
-"""A short contest of processes that answer the same questions: `make chaos` plays a longer one."""
+"""A short run of processes that answer the same questions: `make chaos` runs a longer one."""
 
 from tests.durability.rivals import compete
 from tests.work import FULL

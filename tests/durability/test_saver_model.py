@@ -1,4 +1,4 @@
-"""What a `SqliteSaver` loads is what an `InMemorySaver` loads after the same calls, however old checkpoints are folded.
+"""A `SqliteSaver` loads what an `InMemorySaver` loads after the same calls, however old checkpoints are compacted.
 
 The model is the saver in memory, which keeps every checkpoint as it was. Both get the same calls through the same
 graph, with ids and times that are drawn alike, and with limits so small that segments, bases and growth stored apart
@@ -303,7 +303,7 @@ def check_alike(model: World, world: World, threads: Sequence[str]) -> None:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(limits=limits, calls=st.lists(calls, min_size=4, max_size=20), compress=st.booleans())
-def test_what_is_loaded_is_what_the_model_has_kept(
+def test_loaded_state_equals_that_of_the_model(
     limits: Mapping[str, Any], calls: Sequence[Call], compress: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, folded_with(limits):

@@ -211,7 +211,7 @@ async def test_a_run_ends_whichever_call_of_the_storage_fails_once(place: Places
     assert fault.hits
 
 
-async def test_a_run_ends_though_its_worker_meets_errors_that_nobody_expects(place: Places) -> None:
+async def test_a_run_ends_although_its_worker_meets_unexpected_errors(place: Places) -> None:
     faulted: Any = Faulted(place)
     fault: Fault = faulted.fault
     async with serving(faulted, *GRAPHS, settings=SETTINGS) as service:

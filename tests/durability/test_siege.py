@@ -1,4 +1,4 @@
-"""A short siege of two servers: `make chaos` plays a longer one."""
+"""A short siege of two servers: `make chaos` runs a longer one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ten minutes of fake time, a hundred thousand runs: whatever happens to a run, nothing of it is left behind.
+"""Ten minutes of fake time, a hundred thousand runs: nothing is left behind, whatever happens to a run.
 
 Runs fail, are tried again, time out, wait for timers, events and answers, are cancelled by their control or by asyncio,
 hit limits, and call subgraphs, all chosen by a seeded generator. Each ends completed, failed, cancelled or waiting.

@@ -1,4 +1,4 @@
-"""A workflow of states killed in the middle of an iteration: what was told to be finished does not run again."""
+"""A workflow of states killed in the middle of an iteration: reported results are not computed again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the written rules share: both drivers, both colours of nodes, and a guard against hanging."""
+"""Fixtures for the tests of the written rules: both drivers, both kinds of nodes, and a guard against hanging."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes that people make in workflow files, each with the line at which it is reported and the words that help.
+"""Typical mistakes in workflow files, each with the line at which it is reported and the expected words.
 
 `MISTAKES` is used by the tests of the check and by those of the JSON Schema of the language.
 """

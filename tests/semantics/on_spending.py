@@ -1,4 +1,4 @@
-"""Graphs that call models, at noon of a day on which only so much may be spent."""
+"""Graphs that call models, at noon of a day with a spending limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scheduler that decides which of several callers goes on, at every call that they make to storage or the clock.
+"""A scheduler that decides which of several callers continues, at every call that they make to storage or the clock.
 
 Each caller runs in a thread of its own and stops at a gate before and after each call of its saver, and wherever it
 would wait for time. The scheduler opens one gate at a time, so that an order is a list of choices: the same seed

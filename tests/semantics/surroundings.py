@@ -1,4 +1,4 @@
-"""The written rules once more: with every thread in a SQLite file, and with every graph inside other graphs.
+"""Run the written rules again: with every thread in a SQLite file, and with every graph inside other graphs.
 
 A fixture of these tests, `surroundings`, has a parameter for each: what holds for a graph holds wherever its threads
 are kept, and wherever it runs. By default each rule is tried once with each driver on SQLite, and only the plainest
@@ -53,17 +53,17 @@ ABOUT_ONE_GRAPH = (
     "test_gathered_sends_that_wait_are_in_the_checkpoint",
     "test_a_task_keeps_its_id_through_fork",
     "test_task_ids_are_the_same_whenever",
-    "test_fresh_input_is_a_commit_of_its_own",
+    "test_new_input_is_a_commit_of_its_own_whose_frontier_is_the_entry",
     "test_a_run_can_be_forked_before_its_first_node",
     "test_a_drained_run_stops_at_the_next_boundary",
-    "test_results_that_had_landed_are_kept_and_only",
+    "test_finished_results_are_kept_and_only_the_failed_task_runs_again",
     "test_execution_info_says_which",
     "test_the_config_that_a_node_gets",
     # the tasks of a snapshot: a parent has one
     "test_siblings_finish_and_everything_open_is_reported_together",
     "test_plain_siblings_of_a_failing_task_without_grace_are_left",
     # fresh input discards the task of the parent, and what had landed within it
-    "test_arrivals_are_cleared_when_fresh_input",
+    "test_arrivals_are_cleared_when_new_input_starts_over_after_a_failure",
     # notes of an exception name the nodes of every level
     "test_5_5_a_failure_keeps",
     "test_the_nodes_own_exception_is_raised_with_a_note",
@@ -73,13 +73,13 @@ ABOUT_ONE_GRAPH = (
     "test_a_star_stops_at_every_node",
     "test_a_breakpoint_in_a_loop",
     "test_an_answer_at_a_breakpoint",
-    "test_a_resume_may_bring_an_update_and_a_goto",
+    "test_a_resume_may_include_an_update_and_a_goto",
     "test_the_recursion_limit_counts",
     "test_a_run_that_ends_at_its_limit",
-    "test_what_was_done_up_to_the_limit",
+    "test_work_up_to_the_limit_is_saved_and_the_thread_continues",
     "test_managed_values_are_computed",
     # there is a parent; there is more to validate
-    "test_parent_is_refused_where_there_is_no_parent",
+    "test_parent_is_refused_without_a_parent",
     "test_an_unchanged_field_is_not_validated_again",
     "test_with_all_results_are_instances",
 )

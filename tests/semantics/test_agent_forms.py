@@ -1,4 +1,4 @@
-"""Structured answers: how often a model is asked for one, and which are taken."""
+"""Structured output: how often a model is called for it, and which responses are accepted."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_reflection_forgets_drafts_that_were_mended() -> None:
 
 @pytest.mark.parametrize("reason", REASONS)
 @pytest.mark.parametrize("replan", [True, False])
-def test_a_planner_is_told_which_results_are_not_whole(reason: FinishReason, replan: bool) -> None:
+def test_a_planner_is_informed_which_results_are_incomplete(reason: FinishReason, replan: bool) -> None:
     model = ScriptedModel([PLAN, '{"response": "r"}' if replan else "r"])
     worker = create_agent(ScriptedModel(lambda request: says("half a res", reason)), name="worker")
     end = create_planner(model, executor=worker, replan=replan).invoke({"input": "x"})

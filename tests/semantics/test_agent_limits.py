@@ -1,4 +1,4 @@
-"""Usage limits strike before each call of a model that would exceed them, whoever asks it."""
+"""Usage limits apply before each model call that would exceed them, whichever component makes the call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model was paid for is not paid again, wherever a thread goes on, and counts once."""
+"""A model call that was paid for is not repeated, wherever a thread is resumed, and counts once."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def routes(request: ModelRequest) -> ModelResponse:
 
 
 @pytest.mark.parametrize("who", ["agent", "router"])
-def test_what_waits_for_an_answer_is_counted(who: str, run: Callable[..., Any]) -> None:
+def test_runs_that_wait_for_an_answer_are_counted(who: str, run: Callable[..., Any]) -> None:
     model = ScriptedModel(pays if who == "agent" else routes)
     network = Agent("A", model=model, tools=[pay], max_iter=3).alone()
     if who == "router":
@@ -222,7 +222,7 @@ def test_what_waits_for_an_answer_is_counted(who: str, run: Callable[..., Any]) 
 
 
 @pytest.mark.parametrize("place", ["on_response", "tool", "router"])
-def test_what_failed_and_was_given_up_is_counted(place: str, run: Callable[..., Any]) -> None:
+def test_failed_and_abandoned_attempts_are_counted(place: str, run: Callable[..., Any]) -> None:
     class Die(BaseException):
         """The end of the process, as far as this can be had in one."""
 
@@ -255,7 +255,7 @@ def test_what_failed_and_was_given_up_is_counted(place: str, run: Callable[..., 
     assert end.usage.cost == asked
 
 
-def test_a_network_in_another_graph_counts_what_was_given_up(open_saver: Callable[[], Any]) -> None:
+def test_a_network_in_another_graph_counts_what_was_abandoned(open_saver: Callable[[], Any]) -> None:
     model, saver = ScriptedModel(pays), open_saver()
     inner = Agent("A", model=model, tools=[pay], max_iter=3).alone().compile()
     graph = StateGraph({"input": str, "turns": list, "discarded_usage": list})

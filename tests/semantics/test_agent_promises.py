@@ -1,4 +1,4 @@
-"""What agents promise about models: what is paid once, kept, counted, shown and said."""
+"""Promises about model calls of agents: paid once, saved, counted, streamed and reported."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ FORMS = ["network", "prebuilt", "supervisor", "swarm", "node"]
 
 
 @pytest.mark.parametrize("form", range(5), ids=FORMS)
-def test_a_summary_is_made_once_whichever_process_goes_on(form: int, tmp_path: Path) -> None:
+def test_a_summary_is_made_once_whichever_process_continues(form: int, tmp_path: Path) -> None:
     """Strategies that are made anew for each turn know nothing of each other, as in processes of their own."""
     summaries = always(says("S"))
     turn = talks(summaries)[form]
@@ -278,7 +278,7 @@ def test_an_answer_that_is_asked_for_again_has_an_id_of_its_own(times: int) -> N
     assert list(texts)[-1] == last
 
 
-def test_a_fallback_that_begins_anew_has_an_id_of_its_own() -> None:
+def test_a_fallback_that_starts_over_has_an_id_of_its_own() -> None:
     texts, last = streams(FallbackModel(Breaks(9), Breaks(0), restart=True))
     assert list(texts.values()) == ["The answer ", "The answer is 42."]
     assert list(texts)[-1] == last
@@ -316,7 +316,7 @@ def used(function: Any, **arguments: Any) -> tuple[str, ModelRequest]:
     return result.tool_results[0].text, model.requests[-1]
 
 
-def test_a_forced_choice_is_met_by_the_first_call() -> None:
+def test_a_forced_tool_choice_is_satisfied_by_the_first_call() -> None:
     def look() -> str:
         """Look."""
         return "seen"
@@ -348,7 +348,7 @@ def test_further_arguments_are_checked_by_their_annotation() -> None:
     assert "'second' is 'x'" in used(add, first=1, second="x")[0]
 
 
-def test_all_errors_of_a_group_are_told() -> None:
+def test_all_errors_of_a_group_are_reported() -> None:
     def work() -> str:
         """Work."""
         raise ExceptionGroup("several", [ValueError("one"), ExceptionGroup("inner", [KeyError("two")])])
@@ -414,7 +414,7 @@ def test_typed_data_is_checked_when_it_is_written(kind: Any) -> None:
     assert "not of its type" in run.results[-1].tool_results[0].text
 
 
-def test_a_default_of_a_function_is_not_taken_for_what_it_is_called_with() -> None:
+def test_a_default_of_a_function_is_not_mistaken_for_an_argument() -> None:
     agent = Agent("A", model=always(says("x")))
     seen: list[Any] = []
     network = Network(

@@ -1,4 +1,4 @@
-"""Summaries of agents' memories: which answers are taken for one, and that each is paid once."""
+"""Summaries in agent memories: which responses are accepted as one, and that each is paid once."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ NO_SUMMARIES = {
 @pytest.mark.parametrize("form", ["network", "prebuilt"])
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("kind", NO_SUMMARIES)
-def test_an_answer_that_is_no_summary_never_becomes_the_memory(
+def test_an_answer_that_is_not_a_summary_never_becomes_the_memory(
     form: str, memory: str, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     answer = NO_SUMMARIES[kind]

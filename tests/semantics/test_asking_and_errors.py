@@ -1,4 +1,4 @@
-"""Part I sections 5.1, 5.4, 5.5 and 5.6: what a node may ask for, and what becomes of its failures."""
+"""Part I sections 5.1, 5.4, 5.5 and 5.6: parameters that a node may request, and how its failures are handled."""
 
 import asyncio
 import threading
@@ -147,7 +147,7 @@ def test_execution_info_says_which_execution_this_is(driver: Any) -> None:
     assert info.task_id == first.tasks[0].id
 
 
-def test_the_config_that_a_node_gets_holds_what_the_caller_gave(driver: Any) -> None:
+def test_the_config_that_a_node_gets_contains_that_of_the_caller(driver: Any) -> None:
     seen: list[Any] = []
     config = {"configurable": {"model": "m"}, "tags": ["t"], "recursion_limit": 5}
 
@@ -179,7 +179,7 @@ def test_an_error_handler_gets_the_failed_input_and_the_error_and_runs_once(driv
     assert seen == [({"x": 1, "log": []}, "a", KeyError, {"x": 1, "log": []})]
 
 
-def test_an_error_is_handled_also_when_siblings_ran_beside_it(driver: Any, paint: Any) -> None:
+def test_an_error_is_handled_also_when_siblings_ran(driver: Any, paint: Any) -> None:
     graph = StateGraph(State).add_node("a", paint(fail), error_handler=lambda s: {"log": ["handled"]})
     graph.add_node("b", paint(say("b"))).add_node("c", paint(say("c")))
     app = graph.add_edge(START, "a").add_edge(START, "b").add_edge(START, "c").compile()
@@ -227,7 +227,7 @@ def test_a_handlers_outcome_is_saved_and_it_is_not_run_again(driver: Any) -> Non
     assert runs.count("handle") == 1
 
 
-def test_what_a_handler_raises_is_raised(driver: Any) -> None:
+def test_an_exception_of_a_handler_is_raised(driver: Any) -> None:
     def handle(state: Any) -> None:
         raise OSError("worse")
 
@@ -250,7 +250,7 @@ def test_the_handler_of_a_sent_task_gets_the_argument_of_the_send(driver: Any) -
     assert driver.invoke(graph.add_edge(START, "s").compile(), {"x": 1})["log"] == [2, "failed 1"]
 
 
-def test_what_a_handler_wrote_shows_in_the_stream_under_its_nodes_name(driver: Any) -> None:
+def test_updates_of_a_handler_are_streamed_under_the_name_of_its_node(driver: Any) -> None:
     app = StateGraph(State).add_node("a", fail, error_handler=say("handled")).add_edge(START, "a").compile()
 
     assert {"a": {"log": ["handled"]}} in driver.stream(app, {"x": 1}, stream_mode="updates")
@@ -317,7 +317,7 @@ def test_a_saver_that_breaks_does_not_hide_which_limit_was_reached(driver: Any, 
     assert isinstance(first_cause(caught.value), GraphRecursionError)
 
 
-def test_results_that_had_landed_are_kept_and_only_the_failed_task_runs_again(driver: Any, within: Any) -> None:
+def test_finished_results_are_kept_and_only_the_failed_task_runs_again(driver: Any, within: Any) -> None:
     runs: list[str] = []
     landed = threading.Event()
 
@@ -559,7 +559,7 @@ def test_a_task_that_waits_for_its_children_gives_its_slot_back(driver: Any, pai
     assert result["log"] == ["a", "b", "other", "c"]
 
 
-def test_what_waits_for_its_turn_is_not_started(driver: Any, within: Any) -> None:
+def test_runs_that_wait_for_their_turn_are_not_started(driver: Any, within: Any) -> None:
     started: list[int] = []
     gate = threading.Event()
 

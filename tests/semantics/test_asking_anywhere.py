@@ -1,4 +1,4 @@
-"""Timeouts of Sends, asking from deep inside a node, choosing what results and streams show, forgetting caches."""
+"""Timeouts of Sends, access to the runtime deep inside a node, fields of results and streams, clearing caches."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def sending(*sends: Send, inline: bool = False, wait: Any = None, **options: Any
     return graph
 
 
-def test_a_lone_send_with_a_timeout_is_given_up(driver: Any) -> None:
+def test_a_lone_send_with_a_timeout_is_abandoned(driver: Any) -> None:
     app = sending(Send("work", 30, timeout=0.02)).compile()
     with pytest.raises(NodeTimeoutError, match="'work'"):
         driver.invoke(app, {})
@@ -67,7 +67,7 @@ def test_a_send_with_a_timeout_leaves_the_others_their_time(driver: Any) -> None
         driver.invoke(app, {})
 
 
-def test_the_timeout_of_a_send_stands_instead_of_that_of_the_node(driver: Any) -> None:
+def test_the_timeout_of_a_send_replaces_that_of_the_node(driver: Any) -> None:
     app = sending(Send("work", 0.1, timeout=600), timeout=0.01).compile()
     assert driver.invoke(app, {})["log"] == [0.1]
 
@@ -114,7 +114,7 @@ class Deps:
     who: str
 
 
-def test_what_a_node_calls_may_ask_for_everything(driver: Any) -> None:
+def test_functions_called_by_a_node_have_the_whole_runtime(driver: Any) -> None:
     store = InMemoryStore()
 
     def deep() -> dict[str, Any]:
@@ -151,7 +151,9 @@ def test_a_caller_may_choose_the_fields_of_its_result(driver: Any) -> None:
         driver.invoke(app, {}, output_keys=["logs"])
 
 
-def test_parts_can_be_printed_beside_what_is_asked_for(driver: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_parts_can_be_printed_in_addition_to_the_requested_ones(
+    driver: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     app = loop().compile()
     driver.invoke(app, {}, print_mode="updates")
     assert capsys.readouterr().out == "[updates] {'a': {'log': ['a']}}\n[updates] {'b': {'x': 1}}\n"
@@ -196,7 +198,7 @@ def test_kept_results_can_be_forgotten_node_by_node(driver: Any) -> None:
         loop().compile().clear_cache()
 
 
-def test_instruments_hear_of_questions_answers_and_failed_attempts(driver: Any) -> None:
+def test_instruments_are_notified_of_questions_answers_and_failed_attempts(driver: Any) -> None:
     heard: list[Any] = []
 
     class Listening(Instrument):

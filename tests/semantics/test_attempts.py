@@ -1,4 +1,4 @@
-"""Part I section 5.3 to 5.5 and 5.7: attempts at a node, what ends them, and what keeps their results."""
+"""Part I section 5.3 to 5.5 and 5.7: attempts at a node, their timeouts, and caching of their results."""
 
 import asyncio
 import contextlib
@@ -80,7 +80,7 @@ def clock() -> FakeClock:
 # -- 5.3 retries
 
 
-def test_5_3_a_failed_node_is_tried_again_after_a_growing_while(driver: Any, paint: Any, clock: FakeClock) -> None:
+def test_5_3_a_failed_node_is_retried_with_growing_delays(driver: Any, paint: Any, clock: FakeClock) -> None:
     flaky = Flaky(2)
     app = one(paint(flaky), clock=clock, retry_policy=QUIET)
 
@@ -89,7 +89,7 @@ def test_5_3_a_failed_node_is_tried_again_after_a_growing_while(driver: Any, pai
 
 
 @pytest.mark.parametrize(("asked", "waited"), [(30.0, 30.0), (0.1, 0.5), (1e9, 3600.0), ("soon", 0.5), (-5, 0.5)])
-def test_5_3_who_asks_to_be_left_alone_for_longer_is(
+def test_5_3_a_retry_after_that_is_longer_than_the_backoff_is_honoured(
     driver: Any, clock: FakeClock, asked: object, waited: float
 ) -> None:
     calls: list[float] = []
@@ -134,7 +134,7 @@ def test_5_3_of_several_policies_the_first_that_matches_decides(driver: Any, clo
     assert clock.monotonic() == 7 + 2
 
 
-def test_5_3_what_says_that_the_program_is_wrong_is_not_tried_again(driver: Any, clock: FakeClock) -> None:
+def test_5_3_errors_of_the_program_are_not_retried(driver: Any, clock: FakeClock) -> None:
     flaky = Flaky(1, ValueError)
 
     with pytest.raises(ValueError, match="failure 1"):
@@ -142,14 +142,14 @@ def test_5_3_what_says_that_the_program_is_wrong_is_not_tried_again(driver: Any,
     assert flaky.calls == 1
 
 
-def test_5_3_a_function_may_decide_what_is_tried_again(driver: Any, clock: FakeClock) -> None:
+def test_5_3_a_function_may_decide_which_errors_are_retried(driver: Any, clock: FakeClock) -> None:
     policy = RetryPolicy(retry_on=lambda error: "2" not in str(error), jitter=False)
 
     with pytest.raises(ValueError, match="failure 2"):
         run(driver, one(Flaky(5, ValueError), clock=clock, retry_policy=policy), clock)
 
 
-def test_5_3_an_interrupt_is_no_failure(driver: Any, clock: FakeClock) -> None:
+def test_5_3_an_interrupt_is_not_a_failure(driver: Any, clock: FakeClock) -> None:
     app = one(
         lambda s: {"log": [interrupt("?")]}, clock=clock, compiled={"checkpointer": InMemorySaver()}, retry_policy=QUIET
     )
@@ -210,7 +210,7 @@ def test_5_3_siblings_are_tried_each_for_itself(driver: Any, paint: Any, clock: 
 # -- 5.3 timeouts
 
 
-def test_5_3_an_attempt_that_takes_too_long_is_given_up(driver: Any) -> None:
+def test_5_3_an_attempt_that_takes_too_long_is_abandoned(driver: Any) -> None:
     clock, gate = FakeClock(), threading.Event()
 
     def slow(state: State) -> dict[str, Any]:
@@ -277,7 +277,7 @@ def test_5_3_time_that_passes_while_a_timeout_is_set_counts(
 
 @pytest.mark.parametrize("memory", ["call", "thread"])
 @pytest.mark.parametrize("form", ["node", "call"])
-def test_5_3_a_subgraph_of_an_attempt_that_was_given_up_saves_nothing_any_more(
+def test_5_3_a_subgraph_of_an_abandoned_attempt_saves_nothing(
     driver: Any, form: str, memory: Any, tmp_path: Path
 ) -> None:
     """Its function returns while the next attempt is under way, in the same namespace of the same thread."""
@@ -331,7 +331,7 @@ def test_5_3_a_coroutine_that_takes_too_long_is_cancelled(driver: Any) -> None:
     assert ended == ["cleaned up"]
 
 
-def test_5_3_a_timeout_that_goes_off_as_the_attempt_ends_strikes_nobody_else(driver: Any) -> None:
+def test_5_3_a_timeout_that_fires_as_the_attempt_ends_cancels_nothing_else(driver: Any) -> None:
     clock = FakeClock()
 
     async def first(state: State) -> dict[str, Any]:
@@ -348,7 +348,7 @@ def test_5_3_a_timeout_that_goes_off_as_the_attempt_ends_strikes_nobody_else(dri
     assert driver.invoke(app, {})["log"] == ["first", "second"]
 
 
-def test_5_3_a_coroutine_that_goes_on_after_its_time_leaves_its_caller_as_it_was() -> None:
+def test_5_3_a_coroutine_that_continues_after_its_timeout_does_not_affect_its_caller() -> None:
     async def stubborn(state: State) -> dict[str, Any]:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
@@ -364,7 +364,7 @@ def test_5_3_a_coroutine_that_goes_on_after_its_time_leaves_its_caller_as_it_was
     asyncio.run(main())
 
 
-def test_5_3_what_a_coroutine_brings_after_its_time_is_ignored(driver: Any) -> None:
+def test_5_3_the_result_of_a_coroutine_after_its_timeout_is_ignored(driver: Any) -> None:
     async def stubborn(state: State) -> dict[str, Any]:
         try:
             await asyncio.sleep(30)
@@ -413,7 +413,7 @@ def test_5_3_only_heartbeats_count_if_the_policy_says_so(driver: Any, sign: str)
     gate.set()
 
 
-def test_5_3_a_timeout_may_be_tried_again_and_late_writes_are_fenced_off(driver: Any) -> None:
+def test_5_3_a_timeout_may_be_retried_and_late_writes_are_fenced_off(driver: Any) -> None:
     clock, late = FakeClock(), threading.Event()
     calls: list[int] = []
     refused: list[BaseException] = []
@@ -591,7 +591,7 @@ def test_5_4_a_default_handler_serves_nodes_that_have_none_of_their_own(driver: 
         assert sorted(driver.invoke(graph.compile(), {"x": 1})["log"]) == ["default a", "own"]
 
 
-def test_5_4_a_handler_is_tried_again_like_its_node(driver: Any, clock: FakeClock) -> None:
+def test_5_4_a_handler_is_retried_like_its_node(driver: Any, clock: FakeClock) -> None:
     handler = Flaky(1)
     app = one(Flaky(9), clock=clock, retry_policy=QUIET, error_handler=lambda s: handler(s))
 
@@ -619,7 +619,7 @@ def test_5_7_a_cached_answer_is_given_again_for_the_same_input(driver: Any, pain
     assert calls == [1, 2]
 
 
-def test_5_7_where_a_cached_answer_goes_is_kept_too(driver: Any) -> None:
+def test_5_7_the_targets_of_a_cached_result_are_cached_too(driver: Any) -> None:
     calls: list[int] = []
 
     def plan(state: State) -> Any:
@@ -671,7 +671,7 @@ def test_5_7_a_failure_is_not_kept(driver: Any) -> None:
     assert driver.invoke(app, {"x": 1})["log"] == [2]
 
 
-def test_5_7_a_stream_tells_what_came_from_the_cache(driver: Any) -> None:
+def test_5_7_a_stream_marks_results_from_the_cache(driver: Any) -> None:
     app = cached(lambda s: {"log": [1]}, InMemoryCache())
 
     parts = [driver.stream(app, {"x": 1}) for _ in range(2)]
@@ -695,7 +695,7 @@ def test_a_cache_may_be_cleared_by_node() -> None:
 # -- what can be seen from outside
 
 
-def test_a_task_that_is_tried_again_starts_and_ends_once_for_those_who_watch(driver: Any, clock: FakeClock) -> None:
+def test_a_task_that_is_retried_starts_and_ends_once_for_observers(driver: Any, clock: FakeClock) -> None:
     seen = RecordingInstrument()
     app = one(Flaky(2), clock=clock, compiled={"instruments": [seen]}, retry_policy=QUIET)
 
@@ -755,7 +755,7 @@ def test_policies_that_contradict_each_other_are_found_together() -> None:
         assert expected in text
 
 
-def test_what_follows_a_node_with_policies_is_told_of(driver: Any) -> None:
+def test_successors_of_a_node_with_policies_are_reported(driver: Any) -> None:
     graph = StateGraph(State)
     graph.add_node("tried", lambda state: {"log": ["tried"]}, retry_policy=RetryPolicy())
     graph.add_node("plain", lambda state: {"log": ["plain"]})

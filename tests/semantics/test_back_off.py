@@ -1,4 +1,4 @@
-"""Attempts and back-off across crashes (spec/graph.md, 5.3), and what an app does with threads (6.4)."""
+"""Attempts and backoff across crashes (spec/graph.md, 5.3), and operations of an app on threads (6.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Part I section 3.4: what a call may spend, and what happens when it is spent."""
+"""Part I section 3.4: budgets of a call, and the end of a run that exceeds one."""
 
 from typing import Annotated, Any, TypedDict
 
@@ -68,7 +68,7 @@ def test_3_4_a_budget_may_route_to_a_node_instead_of_failing(driver: Any) -> Non
     assert driver.invoke(app, {"x": 1})["log"] == ["think", "act", "think", "act", "wrapped up after 4"]
 
 
-def test_3_4_the_way_out_is_saved_and_says_what_it_discarded(driver: Any) -> None:
+def test_3_4_the_on_budget_node_is_saved_with_the_discarded_tasks(driver: Any) -> None:
     app = looping(budget=Budget(max_steps=3, on_budget="wrap_up"), saver=InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
 
@@ -87,7 +87,7 @@ def test_3_4_a_call_may_have_a_budget_of_its_own(driver: Any) -> None:
         driver.invoke(app, {"x": 1}, budget=Budget(max_steps=1, on_budget="wrapup"))
 
 
-def test_3_4_what_subgraphs_spend_counts(driver: Any) -> None:
+def test_3_4_spending_of_subgraphs_counts(driver: Any) -> None:
     def spend(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         runtime.spend(tokens=60)
         return {"log": ["inner"]}

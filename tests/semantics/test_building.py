@@ -1,4 +1,4 @@
-"""Part I section 2: building, compiling, and the ways to drive a compiled graph."""
+"""Part I section 2: building, compiling, and the ways to run a compiled graph."""
 
 import operator
 import threading
@@ -153,7 +153,7 @@ def test_not_strict_turns_problems_of_shape_into_warnings(driver: Any) -> None:
     assert driver.invoke(app, {"x": 1})["log"] == ["a"]
 
 
-def test_a_node_that_declares_destinations_goes_nowhere_else(driver: Any) -> None:
+def test_a_node_with_declared_destinations_goes_only_there(driver: Any) -> None:
     graph = graph_of("b", "c").add_node("a", lambda s: Command(goto="c"), destinations=["b"])
     app = graph.add_edge(START, "a").add_edge("b", "c").compile()
 
@@ -177,7 +177,7 @@ def test_a_command_hint_declares_destinations(driver: Any) -> None:
         driver.invoke(app, {"to": "c"})
 
 
-def test_the_declared_ways_of_a_node_stay_open_beside_its_destinations(driver: Any) -> None:
+def test_the_declared_edges_of_a_node_stay_valid_with_its_destinations(driver: Any) -> None:
     graph = graph_of("b", "c").add_node("a", lambda s: Command(goto="b"), destinations=["c"])
 
     assert driver.invoke(graph.add_edge(START, "a").add_edge("a", "b").compile(), {"x": 1})["log"] == ["b"]
@@ -243,7 +243,7 @@ def test_compiling_is_repeatable_and_does_not_change_the_builder(driver: Any) ->
     assert graph.freeze().ways == graph.freeze().ways
 
 
-def test_what_is_added_after_compiling_changes_no_compiled_graph(driver: Any) -> None:
+def test_additions_after_compiling_do_not_change_the_compiled_graph(driver: Any) -> None:
     graph = graph_of("a").add_edge(START, "a")
     app = graph.compile()
     graph.add_node("b", say("b")).add_edge("a", "b")
@@ -285,7 +285,7 @@ def test_iter_drives_a_run_superstep_by_superstep() -> None:
     assert steps.rest.status == "completed"
 
 
-def test_iter_ends_where_its_halt_condition_holds_and_the_thread_can_go_on(driver: Any) -> None:
+def test_iter_ends_where_its_halt_condition_holds_and_the_thread_can_continue(driver: Any) -> None:
     app = graph_of("a", "b", "c").add_sequence(["a", "b", "c"]).add_edge(START, "a").compile(InMemorySaver())
     steps = app.iter({"x": 1}, thread_id="1", halt=lambda step: "b" in step.nodes)
 

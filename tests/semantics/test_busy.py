@@ -1,4 +1,4 @@
-"""Part I section 6.5: runs that want one thread at the same time."""
+"""Part I section 6.5: concurrent runs on one thread."""
 
 import asyncio
 import threading
@@ -230,7 +230,7 @@ def test_rollback_does_not_undo_a_holder_that_has_ended_well(driver: Any, saver:
     assert result["log"] == ["in", 1, "in", 2]
 
 
-def test_rollback_undoes_a_holder_that_has_gone_on_with_what_another_run_began(driver: Any, saver: Any) -> None:
+def test_rollback_undoes_an_owner_that_has_continued_the_work_of_another_run(driver: Any, saver: Any) -> None:
     gate = Gate()
     app = app_of(gate.coroutine, saver)
     driver.invoke(app, {"x": 7}, THREAD)
@@ -256,7 +256,7 @@ TAKEN = {
 
 @pytest.mark.parametrize("on_busy", TAKEN)
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-def test_a_run_whose_reader_does_not_go_on_lets_go_of_its_thread(
+def test_a_run_whose_reader_does_not_continue_releases_its_thread(
     driver: Any, saver: Any, read: Any, on_busy: str
 ) -> None:
     clock, ended = FakeClock(), list[Any]()
@@ -277,7 +277,7 @@ def test_a_run_whose_reader_does_not_go_on_lets_go_of_its_thread(
     assert saver.lease("1") is None
 
 
-def test_a_run_that_is_wanted_keeps_its_thread_while_its_reader_goes_on(driver: Any, saver: Any) -> None:
+def test_a_run_that_is_wanted_keeps_its_thread_while_its_reader_continues(driver: Any, saver: Any) -> None:
     """Only the run itself can save what its tasks have brought beside each other."""
     wanted, go_on = threading.Event(), threading.Event()
 
@@ -313,7 +313,7 @@ def test_a_run_that_is_wanted_keeps_its_thread_while_its_reader_goes_on(driver: 
     assert calls == [1]
 
 
-def test_a_run_whose_reader_does_not_go_on_hears_of_other_processes(saver: Any) -> None:
+def test_a_run_whose_reader_does_not_continue_is_notified_of_other_processes(saver: Any) -> None:
     clock = FakeClock()
     app = app_of(lambda s: {"log": [s["x"]]}, saver, clock=clock)
     parts = app.stream({"x": 1}, THREAD, durability="sync")
@@ -362,7 +362,7 @@ def test_a_run_that_waits_for_an_answer_holds_nothing(driver: Any) -> None:
 
 
 @pytest.mark.parametrize("ending", ["failure", "limit", "abandoned", "drained", "breakpoint"])
-def test_a_run_lets_go_however_it_ends(driver: Any, ending: str) -> None:
+def test_a_run_releases_its_thread_however_it_ends(driver: Any, ending: str) -> None:
     fails = ending == "failure"
 
     def node(state: State) -> dict[str, Any]:
@@ -459,7 +459,7 @@ def test_an_unknown_policy_is_refused(driver: Any) -> None:
         driver.invoke(app_of(lambda s: None), {"x": 1}, THREAD, on_busy="enqeue")
 
 
-def test_what_a_sibling_writes_after_the_end_of_its_run_is_refused_and_holds_nothing(driver: Any) -> None:
+def test_writes_of_a_sibling_after_the_end_of_its_run_are_refused_and_lock_nothing(driver: Any) -> None:
     gate, refused = threading.Event(), threading.Event()
     failing = [True]
 

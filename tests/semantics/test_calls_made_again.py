@@ -1,4 +1,4 @@
-"""Part I sections 5.2 and 6: subgraph calls that a node makes again, since they failed."""
+"""Part I sections 5.2 and 6: subgraph calls that a node repeats after a failure."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def by_batch(graph: Any, **options: Any) -> Any:
 @pytest.mark.parametrize("memory", ["call", "thread"])
 @pytest.mark.parametrize("call", [by_invoke, by_stream, by_batch])
 @pytest.mark.parametrize("fails", [0, 1, 3])
-def test_a_subgraph_call_that_a_node_makes_again_begins_anew_in_its_place(
+def test_a_subgraph_call_that_a_node_repeats_starts_over_in_its_place(
     driver: Any, saver: Any, fails: int, call: Any, memory: str, durability: Any
 ) -> None:
     shop, drafts = Flaky(fails), itertools.count(1)
@@ -101,7 +101,7 @@ def test_a_subgraph_call_that_a_node_makes_again_begins_anew_in_its_place(
     assert len(shop.charges) == 2
 
 
-def test_a_retried_subgraph_call_goes_on_where_a_crash_left_it(driver: Any, saver: Any) -> None:
+def test_a_retried_subgraph_call_continues_where_a_crash_left_it(driver: Any, saver: Any) -> None:
     tries, drafts = itertools.count(), itertools.count(1)
 
     def draft(state: Order) -> Order:
@@ -133,7 +133,7 @@ def test_a_retried_subgraph_call_goes_on_where_a_crash_left_it(driver: Any, save
 
 
 @pytest.mark.parametrize("fails_at", range(5))
-def test_a_failed_call_without_a_key_keeps_its_place_and_is_made_again(driver: Any, saver: Any, fails_at: int) -> None:
+def test_a_failed_call_without_a_key_keeps_its_place_and_is_repeated(driver: Any, saver: Any, fails_at: int) -> None:
     """Whether a call with the same input is a retry cannot be told: here it is none."""
     paid: list[str] = []
     places, items = itertools.count(), ["a", "b", "a", "a", "c"]
@@ -185,7 +185,7 @@ def test_after_a_failure_no_other_call_of_a_batch_begins(how: str, checks: bool)
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
 @pytest.mark.parametrize("turns", [1, 2, 5])
-def test_a_call_that_was_cancelled_goes_on_in_its_place(saver: Any, turns: int, durability: Any) -> None:
+def test_a_call_that_was_cancelled_continues_in_its_place(saver: Any, turns: int, durability: Any) -> None:
     """On the replay the first call is cancelled too, maybe before it has found its result."""
     entered, checks, paid = asyncio.Event(), itertools.count(), list[str]()
 
@@ -227,7 +227,7 @@ def test_a_call_that_was_cancelled_goes_on_in_its_place(saver: Any, turns: int, 
 
 @pytest.mark.parametrize("memory", ["call", "thread"])
 @pytest.mark.parametrize("keys", [(None, None), ("small", "large")])
-def test_a_call_with_another_limit_has_a_place_of_its_own(driver: Any, saver: Any, memory: Any, keys: Any) -> None:
+def test_a_call_with_another_limit_is_numbered_separately(driver: Any, saver: Any, memory: Any, keys: Any) -> None:
     paid: list[str] = []
 
     def ask(state: Order) -> Order:
@@ -276,7 +276,7 @@ def test_a_key_may_be_used_again_for_a_call_that_failed(driver: Any, saved: bool
 
 
 @pytest.mark.parametrize("saved", [True, False])
-def test_a_call_that_saves_nothing_is_another_call_when_it_is_made_again(driver: Any, saved: bool) -> None:
+def test_a_call_that_saves_nothing_is_another_call_when_it_is_repeated(driver: Any, saved: bool) -> None:
     tries = itertools.count(1)
 
     def pay(state: Order, runtime: Runtime[Any]) -> Order:
@@ -302,7 +302,7 @@ def test_a_call_that_saves_nothing_is_another_call_when_it_is_made_again(driver:
 
 
 @pytest.mark.parametrize("memory", ["call", "thread", "none"])
-def test_a_call_that_was_made_again_is_played_again(tmp_path: Path, memory: Any) -> None:
+def test_a_repeated_call_is_replayed(tmp_path: Path, memory: Any) -> None:
     shop = Flaky(2)
     order = StateGraph(Order).add_sequence([("check", lambda state: {"drafts": ["checked"]}), ("pay", shop_pay(shop))])
     inner = order.add_edge(START, "check").compile(name="order")
@@ -371,7 +371,7 @@ def test_heartbeats_of_a_failed_attempt_keep_nothing_alive() -> None:
     assert [type(error) for error in errors] == [NodeTimeoutError]
 
 
-def test_what_an_earlier_visit_has_left_in_a_memory_is_no_reason_to_refuse_the_next(driver: Any) -> None:
+def test_the_memory_of_an_earlier_visit_does_not_block_the_next(driver: Any) -> None:
     entered, go_on, done = threading.Event(), threading.Event(), threading.Event()
 
     def work(state: Order) -> Order:

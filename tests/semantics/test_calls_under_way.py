@@ -1,4 +1,4 @@
-"""Part I sections 5.2, 5.3, 5.5 and 8.3: calls of `@task` functions that have not ended when something else has."""
+"""Part I sections 5.2, 5.3, 5.5 and 8.3: calls of `@task` functions that outlive an attempt, a task or a run."""
 
 import asyncio
 import contextlib
@@ -133,7 +133,7 @@ class Tries:
 
 
 @pytest.mark.parametrize("colour", ["plain", "plain_of_coroutine", "coroutine", "mixed"])
-def test_5_2_the_next_attempt_takes_the_call_that_is_under_way(
+def test_5_2_the_next_attempt_takes_the_call_that_is_in_progress(
     driver: Any, within: Any, charging: Charging, graph_of: Any, colour: str
 ) -> None:
     for saved in (InMemorySaver(), None):
@@ -192,7 +192,7 @@ def test_5_2_a_plain_task_that_gives_a_coroutine_is_an_error(driver: Any) -> Non
         driver.invoke(app.add_edge(START, "node").compile(InMemorySaver()), {}, THREAD)
 
 
-def test_5_2_a_call_under_way_with_other_arguments_is_an_error(driver: Any, within: Any, charging: Charging) -> None:
+def test_5_2_a_call_in_progress_with_other_arguments_is_an_error(driver: Any, within: Any, charging: Charging) -> None:
     amounts = iter([10, 11])
 
     def node(state: State) -> State:
@@ -374,7 +374,7 @@ def test_5_5_steps_of_a_call_that_is_waited_for_are_done(driver: Any, within: An
 
 
 @pytest.mark.parametrize("ends", ["pause", "failure", "cancellation"])
-def test_5_2_a_later_run_takes_what_could_not_be_waited_for(
+def test_5_2_a_later_run_takes_over_unfinished_calls(
     driver: Any, within: Any, saver: Any, charging: Charging, graph_of: Any, ends: str
 ) -> None:
     control = RunControl()
@@ -404,7 +404,7 @@ def test_5_2_a_later_run_takes_what_could_not_be_waited_for(
     assert (result["log"], charging.begun) == (["receipt 1", "yes" if ends == "pause" else None], [10])
 
 
-def test_5_5_what_has_not_begun_is_not_begun_after_a_pause(driver: Any, within: Any) -> None:
+def test_5_5_tasks_that_have_not_begun_do_not_begin_after_a_pause(driver: Any, within: Any) -> None:
     begun, go_on = list[int](), threading.Event()
 
     @task
@@ -470,7 +470,7 @@ def test_5_2_a_record_that_could_not_be_written_is_written_by_the_next_attempt(d
 
 
 @pytest.mark.parametrize("saved", [True, False])
-def test_5_2_what_an_attempt_does_to_a_result_the_next_one_does_not_see(driver: Any, saved: bool) -> None:
+def test_5_2_changes_of_an_attempt_to_a_result_are_invisible_to_the_next_one(driver: Any, saved: bool) -> None:
     seen: list[Any] = []
 
     @task

@@ -1,4 +1,4 @@
-"""Part I sections 5.5 and 8.3: runs that are cancelled, drained or abandoned, with all that they have started."""
+"""Part I sections 5.5 and 8.3: cancelling, draining and abandoning runs, with everything that they have started."""
 
 import asyncio
 import threading
@@ -75,7 +75,7 @@ def cancel_soon(
 
 
 @pytest.mark.parametrize("beside", [False, True])
-def test_5_5_a_cancelled_run_stops_at_once_and_keeps_what_had_landed(driver: Any, beside: bool) -> None:
+def test_5_5_a_cancelled_run_stops_at_once_and_keeps_finished_results(driver: Any, beside: bool) -> None:
     long, control, saver = Long(), RunControl(), InMemorySaver()
     nodes = [("long", long.node("long")), *([("quick", quick)] if beside else [])]
     app = graph_of(*nodes).compile(saver)
@@ -101,7 +101,7 @@ def test_5_5_cancellation_reaches_inner_graphs_at_any_depth(driver: Any) -> None
     assert sorted(long.ended) == ["beside"] * 3 + ["inner", "other"]
 
 
-def test_5_5_a_cancelled_run_ends_as_cancelled_for_those_who_watch(driver: Any) -> None:
+def test_5_5_a_cancelled_run_ends_as_cancelled_for_observers(driver: Any) -> None:
     long, control, seen = Long(), RunControl(), RecordingInstrument()
     saver = InMemorySaver()
     app = graph_of(("long", long.node("long"))).compile(saver, instruments=[seen])
@@ -114,7 +114,7 @@ def test_5_5_a_cancelled_run_ends_as_cancelled_for_those_who_watch(driver: Any) 
     assert app.get_events(THREAD)[-1].data["status"] == "cancelled"
 
 
-def test_5_5_a_cancelled_asyncio_task_saves_what_had_landed_before_it_ends() -> None:
+def test_5_5_a_cancelled_asyncio_task_saves_finished_results_before_it_ends() -> None:
     long, saver, seen = Long(), InMemorySaver(), RecordingInstrument()
     app = graph_of(("long", long.node("long")), ("quick", quick)).compile(saver, instruments=[seen])
 
@@ -145,7 +145,7 @@ async def _finished(app: Any) -> Any:
 
 @pytest.mark.parametrize("way", ["task", "control"])
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_5_5_cancelled_again_while_it_cleans_up_it_keeps_what_had_landed(way: str, times: int) -> None:
+def test_5_5_cancelled_again_while_it_cleans_up_it_keeps_finished_results(way: str, times: int) -> None:
     paid: list[int] = []
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""An answer is never given to another question: what a task asks is compared with what was answered."""
+"""An answer is never passed to another question: the question of a task is compared with the answered one."""
 
 from __future__ import annotations
 
@@ -118,7 +118,9 @@ def test_an_event_of_another_name_is_another_question(driver: Any, saver: Any) -
         answered(driver, app, {wait.id: 1})
 
 
-def test_questions_that_changed_places_are_told_apart_though_only_one_was_answered(driver: Any, saver: Any) -> None:
+def test_questions_that_changed_their_order_are_distinguished_although_only_one_was_answered(
+    driver: Any, saver: Any
+) -> None:
     order = ["Name?", "Age?"]
     node = Node(lambda: [interrupt(one) for one in order])
     app = asking_graph(node, saver)
@@ -141,7 +143,7 @@ def test_a_question_that_a_new_one_has_pushed_on_does_not_go_by_unseen(driver: A
         answered(driver, app, "yes")
 
 
-def test_keys_tell_questions_apart_whatever_their_order(driver: Any, saver: Any) -> None:
+def test_keys_distinguish_questions_whatever_their_order(driver: Any, saver: Any) -> None:
     order = ["name", "age"]
     node = Node(lambda: {key: interrupt(f"{key}?", key=key) for key in order})
     app = asking_graph(node, saver)
@@ -224,13 +226,13 @@ def test_the_same_value_is_the_same_after_it_was_stored(driver: Any, saver: Any,
     assert answered(driver, app) == {"log": ["yes"]}
 
 
-def test_values_that_cannot_be_compared_are_no_change(driver: Any) -> None:
+def test_values_that_cannot_be_compared_are_not_a_change(driver: Any) -> None:
     app = asking_graph(lambda: interrupt(Odd()), InMemorySaver(), changed_questions="error")
     driver.invoke(app, {}, THREAD)
     assert answered(driver, app) == {"log": ["yes"]}
 
 
-def test_what_is_asked_now_need_not_be_storable(driver: Any, saver: Any) -> None:
+def test_a_changed_question_need_not_be_storable(driver: Any, saver: Any) -> None:
     values = iter(["a draft", object()])
     app = asking_graph(lambda: interrupt(next(values)), saver)
     driver.invoke(app, {}, THREAD)
@@ -241,7 +243,7 @@ def test_what_is_asked_now_need_not_be_storable(driver: Any, saver: Any) -> None
 # -- time
 
 
-def test_a_sleep_whose_end_is_worked_out_anew_is_the_same(driver: Any, saver: Any) -> None:
+def test_a_sleep_whose_end_is_computed_again_is_the_same(driver: Any, saver: Any) -> None:
     delays = iter([60, 120, 180])
     app = asking_graph(lambda: sleep(next(delays)), saver, changed_questions="error")
     (timer,) = driver.invoke(app, {}, THREAD)["__interrupt__"]
@@ -305,7 +307,7 @@ def test_a_constraint_counts_though_the_type_alone_was_stored(driver: Any, saver
 
 
 @pytest.mark.parametrize("schema", [5, {"type": 5}, {"$ref": "http://localhost/x"}, {"$ref": "file:///x.json"}])
-def test_what_is_no_schema_is_refused_when_it_is_asked(driver: Any, saver: Any, schema: Any) -> None:
+def test_an_invalid_schema_is_refused_when_the_question_is_asked(driver: Any, saver: Any, schema: Any) -> None:
     app = asking_graph(lambda: interrupt("?", schema=schema), saver)
     with pytest.raises(InvalidUpdateError, match="schema"):
         driver.invoke(app, {}, THREAD)

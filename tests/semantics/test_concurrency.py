@@ -1,4 +1,4 @@
-"""Context variables, loops in loops, cancellation and signals: what concurrent nodes may and may not notice."""
+"""Context variables, nested loops, cancellation and signals: isolation of concurrent nodes."""
 
 import asyncio
 import contextvars
@@ -61,7 +61,7 @@ def test_context_variables_of_the_caller_are_visible_in_streams_and_batches(driv
 
 
 @pytest.mark.parametrize("limit", [None, 1])
-def test_what_a_node_sets_its_siblings_do_not_see(driver: Any, paint: Any, limit: int | None) -> None:
+def test_context_variables_of_a_node_are_invisible_to_its_siblings(driver: Any, paint: Any, limit: int | None) -> None:
     def node(state: Any) -> Any:
         seen = variable.get()
         variable.set("changed")
@@ -72,7 +72,7 @@ def test_what_a_node_sets_its_siblings_do_not_see(driver: Any, paint: Any, limit
     assert driver.invoke(app, {"x": 1}, max_concurrency=limit)["log"] == ["unset"] * 6
 
 
-def test_what_nodes_beside_each_other_set_the_caller_does_not_see(driver: Any, paint: Any) -> None:
+def test_context_variables_of_concurrent_nodes_are_invisible_to_the_caller(driver: Any, paint: Any) -> None:
     app = beside(3, lambda s: variable.set("changed") and None, paint).compile()
 
     driver.invoke(app, {"x": 1})
@@ -246,7 +246,7 @@ def test_a_cancelled_run_cancels_its_nodes_and_their_subgraphs_and_waits_for_the
     within(lambda: asyncio.run(main()))
 
 
-def test_a_cancelled_run_can_go_on_later(within: Any) -> None:
+def test_a_cancelled_run_can_continue_later(within: Any) -> None:
     patience = [False]
 
     begun = asyncio.Event()
@@ -271,7 +271,7 @@ def test_a_cancelled_run_can_go_on_later(within: Any) -> None:
     assert within(lambda: asyncio.run(main()))["log"] == ["a", "waited"]
 
 
-def test_a_timeout_around_a_run_is_not_taken_for_a_nodes_failure(within: Any) -> None:
+def test_a_timeout_around_a_run_is_not_mistaken_for_a_failure_of_a_node(within: Any) -> None:
     async def forever(state: Any) -> None:
         await asyncio.Event().wait()
 

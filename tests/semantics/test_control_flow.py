@@ -1,4 +1,4 @@
-"""Part I section 4: answers, targets, joins, what waits, and subscriptions."""
+"""Part I section 4: results, targets, joins, deferred nodes, and subscriptions."""
 
 import warnings
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ class Pair:
     ],
     ids=["none", "empty", "mapping", "empty command", "command", "mixed list", "mappings", "none first", "pairs"],
 )
-def test_what_a_node_may_answer(driver: Any, answer: Any, expected: list[str]) -> None:
+def test_valid_results_of_a_node(driver: Any, answer: Any, expected: list[str]) -> None:
     assert log_of(driver, linked(StateGraph(State).add_node("a", lambda s: answer), "^>a")) == expected
 
 
@@ -81,7 +81,7 @@ def test_any_other_answer_is_refused(driver: Any, answer: Any) -> None:
 
 
 @pytest.mark.parametrize("goto", [7, [None], [["b"]], [Command(goto="b")]])
-def test_a_goto_that_is_no_name_and_no_send_is_refused(driver: Any, goto: Any) -> None:
+def test_a_goto_that_is_neither_a_name_nor_a_send_is_refused(driver: Any, goto: Any) -> None:
     graph = linked(graph_of("b").add_node("a", lambda s: Command(goto=goto)), "^>a", "a>b")
 
     with pytest.raises((InvalidUpdateError, UnknownTarget), match="'a'"):
@@ -107,7 +107,7 @@ def test_a_target_that_does_not_exist_is_named_with_the_nearest_one(driver: Any,
 
 
 @pytest.mark.parametrize("target", [START, "", Send(END, {}), Send(STOP, {}), Send(START, {})])
-def test_places_that_nobody_can_go_to_are_refused(driver: Any, target: Any) -> None:
+def test_unreachable_targets_are_refused(driver: Any, target: Any) -> None:
     with pytest.raises(UnknownTarget, match="'a'"):
         log_of(driver, linked(StateGraph(State).add_node("a", lambda s: Command(goto=target)), "^>a"))
 
@@ -185,7 +185,7 @@ def test_goto_stop_ends_the_run_after_this_superstep_and_keeps_the_updates(drive
     assert (saved.frontier, saved.held, dict(saved.joins)) == ((), (), {})
 
 
-def test_stop_beside_other_targets_still_stops(driver: Any) -> None:
+def test_stop_together_with_other_targets_still_stops(driver: Any) -> None:
     graph = graph_of("b").add_node("a", lambda s: Command(goto=["b", STOP]))
 
     assert log_of(driver, linked(graph, "^>a", "a>b")) == []
@@ -213,7 +213,7 @@ def test_in_a_list_of_answers_without_goto_edges_are_followed(driver: Any) -> No
     assert log_of(driver, linked(graph, "^>a", "a>b")) == ["1", "2", "b"]
 
 
-def test_parent_is_refused_where_there_is_no_parent(driver: Any) -> None:
+def test_parent_is_refused_without_a_parent(driver: Any) -> None:
     with pytest.raises(InvalidUpdateError, match=r"'a'.*parent"):
         log_of(driver, linked(StateGraph(State).add_node("a", lambda s: Command(graph=Command.PARENT)), "^>a"))
 
@@ -241,7 +241,7 @@ def test_arriving_twice_counts_once(driver: Any) -> None:
     assert log_of(driver, graph) == ["a", "b", "a", "c", "a"]
 
 
-def test_a_join_list_counts_anew_after_it_has_run(driver: Any) -> None:
+def test_a_join_list_counts_again_after_it_has_run(driver: Any) -> None:
     graph = linked(graph_of("a", "b", "c"), "^>a", "^>b", "a+b>c")
     graph.add_conditional_edges("c", lambda s: ["a", "b"] if s["log"].count("c") < 2 else END, ["a", "b", END])
 
@@ -266,7 +266,7 @@ def test_goto_to_the_end_of_a_join_list_counts_as_an_arrival(driver: Any) -> Non
 
 
 @pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")
-def test_goto_elsewhere_is_no_arrival(driver: Any) -> None:
+def test_goto_elsewhere_is_not_an_arrival(driver: Any) -> None:
     graph = graph_of("b", "c", "d").add_node("a", lambda s: Command(goto="d"), destinations=["d"])
 
     assert log_of(driver, linked(graph, "^>a", "^>b", "a+b>c")) == ["b", "d"]
@@ -304,7 +304,7 @@ def test_arrivals_are_cleared_when_a_run_ends(driver: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")
-def test_arrivals_are_cleared_when_fresh_input_starts_anew_after_a_failure(driver: Any) -> None:
+def test_arrivals_are_cleared_when_new_input_starts_over_after_a_failure(driver: Any) -> None:
     def fail(state: Any) -> None:
         raise ValueError
 
@@ -317,13 +317,13 @@ def test_arrivals_are_cleared_when_fresh_input_starts_anew_after_a_failure(drive
     assert driver.invoke(app, {"x": 2}, thread_id="1")["log"] == ["a", "b"]
 
 
-def test_two_join_lists_to_one_node_are_counted_apart(driver: Any) -> None:
+def test_two_join_lists_to_one_node_are_counted_separately(driver: Any) -> None:
     graph = linked(graph_of("a", "b", "c", "d", "e"), "^>a", "^>b", "b>c", "c>d", "a+b>e", "a+d>e")
 
     assert log_of(driver, graph) == ["a", "b", "c", "e", "d", "e"]
 
 
-def test_join_lists_whose_names_could_be_confused_are_counted_apart(driver: Any) -> None:
+def test_join_lists_with_similar_names_are_counted_separately(driver: Any) -> None:
     graph = graph_of("a+b", "c", "a", "b+c", "end").add_edge(START, "a+b").add_edge(START, "a")
     graph.add_edge(["a+b", "c"], "end").add_edge(["a", "b+c"], "end").add_edge("a", "c").add_edge("c", "b+c")
 
@@ -364,7 +364,7 @@ def test_an_idle_node_to_which_several_paths_lead_runs_once(driver: Any) -> None
     assert log_of(driver, linked(graph, "^>a", "^>b1", "b1>b2", "a>late", "b2>late")) == ["a", "b1", "b2", "late"]
 
 
-def test_of_several_idle_nodes_those_that_no_other_can_reach_start_together(driver: Any) -> None:
+def test_among_idle_nodes_those_that_no_other_can_reach_start_together(driver: Any) -> None:
     graph = StateGraph(State)
     for name in ("third", "first", "second"):
         graph.add_node(name, say(name), defer=True)
@@ -393,7 +393,7 @@ def test_sends_to_an_idle_node_wait_and_are_tasks_of_their_own(driver: Any) -> N
     assert log_of(driver, linked(graph, "^>a", "^>b", "b>c")) == ["b", "c", "late1", "late2"]
 
 
-def test_what_an_idle_node_starts_runs_before_the_next_idle_node(driver: Any) -> None:
+def test_tasks_started_by_an_idle_node_run_before_the_next_idle_node(driver: Any) -> None:
     graph = StateGraph(State).add_node("one", say("one"), defer=True).add_node("two", say("two"), defer=True)
     graph.add_node("after", say("after"))
     graph.add_conditional_edges("one", lambda s: "after", ["after", "two"])
@@ -541,7 +541,7 @@ def test_gathered_sends_of_many_sends_are_in_their_order(driver: Any, paint: Any
     assert log_of(driver, linked(graph, "^>plan")) == [n * n for n in range(20)]
 
 
-def test_a_plain_send_beside_gathered_ones_is_a_task_of_its_own(driver: Any) -> None:
+def test_a_plain_send_next_to_gathered_ones_is_a_separate_task(driver: Any) -> None:
     graph = StateGraph(State).add_node(
         "a", lambda s: [Send("g", 1, gather=True), Send("g", 2), Send("g", 3, gather=True)]
     )
@@ -599,7 +599,7 @@ def test_a_subscriber_is_reachable_without_edges() -> None:
     linked(StateGraph(State).add_node("watch", say("w"), on=["x"]).add_node("a", say("a")), "^>a").compile()
 
 
-def test_a_subscriber_wakes_beside_a_goto(driver: Any) -> None:
+def test_a_subscriber_runs_together_with_a_goto(driver: Any) -> None:
     graph = StateGraph(State).add_node("watch", say("watch"), on=["x"]).add_node("b", say("b"))
     graph.add_node("a", lambda s: Command(update={"x": 2}, goto="b"))
 

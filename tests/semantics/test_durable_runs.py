@@ -1,4 +1,4 @@
-"""Runs of a service: from their input to their end, stopped, answered, tried again, and kept apart."""
+"""Runs of a service, from input to end: stopped, answered, retried, and isolated."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def sleeps(state: State) -> State:
 # -- from the input to the end
 
 
-async def test_a_run_goes_from_its_input_to_its_output_and_tells_each_step(place: Places) -> None:
+async def test_a_run_goes_from_its_input_to_its_output_and_reports_each_step(place: Places) -> None:
     async with serving(place, chain("three", first, second, third)) as service:
         run = await run_to_rest(service, "three", {"n": 1})
         assert (run.status, run.output) == (RunStatus.COMPLETED, {"n": 2, "log": ["first", "second", "third"]})
@@ -104,7 +104,7 @@ async def test_a_run_goes_from_its_input_to_its_output_and_tells_each_step(place
         ]
 
 
-async def test_a_failed_run_says_where_and_goes_on_from_there_when_it_is_tried_again(place: Places) -> None:
+async def test_a_failed_run_says_where_and_continues_from_there_when_it_is_retried(place: Places) -> None:
     healthy, calls = threading.Event(), list[str]()
 
     def before(state: State) -> State:
@@ -139,7 +139,7 @@ async def test_a_failed_run_says_where_and_goes_on_from_there_when_it_is_tried_a
         ]
 
 
-async def test_attempts_are_counted_and_told(place: Places) -> None:
+async def test_attempts_are_counted_and_reported(place: Places) -> None:
     tries: list[int] = []
 
     def flaky(state: State) -> State:
@@ -171,7 +171,7 @@ async def test_input_that_the_graph_refuses_fails_the_run_and_says_why(place: Pl
 # -- waiting
 
 
-async def test_a_question_is_kept_and_its_answer_goes_on(place: Places) -> None:
+async def test_a_question_is_saved_and_its_answer_resumes_the_run(place: Places) -> None:
     async with serving(place, chain("asks", asks, second)) as service:
         run = await run_to_rest(service, "asks")
         assert (run.status, run.claim, run.due_at) == (RunStatus.WAITING, None, None)
@@ -184,7 +184,7 @@ async def test_a_question_is_kept_and_its_answer_goes_on(place: Places) -> None:
         assert (await service.waits(WS)).total == 0
 
 
-async def test_a_wrong_signal_is_refused_and_the_right_one_goes_on(place: Places) -> None:
+async def test_a_wrong_signal_is_refused_and_the_right_one_continues(place: Places) -> None:
     async with serving(place, chain("pays", waits_for_payment)) as service:
         run = await run_to_rest(service, "pays")
         with pytest.raises(SignalMismatch, match="payment_confirmed"):
@@ -219,7 +219,7 @@ async def _ended(service: Any, run_id: str) -> Any:
     return run if run.status in (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED) else None
 
 
-async def test_a_timer_goes_off_when_its_time_has_come_and_a_restart_does_not_matter(place: Places) -> None:
+async def test_a_timer_fires_on_time_also_after_a_restart(place: Places) -> None:
     clock = FakeClock()
     async with serving(place, chain("sleepy", sleeps), clock=clock) as service:
         run = await run_to_rest(service, "sleepy")
@@ -298,7 +298,7 @@ async def test_a_waiting_run_is_cancelled_and_takes_no_answer(place: Places) -> 
         assert (await service.waits(WS)).total == 0
 
 
-async def test_a_paused_run_stands_between_two_steps_until_it_is_resumed(place: Places) -> None:
+async def test_a_paused_run_stays_between_two_steps_until_it_is_resumed(place: Places) -> None:
     holds, begun = threading.Event(), threading.Event()
 
     def slow(state: State) -> State:
@@ -329,7 +329,7 @@ async def test_a_paused_run_stands_between_two_steps_until_it_is_resumed(place: 
 
 
 @pytest.mark.parametrize("act", ["pause", "resume", "retry"])
-async def test_what_does_not_fit_a_completed_run_is_refused(place: Places, act: str) -> None:
+async def test_invalid_operations_on_a_completed_run_are_refused(place: Places, act: str) -> None:
     async with serving(place, chain("three", first)) as service:
         run = await run_to_rest(service, "three")
         with pytest.raises(InvalidTransition, match="completed"):
@@ -363,7 +363,7 @@ async def test_the_same_key_gives_the_same_run(place: Places) -> None:
         assert len({start.run.id for start in starts}) == 1
 
 
-async def test_of_two_workers_with_one_run_only_the_one_whose_claim_counts_changes_anything(place: Places) -> None:
+async def test_of_two_workers_with_one_run_only_the_one_with_the_valid_claim_changes_anything(place: Places) -> None:
     holds, begun = threading.Event(), threading.Event()
 
     def slow(state: State) -> State:
@@ -401,7 +401,7 @@ async def test_many_runs_at_once_end_once_each(place: Places) -> None:
 # -- who may
 
 
-async def test_what_belongs_to_others_is_not_there(place: Places) -> None:
+async def test_objects_of_other_workspaces_do_not_exist(place: Places) -> None:
     async with serving(place, chain("asks", asks)) as service:
         run = await run_to_rest(service, "asks")
         for act in (service.run, service.cancel, service.pause, service.retry, service.steps, service.cost):
@@ -438,7 +438,7 @@ async def test_the_same_thread_id_names_another_thread_in_another_workspace(plac
         assert (await until(lambda: _ended(service, waiting.id))).status is RunStatus.COMPLETED
 
 
-async def test_a_failed_run_is_tried_again_though_another_workspace_goes_on_with_a_thread_of_that_id(
+async def test_a_failed_run_is_retried_though_another_workspace_continues_with_a_thread_of_that_id(
     place: Places,
 ) -> None:
     broken = [True]
@@ -458,7 +458,7 @@ async def test_a_failed_run_is_tried_again_though_another_workspace_goes_on_with
         assert (await until(lambda: _ended(service, failed.id))).output["log"] == ["mended"]
 
 
-async def test_runs_are_found_by_what_they_are(place: Places) -> None:
+async def test_runs_are_found_by_their_attributes(place: Places) -> None:
     async with serving(place, chain("three", first), chain("asks", asks)) as service:
         one = await run_to_rest(service, "three", tags=["red", "big"], metadata={"customer": "ann", "n": 1})
         two = await run_to_rest(service, "asks", tags=["red"], metadata={"customer": "bob"})
@@ -609,7 +609,7 @@ class Breaks:
         return await until(lambda: _ended(service, run.id))
 
 
-async def test_a_run_that_failed_by_its_child_is_tried_again_with_what_became_of_that(place: Places) -> None:
+async def test_a_run_that_failed_because_of_its_child_is_retried_with_the_childs_new_result(place: Places) -> None:
     breaks = Breaks()
     async with serving(place, *breaks.graphs) as service:
         run, child = await breaks.both_failed(service)
@@ -629,7 +629,7 @@ async def test_a_run_that_failed_by_its_child_is_tried_again_with_what_became_of
         assert (await service.runs(WS, RunFilter(parent_id=run.id))).total == 1
 
 
-async def test_a_run_that_failed_by_its_child_waits_for_it_if_both_are_tried_again(place: Places) -> None:
+async def test_a_run_that_failed_by_its_child_waits_for_it_if_both_are_retried(place: Places) -> None:
     breaks, held = Breaks(), threading.Event()
 
     def child(state: State) -> State:
@@ -677,7 +677,7 @@ async def _ended_of(service: Any, graph: str) -> Any:
     return await until(lambda: _ended(service, run.id))
 
 
-async def test_children_that_nobody_waits_for_start_once_and_are_cancelled_with_their_parent(place: Places) -> None:
+async def test_children_that_are_not_awaited_start_once_and_are_cancelled_with_their_parent(place: Places) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
         child = runtime.start_run("asks", wait=False)
         return {"log": [child, interrupt("and now?")]}
@@ -695,7 +695,7 @@ async def _child_waiting(service: Any, parent_id: str) -> Any:
     return found[0] if found and found[0].status is RunStatus.WAITING else None
 
 
-async def test_what_is_to_be_done_on_failure_is_started(place: Places) -> None:
+async def test_the_on_failure_graph_is_started(place: Places) -> None:
     def breaks(state: State) -> State:
         raise ValueError("no luck")
 
@@ -725,7 +725,7 @@ async def _of_graph(service: Any, graph: str) -> Any:
 # -- many, few, later
 
 
-async def test_only_so_many_runs_with_a_key_are_at_work_at_once(place: Places) -> None:
+async def test_runs_with_a_concurrency_key_are_limited(place: Places) -> None:
     at_work, most = [0], [0]
     lock = threading.Lock()
 
@@ -756,7 +756,7 @@ async def test_a_run_that_is_for_later_begins_then(place: Places) -> None:
         assert (await until(lambda: _ended(service, started.run.id))).status is RunStatus.COMPLETED
 
 
-async def test_events_are_followed_as_they_come_and_from_any_place(place: Places) -> None:
+async def test_events_are_followed_as_they_happen_and_from_any_position(place: Places) -> None:
     async with serving(place, chain("asks", first, asks, third)) as service:
         started = await service.start(WS, StartRun(graph="asks"))
 
@@ -773,7 +773,7 @@ async def test_events_are_followed_as_they_come_and_from_any_place(place: Places
         assert await followed(0) == whole
 
 
-async def test_the_runs_of_a_worker_that_has_gone_go_on_elsewhere(place: Places) -> None:
+async def test_the_runs_of_a_worker_that_has_gone_continue_elsewhere(place: Places) -> None:
     async with serving(place, chain("three", first, second)) as service:
         run = await run_to_rest(service, "three", thread_id="mine")
         thread = "left"
@@ -878,7 +878,7 @@ async def test_a_result_that_is_too_large_fails_the_run(place: Places) -> None:
         assert (run.status, run.error["code"], run.output) == (RunStatus.FAILED, "OUTPUT_TOO_LARGE", None)
 
 
-async def test_who_follows_live_sees_what_is_not_kept(place: Places) -> None:
+async def test_live_followers_see_events_that_are_not_stored(place: Places) -> None:
     def talks(state: State, runtime: Runtime[Any]) -> State:
         runtime.stream_writer({"half": "way"})
         return {"log": ["done"]}
@@ -967,7 +967,7 @@ async def _due_later(service: Any, run_id: str) -> Any:
     return run if run.claim is None and run.due_at is not None and run.due_at > service.clock.now() else None
 
 
-async def test_secrets_are_taken_out_of_what_is_told_and_not_of_the_work(place: Places) -> None:
+async def test_secrets_are_redacted_in_events_but_not_in_the_data_of_runs(place: Places) -> None:
     def breaks(state: State) -> State:
         raise ValueError("the key sk-123 is wrong")
 

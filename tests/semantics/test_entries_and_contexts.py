@@ -1,4 +1,4 @@
-"""Conditional entries, contexts, entrypoints, cached messages and reducers: promises of the guides, at their edges."""
+"""Conditional entries, contexts, entrypoints, cached messages and reducers: edge cases of the guides."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_conditional_entry_may_ask_for_what_a_node_may_ask_for(driver: Any) ->
 
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("answer", ["a", "b"])
-def test_a_conditional_entry_may_ask_and_goes_on_with_the_answer(driver: Any, answer: str, nested: bool) -> None:
+def test_a_conditional_entry_may_ask_and_continues_with_the_answer(driver: Any, answer: str, nested: bool) -> None:
     asked: list[Any] = []
 
     def path(state: Any) -> str:

@@ -1,4 +1,4 @@
-"""Durability `exit` and subgraphs: what a call saves is found again, and what it need not save it does not."""
+"""Durability `exit` and subgraphs: which state of a call is saved, and which is not."""
 
 import operator
 from pathlib import Path
@@ -84,7 +84,7 @@ def test_a_step_in_a_call_is_done_once_though_the_run_was_lost(driver: Any) -> N
     assert paid == ["paid"]
 
 
-def test_a_call_that_asks_goes_on_where_it_was(driver: Any) -> None:
+def test_a_call_that_asks_continues_where_it_was(driver: Any) -> None:
     paid: list[str] = []
     app = calling(paying(paid, lambda state: {"log": [interrupt("how?")]})).compile(InMemorySaver())
     driver.invoke(app, {}, THREAD, durability="exit")
@@ -93,7 +93,7 @@ def test_a_call_that_asks_goes_on_where_it_was(driver: Any) -> None:
     assert paid == ["paid"]
 
 
-def test_what_a_call_remembers_across_runs_counts_once_though_its_run_was_lost(driver: Any) -> None:
+def test_the_memory_of_a_call_across_runs_counts_once_although_its_run_was_lost(driver: Any) -> None:
     inner = StateGraph(State).add_node("count", lambda state: {"visits": 1})
     inner.add_node("show", lambda state: {"seen": state["visits"]})
     inner.add_edge(START, "count").add_edge("count", "show")
@@ -210,7 +210,7 @@ def test_a_call_that_has_ended_does_not_run_again_though_its_node_fails(
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
-def test_a_call_that_has_ended_does_not_run_again_though_its_node_is_given_up(
+def test_a_call_that_has_ended_does_not_run_again_though_its_node_is_abandoned(
     driver: Any, saver: Any, durability: str
 ) -> None:
     ran: list[str] = []
@@ -254,7 +254,7 @@ def test_a_call_that_asked_and_then_ended_does_not_run_again(driver: Any, saver:
     assert ran == ["after"]
 
 
-def test_of_tasks_beside_each_other_only_the_calls_of_those_that_have_not_landed_are_saved(driver: Any) -> None:
+def test_of_concurrent_tasks_only_the_calls_of_unfinished_ones_are_saved(driver: Any) -> None:
     saver, ran = Counting(), list[str]()
     inner = counting(ran)
     graph = StateGraph(State).add_node("lands", lambda state: inner.invoke({})).add_edge(START, "lands")

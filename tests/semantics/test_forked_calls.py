@@ -1,4 +1,4 @@
-"""Forks of a checkpoint whose tasks have called subgraphs: each branch goes on with calls of its own."""
+"""Forks of a checkpoint whose tasks have called subgraphs: each branch continues with its own calls."""
 
 from typing import Annotated, Any, TypedDict
 
@@ -35,7 +35,7 @@ def nested(graph: StateGraph, depth: int) -> StateGraph:
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_a_fork_goes_on_with_the_call_and_leaves_that_of_its_origin(driver: Any, depth: int) -> None:
+def test_a_fork_continues_with_the_call_and_leaves_that_of_its_origin(driver: Any, depth: int) -> None:
     paid: list[str] = []
     app = nested(asking(paid), depth).compile(InMemorySaver())
     driver.invoke(app, {}, MAIN)

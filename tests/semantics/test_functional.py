@@ -82,7 +82,7 @@ def flow_of(colour: str, *, saver: Any = None) -> Any:
 
 
 @pytest.mark.parametrize("colour", ["plain", "coroutine", "mixed"])
-def test_4_6_tasks_that_were_done_are_not_done_again(driver: Any, colour: str) -> None:
+def test_4_6_tasks_that_were_done_are_not_repeated(driver: Any, colour: str) -> None:
     flow = flow_of(colour, saver=InMemorySaver())
 
     (question,) = driver.invoke(flow, [1, 2, 3], THREAD)["__interrupt__"]
@@ -91,7 +91,7 @@ def test_4_6_tasks_that_were_done_are_not_done_again(driver: Any, colour: str) -
     assert sorted(RUNS) == [1, 2, 3, 100]
 
 
-def test_4_6_previous_is_what_the_last_run_returned(driver: Any) -> None:
+def test_4_6_previous_is_the_result_of_the_last_run(driver: Any) -> None:
     @entrypoint(InMemorySaver())
     def total(x: int, *, previous: int | None = None) -> int:
         return x + (previous or 0)
@@ -100,7 +100,7 @@ def test_4_6_previous_is_what_the_last_run_returned(driver: Any) -> None:
     assert driver.invoke(total, 5, thread_id="2") == 5
 
 
-def test_4_6_final_tells_what_is_returned_from_what_is_saved(driver: Any) -> None:
+def test_4_6_final_distinguishes_the_result_from_the_saved_value(driver: Any) -> None:
     @entrypoint(InMemorySaver())
     async def count(x: str, previous: int | None = None) -> Any:
         seen = (previous or 0) + 1
@@ -124,7 +124,7 @@ def test_4_6_an_entrypoint_asks_for_more_by_parameter(driver: Any) -> None:
     assert driver.invoke(flow, 1, context={"name": "ctx"}, recursion_limit=7) == ("ctx", 1, 7)
 
 
-def test_4_6_tasks_of_plain_functions_run_beside_each_other(driver: Any) -> None:
+def test_4_6_tasks_of_plain_functions_run_concurrently(driver: Any) -> None:
     together = threading.Barrier(3, timeout=600)
 
     @task
@@ -139,7 +139,7 @@ def test_4_6_tasks_of_plain_functions_run_beside_each_other(driver: Any) -> None
     assert driver.invoke(flow, 3) == [0, 1, 2]
 
 
-def test_4_6_what_a_task_raises_is_raised_where_its_result_is_asked_for(driver: Any) -> None:
+def test_4_6_an_exception_of_a_task_is_raised_by_result(driver: Any) -> None:
     @task
     def bad() -> None:
         raise KeyError("inside")
@@ -287,7 +287,7 @@ ANSWERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_4_6_an_entrypoint_as_a_node_answers_what_its_function_would(driver: Any, answer: str) -> None:
+def test_4_6_an_entrypoint_as_a_node_returns_the_result_of_its_function(driver: Any, answer: str) -> None:
     function = ANSWERS[answer]
 
     async def coroutine(state: Any) -> Any:
@@ -308,7 +308,7 @@ def test_4_6_two_entrypoints_that_write_one_field_are_in_conflict_as_functions_a
         driver.invoke(app.compile(), {"title": "same"})
 
 
-def test_4_6_a_field_that_the_graph_around_an_entrypoint_does_not_know_is_told(driver: Any) -> None:
+def test_4_6_a_field_that_the_graph_around_an_entrypoint_does_not_know_is_reported(driver: Any) -> None:
     app = tallying(entrypoint()(lambda state: {"totl": 1}))
     with pytest.warns(UnknownKeyWarning, match="'totl'"):
         driver.invoke(app, {}, THREAD)
@@ -354,7 +354,7 @@ def test_4_6_no_limit_deadlocks_tasks_that_wait_for_tasks(driver: Any, within: A
         assert within(lambda app=app: driver.invoke(app, 4, max_concurrency=limit)) == 12
 
 
-def test_4_6_a_stream_tells_of_tasks_and_of_the_result(driver: Any) -> None:
+def test_4_6_a_stream_reports_tasks_and_the_result(driver: Any) -> None:
     @entrypoint()
     def flow(x: int) -> int:
         return double(x).result() + 1
@@ -362,7 +362,7 @@ def test_4_6_a_stream_tells_of_tasks_and_of_the_result(driver: Any) -> None:
     assert driver.stream(flow, 3) == [{"double": 6}, {"flow": 7}]
 
 
-def test_4_6_a_task_that_nobody_waits_for_does_not_outlive_its_run() -> None:
+def test_4_6_a_task_that_is_not_awaited_does_not_outlive_its_run() -> None:
     ended: list[str] = []
 
     @task

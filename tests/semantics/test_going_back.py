@@ -1,4 +1,4 @@
-"""Forks, replays and rollbacks of threads with subgraphs: memories and calls go back too, at any depth."""
+"""Forks, replays and rollbacks of threads with subgraphs: memories and calls are restored too, at any depth."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class TestMemory:
         assert count_of(driver.invoke(app, {}, thread_id="t")) == 3
 
 
-def test_a_memory_that_was_pruned_is_said_and_not_forgotten(driver: Any, saver: Any) -> None:
+def test_a_pruned_memory_is_reported_and_not_silently_empty(driver: Any, saver: Any) -> None:
     child = StateGraph(Counting)
     for name in "abc":
         child.add_node(name, lambda s: {"times": 1})
@@ -154,7 +154,7 @@ def innermost(app: Any) -> Any:
 @pytest.mark.filterwarnings("ignore::statewright.graph.builder.GraphWarning")
 @pytest.mark.parametrize("depth", [0, 1])
 @pytest.mark.parametrize("how", ["fork", "branch", "invoke"])
-def test_a_run_goes_on_from_a_checkpoint_inside_a_subgraph(driver: Any, saver: Any, depth: int, how: str) -> None:
+def test_a_run_continues_from_a_checkpoint_inside_a_subgraph(driver: Any, saver: Any, depth: int, how: str) -> None:
     runs: list[str] = []
     app = nested(asking(runs), depth, saver)
     driver.invoke(app, {}, thread_id="t")
@@ -187,7 +187,7 @@ def test_an_update_inside_a_subgraph_leaves_its_question_open(driver: Any, saver
 
 
 @pytest.mark.parametrize("keep_calls", [False, True])
-def test_a_replay_runs_its_calls_anew_on_the_changed_state(driver: Any, saver: Any, keep_calls: bool) -> None:
+def test_a_replay_runs_its_calls_again_on_the_changed_state(driver: Any, saver: Any, keep_calls: bool) -> None:
     inner = StateGraph(State).add_node("saw", lambda s: {"log": [list(s["log"])]}).add_edge(START, "saw")
     for _ in range(2):
         inner = StateGraph(State).add_node("sub", inner.compile()).add_edge(START, "sub")

@@ -209,7 +209,7 @@ def test_answers_are_kept_and_a_task_is_not_run_again_until_its_questions_are_an
     assert sorted(runs) == ["a", "a", "b", "b"]
 
 
-def test_going_on_without_an_answer_asks_again_and_runs_nothing(driver: Any) -> None:
+def test_continuing_without_an_answer_asks_again_and_runs_nothing(driver: Any) -> None:
     runs: list[int] = []
 
     def node(state: Any) -> Any:
@@ -319,7 +319,7 @@ def test_sends_ask_questions_of_their_own(driver: Any) -> None:
     assert result["log"] == [0, 10, 20]
 
 
-def test_a_resume_may_bring_an_update_and_a_goto_along(driver: Any) -> None:
+def test_a_resume_may_include_an_update_and_a_goto(driver: Any) -> None:
     graph = StateGraph(State).add_node("a", ask("a")).add_node("b", say("b")).add_edge(START, "a").add_edge("b", END)
     graph.add_conditional_edges("a", lambda s: END, ["b", END])
     app = graph.compile(InMemorySaver())
@@ -361,7 +361,7 @@ def chain() -> GraphBuilder:
 @pytest.mark.parametrize(
     ("option", "first", "due"), [("interrupt_before", ["a"], ("b",)), ("interrupt_after", ["a", "b"], ("c",))]
 )
-def test_a_run_stops_before_or_after_a_node_and_goes_on_with_none(
+def test_a_run_stops_before_or_after_a_node_and_continues_with_none(
     driver: Any, where: str, option: str, first: list[str], due: tuple[str, ...]
 ) -> None:
     app = chain().compile(InMemorySaver(), **({option: ["b"]} if where == "compile" else {}))

@@ -1,4 +1,4 @@
-"""Part I section 5.2: side effects that are done once."""
+"""Part I section 5.2: side effects that happen once."""
 
 import asyncio
 import itertools
@@ -73,7 +73,7 @@ def test_5_2_a_step_is_done_once_however_often_its_node_runs(driver: Any, servic
     assert service.calls == [10]
 
 
-def test_5_2_calls_of_one_name_are_told_apart_by_their_order(driver: Any, service: Service) -> None:
+def test_5_2_calls_of_one_name_are_distinguished_by_their_order(driver: Any, service: Service) -> None:
     def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         receipts = [runtime.step("charge", service.charge, amount) for amount in (1, 2, 2)]
         interrupt("ok?")
@@ -131,7 +131,7 @@ def test_5_2_a_changed_argument_is_an_error(driver: Any, service: Service) -> No
 
 
 @pytest.mark.parametrize("saved", [True, False])
-def test_5_2_an_attempt_finds_what_the_one_before_has_done(driver: Any, service: Service, saved: bool) -> None:
+def test_5_2_an_attempt_finds_the_results_of_the_previous_one(driver: Any, service: Service, saved: bool) -> None:
     attempts: list[int] = []
 
     def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def test_5_2_rows_go_when_their_task_is_consumed(driver: Any, service: Service) 
     assert service.calls == [1, 2]
 
 
-def test_5_2_a_fork_brings_the_entries_of_unfinished_tasks_along(driver: Any, service: Service) -> None:
+def test_5_2_a_fork_copies_the_entries_of_unfinished_tasks(driver: Any, service: Service) -> None:
     def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         return {"log": [runtime.step("charge", service.charge, 10), interrupt("ok?")]}
 
@@ -274,7 +274,7 @@ def slow_saver(clock: FakeClock) -> Any:
 
 
 @pytest.mark.parametrize("colour", ["plain", "coroutine"])
-def test_5_2_a_result_that_was_saved_after_its_attempt_was_given_up_is_used(
+def test_5_2_a_result_that_was_saved_after_its_attempt_was_abandoned_is_used(
     driver: Any, service: Service, colour: str
 ) -> None:
     def plain(state: State, runtime: Runtime[Any]) -> dict[str, Any]:

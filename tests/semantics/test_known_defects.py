@@ -1,4 +1,4 @@
-"""Defects that were seen in other engines (Part II, sections 3 and 5), each with what happens here instead."""
+"""Defects of other engines (Part II, sections 3 and 5), each with the behaviour of this one."""
 
 import asyncio
 import gc
@@ -61,7 +61,7 @@ def test_concurrent_runs_on_one_thread_lose_no_update_in_silence(driver: Any) ->
     assert sorted(app.get_state(THREAD).values["log"]) == sorted(done)
 
 
-def test_a_handled_error_is_not_raised_because_a_sibling_runs_beside_it(driver: Any) -> None:
+def test_a_handled_error_is_not_raised_because_a_sibling_is_running(driver: Any) -> None:
     def bad(state: State) -> None:
         raise KeyError("x")
 

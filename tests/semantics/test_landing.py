@@ -56,7 +56,7 @@ def test_7_3_results_are_saved_while_siblings_still_run(driver: Any, saver: Any)
     assert app.get_state(thread_id="t").values == {"log": [1, 2, 3]}
 
 
-def test_7_3_what_was_saved_is_not_done_again(driver: Any, saver: Any) -> None:
+def test_7_3_saved_results_are_not_computed_again(driver: Any, saver: Any) -> None:
     gate, ran = threading.Event(), list[int]()
     graph = fan_out(gate, ran)
     broken = graph.compile(saver)
@@ -95,7 +95,7 @@ def test_7_3_under_sync_a_task_counts_as_finished_when_it_is_saved(driver: Any, 
     assert all(name in saved for name, saved in seen)
 
 
-def test_7_3_what_ended_after_a_failure_is_not_told_of(driver: Any) -> None:
+def test_7_3_tasks_that_ended_after_a_failure_are_not_reported(driver: Any) -> None:
     noticed = threading.Event()
 
     class Notices(Instrument):

@@ -1,4 +1,4 @@
-"""Tools of LangChain, and functions with LangChain's annotations, given to our agents: filled as in LangGraph."""
+"""LangChain tools, and functions with LangChain annotations, in our agents: parameters are injected as in LangGraph."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ def needs_field(city: str, owner: Annotated[str, InjectedState("owner")]) -> str
         (needs_field, "'needs_field' cannot be called: its injected argument 'owner' gets the field 'owner'"),
     ],
 )
-def test_what_cannot_be_filled_fails_the_run_and_says_what_to_do(function: Any, said: str) -> None:
+def test_a_parameter_that_cannot_be_injected_fails_the_run_with_a_remedy(function: Any, said: str) -> None:
     for tool in every_form(function):
         with pytest.raises(InvalidConfig, match=said):
             answer(tool)
@@ -484,7 +484,7 @@ def test_a_tool_exception_is_handled_as_the_tool_says(handling: Any, text: str) 
     assert (unhandled.text, unhandled.metadata) == ("Error: ToolException: closed", {"status": "error"})
 
 
-def test_wrong_arguments_go_back_to_the_model_without_what_is_injected() -> None:
+def test_wrong_arguments_are_reported_to_the_model_without_injected_values() -> None:
     @langchain_tool
     def count(number: int, state: Annotated[dict[str, Any], InjectedState]) -> str:
         """Count."""

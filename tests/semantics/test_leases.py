@@ -1,4 +1,4 @@
-"""Part I section 6.5: how long a run holds its thread, who takes it over, and what is done while it is held."""
+"""Part I section 6.5: how long a run owns its thread, takeover, and work while the thread is owned."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_the_lease_is_that_of_the_graph_else_that_of_its_saver(
 
 
 @pytest.mark.parametrize("lease", [0, -1, timedelta(0), float("nan")])
-def test_a_lease_that_is_no_time_is_refused(lease: Any) -> None:
+def test_a_lease_that_is_not_a_duration_is_refused(lease: Any) -> None:
     with pytest.raises(InvalidConfig, match="lease="):
         InMemorySaver(lease=lease)
     with pytest.raises(InvalidConfig, match="lease="):
@@ -127,7 +127,7 @@ def test_a_thread_can_be_taken_from_its_holder(driver: Any, holder: Holder) -> N
     other.release("unknown")
 
 
-def test_a_thread_whose_holder_was_killed_goes_on_at_once(driver: Any, tmp_path: Path) -> None:
+def test_a_thread_whose_holder_was_killed_continues_at_once(driver: Any, tmp_path: Path) -> None:
     script = """
 import os, sys
 from tests.semantics.test_leases import graph_of
@@ -342,7 +342,7 @@ WRONG = {
 
 @pytest.mark.parametrize("on_busy", ["interrupt", "rollback"])
 @pytest.mark.parametrize("ask", WRONG.values(), ids=WRONG)
-def test_what_is_refused_in_any_case_stops_no_holder(holder: Holder, ask: Any, on_busy: str) -> None:
+def test_a_call_that_is_refused_anyway_stops_no_owner(holder: Holder, ask: Any, on_busy: str) -> None:
     with pytest.raises(InvalidUpdateError):
         ask(holder.app, on_busy=on_busy)
     assert holder.end() == {"x": 1, "log": [1]}

@@ -1,4 +1,4 @@
-"""Part I sections 5.2 and 5.5: functions that nobody waits for any more hold nothing up, and hold nothing."""
+"""Part I sections 5.2 and 5.5: abandoned functions block nothing, and hold no resources."""
 
 import asyncio
 import contextvars
@@ -288,7 +288,7 @@ def test_5_5_calls_that_were_left_behind_take_no_thread_from_others(gate: Gate) 
 
 
 @pytest.mark.parametrize("loop", [False, True])
-def test_5_3_a_place_that_was_lent_by_a_cancelled_task_is_given_back_once(gate: Gate, loop: bool) -> None:
+def test_5_3_a_slot_suspended_by_a_cancelled_task_is_released_once(gate: Gate, loop: bool) -> None:
     """A waits for its child and lends its place to B; A is cancelled; C must still wait for B."""
     child = task(gate.wait)
     began = {name: threading.Event() for name in "BC"}
@@ -327,7 +327,7 @@ def test_5_3_a_place_that_was_lent_by_a_cancelled_task_is_given_back_once(gate: 
     assert began["C"].is_set()
 
 
-def test_5_3_who_is_cancelled_while_it_waits_for_a_rate_leaves_its_place_to_others(driver: Any) -> None:
+def test_5_3_a_task_cancelled_while_waiting_for_a_rate_limit_frees_its_slot(driver: Any) -> None:
     clock = FakeClock()
     app = (
         StateGraph(State)
@@ -429,7 +429,7 @@ COLOURS = [("sync", "plain"), *(("async", one) for one in ("plain", "coroutine",
 
 @pytest.mark.parametrize(("name", "colours"), COLOURS)
 @pytest.mark.parametrize("how", ["step", "task", "call", "question"])
-def test_5_2_what_a_node_has_left_behind_is_not_taken_for_the_next_node(name: str, how: str, colours: str) -> None:
+def test_5_2_threads_left_by_a_node_are_not_mistaken_for_the_next_node(name: str, how: str, colours: str) -> None:
     stray, first, second = Stray(how), colours.split()[0], colours.split()[-1]
     graph = StateGraph(State).add_node("first", stray.leave_thread if first == "plain" else stray.leave_task)
     graph.add_node("next", stray.next if second == "plain" else stray.next_async)
@@ -469,7 +469,7 @@ ATTEMPTS = [*itertools.product(NODES, OPTIONS), (NODES[0], {"inline": True}), (N
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize(("node", "options"), ATTEMPTS)
 @pytest.mark.parametrize("how", ["step", "task", "call", "question"])
-def test_5_2_what_an_attempt_has_left_behind_is_not_taken_for_the_next_attempt(
+def test_5_2_threads_left_by_an_attempt_are_not_mistaken_for_the_next_attempt(
     how: str, node: tuple[str, str], options: dict[str, Any], beside: bool
 ) -> None:
     stray, (name, colour) = Stray(how), node
@@ -486,7 +486,7 @@ def test_5_2_what_an_attempt_has_left_behind_is_not_taken_for_the_next_attempt(
 
 
 @pytest.mark.parametrize("how", ["step", "task", "call", "question"])
-def test_5_2_what_an_attempt_at_a_task_has_left_behind_is_not_taken_for_the_next_attempt(how: str) -> None:
+def test_5_2_threads_left_by_an_attempt_at_a_task_are_not_mistaken_for_the_next_attempt(how: str) -> None:
     stray = Stray(how)
     again = Again(stray)
     called = task(
@@ -499,7 +499,7 @@ def test_5_2_what_an_attempt_at_a_task_has_left_behind_is_not_taken_for_the_next
 
 
 @pytest.mark.parametrize("how", ["step", "task", "call", "question"])
-def test_5_2_what_a_node_has_left_behind_is_not_taken_for_the_next_of_one_thread(driver: Any, how: str) -> None:
+def test_5_2_threads_left_by_a_node_are_not_mistaken_for_the_next_one_on_a_thread(driver: Any, how: str) -> None:
     stray = Stray(how)
     graph = (
         StateGraph(State).add_node("first", stray.leave_thread, inline=True).add_node("next", stray.next, inline=True)
@@ -513,7 +513,7 @@ def test_5_2_what_a_node_has_left_behind_is_not_taken_for_the_next_of_one_thread
 
 @pytest.mark.parametrize("how", ["step", "task"])
 @pytest.mark.parametrize("timeout", [None, LONG])
-def test_5_2_what_a_failed_attempt_has_begun_is_finished_and_not_begun_again(how: str, timeout: float | None) -> None:
+def test_5_2_calls_of_a_failed_attempt_finish_and_are_not_started_again(how: str, timeout: float | None) -> None:
     began, go_on, done = threading.Event(), threading.Event(), threading.Event()
     charges: list[str] = []
 

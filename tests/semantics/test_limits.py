@@ -1,4 +1,4 @@
-"""Part I section 5.6: how many tasks are at work at once, per run, node and tag; and nothing deadlocks."""
+"""Part I section 5.6: limits on concurrent tasks, per run, node and tag, without deadlocks."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Part I section 5.2: whatever a step does inside, and however often a node calls it, its place stays its own."""
+"""Part I section 5.2: work inside a step, however often a node calls it, is numbered separately."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ AROUND = [in_step, in_task]
 
 @pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize(("inside", "beside"), list(itertools.product(WORK, repeat=2)))
-def test_what_is_done_inside_is_not_counted_when_it_is_found_in_the_journal(
+def test_work_inside_a_journalled_step_is_not_counted_again(
     driver: Any, around: Any, inside: Work, beside: Work
 ) -> None:
     shop = Shop()
@@ -156,7 +156,7 @@ class Flaky(Shop):
 
 @pytest.mark.parametrize("fails", [0, 1, 3])
 @pytest.mark.parametrize("work", [charges, calls_task, functools.partial(in_step, charges)], ids=["step", "task", "in"])
-def test_a_call_that_a_node_tries_again_is_found_in_its_place(driver: Any, work: Any, fails: int) -> None:
+def test_a_call_that_a_node_retries_is_found_in_its_place(driver: Any, work: Any, fails: int) -> None:
     shop = Flaky(fails)
 
     def node(state: State) -> State:
@@ -174,7 +174,7 @@ def test_a_call_that_a_node_tries_again_is_found_in_its_place(driver: Any, work:
     assert len(shop.charges) == 2
 
 
-def test_a_failed_call_leaves_its_place_to_none_with_other_arguments(driver: Any) -> None:
+def test_the_position_of_a_failed_call_is_not_reused_with_other_arguments(driver: Any) -> None:
     shop, fails = Shop(), iter([True])
 
     def charge(what: str) -> str:
@@ -226,7 +226,7 @@ def test_a_fallback_inside_a_step_of_a_cancelled_run_is_void(driver: Any, inner:
 
 @pytest.mark.parametrize("saved", [False, True])
 @pytest.mark.parametrize("deep", [False, True])
-def test_a_call_that_saves_nothing_does_not_repeat_its_steps_when_its_caller_is_tried_again(
+def test_a_call_that_saves_nothing_does_not_repeat_its_steps_when_its_caller_is_retried(
     driver: Any, saved: bool, deep: bool
 ) -> None:
     shop, tries = Shop(), itertools.count()
@@ -314,7 +314,7 @@ def given_up(node: Any, **options: Any) -> StateGraph:
     return one(node, timeout=0.3, retry_policy=again, **options)
 
 
-def test_what_an_attempt_that_was_given_up_spends_is_not_counted(driver: Any) -> None:
+def test_spending_of_an_abandoned_attempt_is_not_counted(driver: Any) -> None:
     gone = Gone(lambda: get_runtime().spend(tokens=2000))
     app = given_up(gone).compile(InMemorySaver(), budget=Budget(max_tokens=1000))
     try:
@@ -323,7 +323,7 @@ def test_what_an_attempt_that_was_given_up_spends_is_not_counted(driver: Any) ->
         pytest.fail("what nobody waits for was counted")
 
 
-def test_what_a_call_of_an_attempt_that_was_given_up_shows_is_not_shown(driver: Any) -> None:
+def test_output_of_a_call_of_an_abandoned_attempt_is_not_streamed(driver: Any) -> None:
     gone = Gone(lambda: sub.invoke({}))
     sub = one(lambda state: get_runtime().stream_writer("late")).compile()
     app = given_up(gone).compile(InMemorySaver())

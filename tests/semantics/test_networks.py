@@ -1,4 +1,4 @@
-"""Networks of agents: cases 22 to 25 of the specification, and the traps of its section 1.13, each under its name."""
+"""Networks of agents: cases 22 to 25 of the specification, and each trap of its section 1.13."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_case_22_a_plan_that_does_not_fit_goes_back_to_the_model(run: Runner) ->
 # -- case 23
 
 
-def test_case_23_what_a_router_is_given(run: Runner) -> None:
+def test_case_23_the_arguments_of_a_router(run: Runner) -> None:
     seen: list[Any] = []
     first, second, third = (Agent(name, model=ScriptedModel([f"I am {name}"])) for name in "abc")
 
@@ -214,7 +214,7 @@ def test_case_25_the_error_of_a_tool_reaches_the_model(run: Runner) -> None:
     assert ended.results[0].text == "I see"
 
 
-def test_case_25_a_run_that_goes_on_does_not_ask_the_first_agent_again(run: Runner, tmp_path: Path) -> None:
+def test_case_25_a_run_that_continues_does_not_ask_the_first_agent_again(run: Runner, tmp_path: Path) -> None:
     routed: list[int] = []
     planner = ScriptedModel([ToolCall("p", "create_plan", PLAN)])
     editor = ScriptedModel([ValueError("lost"), ToolCall("e", "finish")])
@@ -248,7 +248,7 @@ def test_trap_a_with_max_iter_1_the_router_is_asked_once(run: Runner) -> None:
     assert (ended.call_count, ended.stop_reason) == (1, "max_iter")
 
 
-def test_trap_b_nobody_at_first_is_an_end_like_any_other(run: Runner) -> None:
+def test_trap_b_no_agent_at_first_is_an_end_like_any_other(run: Runner) -> None:
     kept: list[Any] = []
 
     def append_results(new_results: Any) -> None:
@@ -379,7 +379,7 @@ def test_one_of_a_thousand_calls_fails_alone(run: Runner, fails: int) -> None:
     assert wrong == [(fails, "Error: OSError: disk")]
 
 
-def test_calls_that_change_the_state_are_made_in_order_beside_those_that_do_not(run: Runner) -> None:
+def test_calls_that_change_the_state_run_in_order_concurrently_with_others(run: Runner) -> None:
     def push(item: str, network: NetworkRun[Any]) -> int:
         """Put an item on top."""
         network.state.data.items_so_far.append(item)
@@ -455,7 +455,7 @@ def test_the_data_of_one_turn_is_there_in_the_next(run: Runner) -> None:
     assert run(network, "go", checkpointer=saver, thread_id="other").state.data.count == 1
 
 
-def test_a_failed_turn_can_be_gone_on_with_and_its_message_is_kept(run: Runner) -> None:
+def test_a_failed_turn_can_be_resumed_and_its_message_is_kept(run: Runner) -> None:
     saver = InMemorySaver()
     model = ScriptedModel([ModelError("no"), "yes"])
     network = Agent("a", model=model).alone()
@@ -476,7 +476,7 @@ def test_a_state_with_messages_comes_before_the_input(run: Runner) -> None:
 # -- runs that somebody leaves
 
 
-def test_a_run_that_is_cancelled_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_run_that_is_cancelled_continues_where_it_was(tmp_path: Path) -> None:
     routed: list[int] = []
     hangs, asked = [True], asyncio.Event()
 
@@ -511,7 +511,7 @@ def test_a_run_that_is_cancelled_goes_on_where_it_was(tmp_path: Path) -> None:
     assert routed == [0, 1, 2]
 
 
-def test_a_stream_that_nobody_reads_on_goes_on_where_it_was() -> None:
+def test_a_stream_that_is_no_longer_read_continues_where_it_was() -> None:
     saver = InMemorySaver()
     model = ScriptedModel(["one two three", "again"], repeat_last=True)
     first, second = Agent("a", model=ScriptedModel(["first"])), Agent("b", model=model)

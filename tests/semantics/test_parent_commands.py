@@ -1,4 +1,4 @@
-"""Several tasks of one superstep answer `Command(graph=PARENT)`: all take effect in the parent, in task order."""
+"""Several tasks of one superstep return `Command(graph=PARENT)`: all take effect in the parent, in task order."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_4_3_several_commands_of_one_answer_all_take_effect(driver: Any, saver: 
     assert result == {"log": ["one", "two", "after"], "a": 1, "b": 2}
 
 
-def test_4_3_a_command_waits_for_a_question_beside_it(driver: Any, paint: Paint, kept: Any) -> None:
+def test_4_3_a_command_waits_for_a_question_of_a_sibling(driver: Any, paint: Paint, kept: Any) -> None:
     runs: list[str] = []
 
     def x(state: Any) -> Any:
@@ -157,7 +157,7 @@ def test_4_3_each_level_is_left_on_its_own(driver: Any, paint: Paint, saver: Any
     assert result == {"log": ["up", "down", "after"], "a": 1, "b": 2}
 
 
-def test_4_3_two_subgraphs_beside_each_other_leave_into_one_graph(driver: Any, saver: Any) -> None:
+def test_4_3_two_concurrent_subgraphs_return_commands_to_one_parent(driver: Any, saver: Any) -> None:
     child = beside(x=leave("x", a=1), y=leave("y", b=2)).compile()
     graph = StateGraph(State).add_node("one", child, destinations=["after"]).add_node("after", say("after"))
     graph.add_node("two", beside(z=leave("z")).compile(), destinations=["after"])

@@ -106,7 +106,7 @@ def test_an_answer_that_was_saved_before_a_crash_takes_effect_with_the_next_run(
     assert (counted.runs.count("a"), counted.runs.count("b")) == (2, 1)
 
 
-def test_a_timer_beside_it_keeps_its_time(driver: Any, saver: Any) -> None:
+def test_a_timer_next_to_it_keeps_its_time(driver: Any, saver: Any) -> None:
     clock = FakeClock()
     counted = Counted()
 
@@ -131,7 +131,7 @@ def test_a_timer_beside_it_keeps_its_time(driver: Any, saver: Any) -> None:
 
 @pytest.mark.parametrize(("depth", "form", "memory"), FORMS)
 @pytest.mark.parametrize("branch", ["other", None])
-def test_a_fork_stands_where_its_origin_stands(
+def test_a_fork_has_the_position_of_its_origin(
     driver: Any, saver: Any, depth: int, form: str, memory: Any, branch: str | None
 ) -> None:
     counted = Counted()

@@ -1,4 +1,4 @@
-"""Part I section 5.5: a signal handler ends a run, wherever the main thread sleeps and whichever thread heard it."""
+"""Part I section 5.5: a signal handler ends a run, wherever the main thread sleeps, on whichever thread it arrives."""
 
 import asyncio
 import operator
@@ -191,7 +191,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize("wait", WAYS, ids=lambda wait: wait.__name__)
-def test_a_handler_ends_a_run_whose_thread_did_not_hear_the_signal(
+def test_a_handler_ends_a_run_on_a_thread_that_did_not_get_the_signal(
     handler: Handler, wait: Callable[[Handler], None]
 ) -> None:
     with pytest.raises(RunCancelled, match="signal"):

@@ -407,7 +407,7 @@ WAYS = [by_breakpoints, by_breakpoints_before, by_breakpoints_async, by_iter, by
 @pytest.mark.parametrize("go", WAYS, ids=lambda go: go.__name__)
 @checked(40)
 @given(plan=graph_plans())
-def test_a_run_stopped_after_every_superstep_goes_on_the_same(go: Any, plan: GraphPlan) -> None:
+def test_a_run_stopped_after_every_superstep_continues_the_same(go: Any, plan: GraphPlan) -> None:
     expected = reference(plan)
     if limited(expected):
         return
@@ -419,7 +419,7 @@ def test_a_run_stopped_after_every_superstep_goes_on_the_same(go: Any, plan: Gra
 
 @checked(60)
 @given(plan=graph_plans(), stops=st.lists(st.integers(0, 5), min_size=1, max_size=3))
-def test_a_run_stopped_after_any_superstep_goes_on_the_same(plan: GraphPlan, stops: list[int]) -> None:
+def test_a_run_stopped_after_any_superstep_continues_the_same(plan: GraphPlan, stops: list[int]) -> None:
     expected = reference(plan)
     if limited(expected):
         return

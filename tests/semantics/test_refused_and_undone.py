@@ -1,4 +1,4 @@
-"""What refused commands, rollbacks, updates beside other tasks and runs without their thread leave behind."""
+"""Effects of refused commands, rollbacks, updates next to other tasks, and runs that have lost their thread."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def asks_once(saver: Any) -> Any:
     [({"update": {"nope": 1}}, InvalidUpdateError), ({"goto": "nowhere"}, UnknownTarget)],
     ids=["update", "goto"],
 )
-def test_an_answer_beside_something_wrong_is_not_kept(driver: Any, saver: Any, more: Any, error: Any) -> None:
+def test_an_answer_with_an_invalid_update_is_not_saved(driver: Any, saver: Any, more: Any, error: Any) -> None:
     app = asks_once(saver)
     driver.invoke(app, {"log": []}, THREAD)
     with pytest.raises(error):
@@ -211,7 +211,7 @@ def fans_out(saver: Any, node: Any) -> Any:
 
 
 @pytest.mark.parametrize("failing", range(4))
-def test_an_update_for_a_failed_task_keeps_the_results_beside_it(driver: Any, saver: Any, failing: int) -> None:
+def test_an_update_for_a_failed_task_keeps_the_results_of_its_siblings(driver: Any, saver: Any, failing: int) -> None:
     ran: list[int] = []
 
     def work(number: int) -> State:
@@ -249,7 +249,7 @@ def test_an_update_with_cancel_pending_drops_all_tasks_of_its_node(driver: Any, 
     assert (app.get_state(THREAD).interrupts, log_of(app)) == ((), ["by hand"])
 
 
-def test_the_update_that_ends_the_last_open_task_applies_what_had_landed(driver: Any, saver: Any) -> None:
+def test_the_update_that_ends_the_last_open_task_applies_finished_results(driver: Any, saver: Any) -> None:
     graph = StateGraph(State).add_node("a", saying("a")).add_node("b", asking("b")).add_node("c", saying("c"))
     graph.add_edge(START, "a").add_edge(START, "b").add_edge(["a", "b"], "c")
     app = graph.compile(saver)
@@ -259,7 +259,7 @@ def test_the_update_that_ends_the_last_open_task_applies_what_had_landed(driver:
     assert driver.invoke(app, None, THREAD)["log"] == ["a", "B", "c"]
 
 
-def test_what_had_landed_stays_while_a_task_beside_it_is_open(driver: Any, saver: Any) -> None:
+def test_finished_results_are_kept_while_a_sibling_is_open(driver: Any, saver: Any) -> None:
     ran: list[int] = []
     graph = StateGraph(State).add_node("a", lambda state: ran.append(1) or {"log": ["a"]})
     graph.add_node("b", asking("b")).add_node("c", asking("c"))
@@ -271,7 +271,7 @@ def test_what_had_landed_stays_while_a_task_beside_it_is_open(driver: Any, saver
     assert ran == [1]
 
 
-def test_an_update_of_an_old_checkpoint_asks_the_other_questions_anew(driver: Any, saver: Any) -> None:
+def test_an_update_of_an_old_checkpoint_asks_the_other_questions_again(driver: Any, saver: Any) -> None:
     graph = StateGraph(State).add_node("a", asking("a")).add_node("b", asking("b"))
     app = graph.add_edge(START, "a").add_edge(START, "b").compile(saver)
     result = driver.invoke(app, {"log": []}, THREAD)
@@ -361,7 +361,7 @@ def test_no_updates_and_no_branch_are_refused(saver: Any) -> None:
 
 
 @pytest.mark.parametrize("keep", [1.5, "2", True])
-def test_what_is_no_whole_number_keeps_nothing(keep: Any) -> None:
+def test_a_keep_last_that_is_not_an_integer_is_refused(keep: Any) -> None:
     with pytest.raises(InvalidConfig, match="whole number"):
         PrunePolicy(keep_last=keep)
 

@@ -1,4 +1,4 @@
-"""Part I section 5.5: a task that learns that its run is over has not ended, whatever its node makes of that.
+"""Part I section 5.5: a task that receives the error that its run is over has no result, even if its node catches it.
 
 Nodes catch exceptions: they return a fallback, or raise an error of their own. When what they caught says that the run
 was cancelled or drained, neither is kept, handled, tried again or counted, and the next run executes the task again.
@@ -246,7 +246,7 @@ class Case:
 @pytest.mark.parametrize("policy", list(POLICIES))
 @pytest.mark.parametrize("way", list(WAYS))
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another"])
-def test_5_5_what_a_node_makes_of_a_cancellation_is_void(
+def test_5_5_the_result_of_a_node_that_caught_a_cancellation_is_dropped(
     driver: Any, place: Place, way: str, policy: str, answers: str, beside: bool
 ) -> None:
     case = Case(WAYS[way](place), answers, policy, beside=beside)
@@ -266,7 +266,7 @@ def test_5_5_what_a_node_makes_of_a_cancellation_is_void(
 @pytest.mark.parametrize("way", ["graph", "graph of a graph", "stream", "batch"])
 @pytest.mark.parametrize("policy", list(POLICIES))
 @pytest.mark.parametrize("answers", ["a fallback", "an error of its own"])
-def test_5_5_what_a_node_makes_of_a_drain_is_void(
+def test_5_5_the_result_of_a_node_that_caught_a_drain_is_dropped(
     driver: Any, place: Place, way: str, policy: str, answers: str
 ) -> None:
     case = Case(WAYS[way](place), answers, policy)

@@ -104,14 +104,14 @@ def failing_beside(target: str, leads: str, **options: Any) -> StateGraph:
 
 
 @pytest.mark.parametrize("leads", ["edge", "goto", "send"])
-def test_where_a_saved_result_leads_follows_an_alias(driver: Any, saver: Any, leads: str) -> None:
+def test_targets_of_a_saved_result_follow_an_alias(driver: Any, saver: Any, leads: str) -> None:
     driver.invoke(failing_beside("publish", leads).compile(saver), {}, thread_id="t")
     app = failing_beside("release", leads, aliases=["publish"]).compile(saver)
     assert driver.invoke(app, Command(resume="yes"), thread_id="t")["log"] == ["work", "yes", "end"]
 
 
 @pytest.mark.parametrize("leads", ["edge", "goto", "send"])
-def test_a_saved_result_that_leads_nowhere_is_refused(driver: Any, saver: Any, leads: str) -> None:
+def test_a_saved_result_with_an_unknown_target_is_refused(driver: Any, saver: Any, leads: str) -> None:
     driver.invoke(failing_beside("publish", leads).compile(saver), {}, thread_id="t")
     with pytest.raises(GraphVersionMismatch, match="result of 'work' leads to 'publish'"):
         driver.invoke(failing_beside("release", leads).compile(saver), Command(resume="yes"), thread_id="t")
@@ -193,7 +193,7 @@ def calling(paid: list[str], name: str, form: str, depth: int, **options: Any) -
 
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("form", ["node", "call"])
-def test_a_call_of_a_renamed_node_goes_on_where_it_was(driver: Any, saver: Any, form: str, depth: int) -> None:
+def test_a_call_of_a_renamed_node_continues_where_it_was(driver: Any, saver: Any, form: str, depth: int) -> None:
     paid: list[str] = []
     driver.invoke(calling(paid, "sub", form, depth).compile(saver), {}, thread_id="t")
     app = calling(paid, "child", form, depth, aliases=["sub"]).compile(saver)

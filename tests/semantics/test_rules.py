@@ -1,4 +1,4 @@
-"""Part I, sections 4 to 8: one test for each numbered rule, at its plainest. The other files go into the corners."""
+"""Part I, sections 4 to 8: one simple test for each numbered rule. The other files cover edge cases."""
 
 import asyncio
 import threading
@@ -62,7 +62,7 @@ def test_4_1_a_node_answers_in_many_forms(driver: Any, answer: Any) -> None:
     assert log in ([], [1], ["sent"], [1, "sent"])
 
 
-def test_4_1_anything_else_is_no_answer(driver: Any) -> None:
+def test_4_1_anything_else_is_not_a_valid_result(driver: Any) -> None:
     with pytest.raises(InvalidUpdateError):
         driver.invoke(one(lambda s: 5), {"x": 1})
 
@@ -114,7 +114,7 @@ def test_4_6_a_function_may_be_the_whole_workflow(driver: Any) -> None:
 # -- 5 asking, retries, timeouts, errors, limits
 
 
-def test_5_1_a_node_asks_by_parameter_for_what_it_wants(driver: Any) -> None:
+def test_5_1_a_node_requests_values_by_parameter(driver: Any) -> None:
     store = InMemoryStore()
 
     def node(state: State, config: Any, runtime: Runtime[Any], writer: Any, store: Any) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def test_5_3_a_failed_attempt_is_followed_by_another(driver: Any) -> None:
     assert driver.invoke(one(node, clock=clock, retry_policy=RetryPolicy(jitter=False)), {"x": 1})["log"] == ["ok"]
 
 
-def test_5_4_an_error_handler_stands_in_for_its_node(driver: Any) -> None:
+def test_5_4_an_error_handler_replaces_the_result_of_its_node(driver: Any) -> None:
     def bad(state: State) -> None:
         raise KeyError("why")
 
@@ -161,7 +161,7 @@ def test_5_4_an_error_handler_stands_in_for_its_node(driver: Any) -> None:
     assert driver.invoke(one(bad, error_handler=handle), {"x": 1})["log"] == ["KeyError('why')"]
 
 
-def test_5_5_a_failure_keeps_what_had_landed_and_says_where_it_happened(driver: Any) -> None:
+def test_5_5_a_failure_keeps_finished_results_and_names_its_node(driver: Any) -> None:
     def bad(state: State) -> dict[str, Any]:
         if state["x"] == 1:
             raise KeyError("why")

@@ -1,4 +1,4 @@
-"""What a run that ended tells its author: joins that nobody can complete any more, questions that nobody can answer."""
+"""Warnings at the end of a run: joins that can no longer complete, questions that cannot be answered."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_join_that_is_left_half_reached_is_named(driver: Any, caplog: pytest.L
     assert [one.levelno for one in caplog.records if "unfinished join" in one.message] == [logging.WARNING]
 
 
-def test_it_stands_in_the_log_of_the_run(driver: Any) -> None:
+def test_it_is_in_the_log_of_the_run(driver: Any) -> None:
     app = choosing("other").compile(InMemorySaver())
     with pytest.warns(UnfinishedJoinWarning):
         driver.invoke(app, {}, thread_id="t")
@@ -68,7 +68,7 @@ def test_a_join_of_a_subgraph_is_named_too(driver: Any) -> None:
         driver.invoke(app, {})
 
 
-def test_a_question_that_cannot_be_answered_is_told_once_for_each_graph(driver: Any) -> None:
+def test_a_question_that_cannot_be_answered_causes_one_warning_per_graph(driver: Any) -> None:
     graph = StateGraph(State).add_node("ask", lambda s: {"log": [interrupt("?")]}).add_edge(START, "ask")
     app = graph.compile()
     with pytest.warns(NoCheckpointerWarning, match=r"no checkpointer: the run cannot be resumed"):
@@ -79,7 +79,7 @@ def test_a_question_that_cannot_be_answered_is_told_once_for_each_graph(driver: 
         driver.invoke(graph.compile(), {})
 
 
-def test_a_question_of_a_saved_run_is_not_told_whatever_its_subgraph_remembers(driver: Any) -> None:
+def test_a_question_of_a_saved_run_causes_no_warning_whatever_its_subgraph_remembers(driver: Any) -> None:
     child = StateGraph(State).add_node("ask", lambda s: {"log": [interrupt("?")]}).add_edge(START, "ask").compile()
     app = StateGraph(State).add_node("sub", child, memory="none").add_edge(START, "sub").compile(InMemorySaver())
     driver.invoke(app, {}, thread_id="t")

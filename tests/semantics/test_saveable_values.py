@@ -1,4 +1,4 @@
-"""A saver in memory that checks values takes what SQLite takes: each value, in each place where a run saves one."""
+"""An in-memory saver that checks values accepts what SQLite accepts: each value, wherever a run saves one."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_memory_that_checks_refuses_what_sqlite_refuses(place: Place, tmp_path: 
     assert re.match(PLACES[place], outcomes["hidden deep in a list"].removeprefix("SerdeError: "))
 
 
-def test_memory_keeps_anything_unless_it_is_told_to_check() -> None:
+def test_memory_accepts_any_value_unless_checks_are_enabled() -> None:
     value = Plain()
     app = _graph(lambda state: {"value": value}).compile(InMemorySaver())
     assert app.invoke({}, thread_id="1")["value"] is value

@@ -1,4 +1,4 @@
-"""No JSON Schema makes the process read a file or call a host, wherever it comes in."""
+"""No JSON Schema makes the process read a file or call a host, whichever way it arrives."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def as_schema_of_an_event(schema: dict[str, Any]) -> None:
     ],
     ids=lambda use: use.__name__,
 )
-def test_4_1_a_schema_leads_nowhere_else(
+def test_4_1_a_schema_cannot_refer_to_other_documents(
     outside: Outside, use: Callable[[dict[str, Any]], None], form: str, where: str
 ) -> None:
     schema = REFERENCES[form](getattr(outside, where))

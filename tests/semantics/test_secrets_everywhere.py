@@ -1,4 +1,4 @@
-"""One list of names, shapes and spellings of secrets: each entry is masked or noticed in every place that promises it.
+"""One list of names, shapes and spellings of secrets: each entry is masked or reported wherever this is promised.
 
 A place is a function from a text that contains the secret to what is shown of it. A new place belongs into the lists
 below; one that drifts from the others fails.
@@ -242,13 +242,13 @@ def shows(shown: str, secret: str) -> bool:
 
 
 @pytest.mark.parametrize("show", [*BY_SHAPE.values(), *OF_ANSWERS.values()], ids=[*BY_SHAPE, *OF_ANSWERS])
-def test_what_has_the_shape_of_a_secret_is_hidden(show: Callable[[str], str]) -> None:
+def test_values_with_the_shape_of_a_secret_are_hidden(show: Callable[[str], str]) -> None:
     texts = {name: show(secret) for name, secret in SHAPES.items()}
     assert [name for name, text in texts.items() if shows(text, SHAPES[name]) or shows(text, LETTERS)] == []
 
 
 @pytest.mark.parametrize("show", BY_SHAPE.values(), ids=BY_SHAPE)
-def test_what_stands_where_secrets_do_is_hidden(show: Callable[[str], str]) -> None:
+def test_values_of_secret_keys_are_hidden(show: Callable[[str], str]) -> None:
     assert [name for name, (text, secret) in IN_CONTEXT.items() if secret in show(text)] == []
 
 
@@ -258,7 +258,7 @@ def test_other_text_is_shown(show: Callable[[str], str]) -> None:
 
 
 @pytest.mark.parametrize(("text", "secret"), IN_CONTEXT.values(), ids=IN_CONTEXT)
-def test_an_answer_may_explain_where_secrets_stand(text: str, secret: str) -> None:
+def test_an_answer_may_explain_where_secrets_are(text: str, secret: str) -> None:
     assert secret in checked(text)
 
 
@@ -350,5 +350,5 @@ def test_a_known_value_is_hidden_in_every_spelling(show: Callable[[str], str]) -
 
 
 @pytest.mark.parametrize("show", BY_VALUE.values(), ids=BY_VALUE)
-def test_what_is_no_known_value_is_shown(show: Callable[[str], str]) -> None:
+def test_unknown_values_are_shown(show: Callable[[str], str]) -> None:
     assert "nothing secret" in show("nothing secret")

@@ -1,4 +1,4 @@
-"""Each question has one accepted answer: what comes second is refused, and answers no question that is asked anew."""
+"""Each question has one accepted answer: a second one is refused, and does not answer a repeated question."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_a_wait_for_an_event_takes_one_answer(
 
 
 @pytest.mark.parametrize("way", ["signal", "answer"])
-async def test_what_comes_between_the_look_and_the_write_of_another_is_seen(
+async def test_a_change_between_the_read_and_the_write_of_another_is_detected(
     place: Places, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(place, graph_of(pays), settings=IDLE) as service:
@@ -144,7 +144,7 @@ async def test_an_event_goes_to_runs_that_have_no_answer(place: Places, monkeypa
 
 
 @pytest.mark.parametrize("node", [asks, pays])
-async def test_what_nobody_took_answers_no_question_that_is_asked_anew(place: Places, node: Any) -> None:
+async def test_an_unused_answer_does_not_answer_a_question_that_is_asked_again(place: Places, node: Any) -> None:
     """However it came into the inbox: an older version kept a second answer beside the first."""
     async with serving(place, graph_of(node, ships), settings=IDLE) as service:
         run = await run_to_rest(service, "g", {}, thread_id="t")

@@ -1,4 +1,4 @@
-"""A service that dies between any two of its writes: the next one goes on, and nothing is lost or done twice."""
+"""A service that dies between any two of its writes: the next one resumes, and nothing is lost or done twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only one worker executes a run: leases that are renewed, that expire, and that are found to have expired too late.
+"""Only one worker executes a run: leases that are renewed, that expire, and whose expiry is noticed too late.
 
 Time does not pass by itself, and no worker looks for work by itself: a test lets time pass, or stops a worker at one of
 its calls to the ledger until another worker is where it should be.

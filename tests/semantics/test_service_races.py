@@ -1,4 +1,4 @@
-"""Two things that happen to a run at the same time: one of them is first, and the other one sees that."""
+"""Two concurrent operations on a run: one of them is first, and the other one detects that."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ async def test_a_signal_after_the_end_of_a_wait_is_kept_and_changes_nothing(plac
 
 
 @pytest.mark.parametrize("way", ["signal", "answer"])
-async def test_what_comes_while_the_end_of_a_wait_is_handled_is_refused(place: Places, way: str) -> None:
+async def test_input_during_the_end_of_a_wait_is_refused(place: Places, way: str) -> None:
     clock, held = FakeClock(), Held()
     ledger, serves = interposed(place, graph_of("pays", pays, held), clock=clock, looks_at=Wait)
     async with serves as service:
@@ -257,7 +257,7 @@ async def test_a_signal_that_comes_while_the_end_of_a_wait_is_handled_is_kept_fo
         assert (await ended(service, run.id)).output == {"log": ["late", "held", 7]}
 
 
-async def test_two_approvals_are_decided_one_while_the_other_goes_on(place: Places) -> None:
+async def test_two_approvals_are_decided_one_while_the_other_continues(place: Places) -> None:
     held = threading.Event()
 
     def slowly(state: State) -> State:
@@ -548,7 +548,7 @@ async def test_a_run_that_has_not_begun_gives_its_thread_up(place: Places) -> No
             first = run
 
 
-async def test_what_a_run_was_to_roll_back_is_rolled_back_by_the_one_that_took_its_place(place: Places) -> None:
+async def test_a_pending_rollback_is_done_by_the_run_that_replaced_its_run(place: Places) -> None:
     later = datetime(2100, 1, 1, tzinfo=UTC)
     async with serving(place, graph_of("both", ends, asks), settings=QUICK) as service:
         await run_to_rest(service, "both", thread_id="t")
@@ -604,7 +604,7 @@ async def going(service: Service, thread_id: str) -> list[str]:
 @pytest.mark.parametrize(
     ("rivals", "busy"), [("reject", False), ("enqueue", False), ("enqueue", True), ("interrupt", True)]
 )
-async def test_a_run_takes_the_thread_also_from_those_that_come_while_it_looks(
+async def test_a_run_takes_the_thread_also_from_runs_that_start_meanwhile(
     place: Places, rivals: str, busy: bool, on_busy: str
 ) -> None:
     ledger, serves = interposed(place, graph_of("asks", asks), looks_at=Run, column="thread_id")
@@ -636,7 +636,7 @@ async def test_of_many_that_take_a_thread_at_once_one_has_it(shared: Places) -> 
         assert [wait.run_id for wait in (await one.waits(WS)).items] == [last]
 
 
-async def test_a_run_that_stands_in_line_waits_its_turn_whatever_its_id_is(place: Places) -> None:
+async def test_a_run_that_is_queued_waits_its_turn_whatever_its_id_is(place: Places) -> None:
     async with serving(place, graph_of("asks", asks), settings=QUICK) as service:
         first = await run_to_rest(service, "asks", thread_id="t", run_id="run_m")
         for identity in ("run_z", "run_a"):
@@ -677,7 +677,7 @@ async def test_a_thread_is_taken_in_the_write_that_starts_the_run(shared: Places
 
 
 @pytest.mark.parametrize("last", [asks, ends])
-async def test_a_run_that_starts_while_another_is_tried_again_has_the_thread(place: Places, last: Any) -> None:
+async def test_a_run_that_starts_while_another_is_retried_has_the_thread(place: Places, last: Any) -> None:
     broken = [True]
     ledger, serves = interposed(place, breaking(broken, last=last), looks_at=Run, column="thread_id")
     async with serves as service:
@@ -695,7 +695,7 @@ async def test_a_run_that_starts_while_another_is_tried_again_has_the_thread(pla
 
 
 @pytest.mark.parametrize("on_busy", ["reject", "enqueue", "interrupt"])
-async def test_a_run_that_is_tried_again_while_another_starts_has_the_thread(place: Places, on_busy: str) -> None:
+async def test_a_run_that_is_retried_while_another_starts_has_the_thread(place: Places, on_busy: str) -> None:
     broken = [True]
     ledger, serves = interposed(place, breaking(broken), looks_at=Run, column="thread_id")
     async with serves as service:
@@ -751,7 +751,7 @@ async def test_two_services_share_the_work_and_nothing_is_done_twice(shared: Pla
         assert sorted(done) == sorted(f"{n}" for n in range(40))
 
 
-async def test_what_a_worker_writes_that_was_held_for_gone_has_no_effect(shared: Places) -> None:
+async def test_writes_of_a_worker_that_was_considered_dead_have_no_effect(shared: Places) -> None:
     zombie, alive = Held("work"), Held("work")
     alive.go.set()
     slow = ServiceSettings(lease=1000, drain=0.2)
@@ -790,7 +790,7 @@ async def test_a_run_is_stopped_by_a_service_that_does_not_have_it(shared: Place
                 assert held.calls == 1
 
 
-async def test_a_pause_that_its_worker_hears_too_late_holds_when_the_run_goes_on(shared: Places) -> None:
+async def test_a_pause_that_its_worker_notices_too_late_applies_when_the_run_continues(shared: Places) -> None:
     held = Held()
     deaf = ServiceSettings(lease=1000, look_every=0.02, drain=0.2)
     graph = graph_of("asks", held, asks, ends)

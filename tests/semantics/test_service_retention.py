@@ -1,4 +1,4 @@
-"""Retention beside everything else: what somebody still uses stays, whenever that begins."""
+"""Retention concurrent with everything else: data in use is kept, whenever its use begins."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ ON = ["memory", pytest.param("sqlite", marks=pytest.mark.full)]
 
 
 @pytest.mark.parametrize("on", ON)
-async def test_a_conversation_that_goes_on_while_its_old_run_is_forgotten_stays(on: str, tmp_path: Path) -> None:
+async def test_a_conversation_that_continues_while_its_old_run_is_forgotten_stays(on: str, tmp_path: Path) -> None:
     at, whole = 0, 0
     while True:
         at += 1

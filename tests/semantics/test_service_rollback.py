@@ -1,4 +1,4 @@
-"""A run with `on_busy="rollback"` undoes what the run before it has done to the thread: all of it, or nothing."""
+"""A run with `on_busy="rollback"` undoes all changes of the previous run to the thread, or none."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_a_rollback_undoes_a_run_whose_thread_was_edited(place: Places, ed
         assert (await service.run(WS, before.id)).status is RunStatus.CANCELLED
 
 
-async def test_what_was_there_before_the_run_stays_with_its_edits(place: Places) -> None:
+async def test_state_before_the_run_is_kept_with_its_edits(place: Places) -> None:
     async with serving(place, graph(), settings=SETTINGS) as service:
         await run_to_rest(service, "g", {"log": ["at once"]}, thread_id="t")
         await update(service)
@@ -130,7 +130,7 @@ class FailingOnce:
         return self._saver.commit(commit, **options)
 
 
-async def test_a_run_that_is_tried_again_after_its_rollback_undoes_nothing_more(place: Places) -> None:
+async def test_a_run_that_is_retried_after_its_rollback_undoes_nothing_more(place: Places) -> None:
     """Only the last run is undone, also if the one before was taken over by that one in turn."""
     views, state = place.views(), dict[str, bool]()
     views["saver"] = FailingOnce(views["saver"], state)

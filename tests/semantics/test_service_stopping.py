@@ -1,4 +1,4 @@
-"""Runs whose time is over, whose service stops, or that stop at a breakpoint; and what those cost that wait."""
+"""Timeouts of runs, stopping services, breakpoints; and the cost of waiting runs."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def test_a_run_that_waits_too_long_has_failed(place: Places) -> None:
         assert "TIMER_FIRED" not in await types_of(service, run)
 
 
-async def test_a_run_that_was_out_of_time_while_it_waited_goes_on_waiting_when_it_is_tried_again(place: Places) -> None:
+async def test_a_run_that_was_out_of_time_while_it_waited_continues_waiting_when_it_is_retried(place: Places) -> None:
     clock = FakeClock()
     async with serving(place, graph_of("naps", naps), clock=clock, settings=QUICK) as service:
         run = await run_to_rest(service, "naps", timeout=60)
@@ -131,7 +131,7 @@ async def test_a_run_that_was_out_of_time_while_it_waited_goes_on_waiting_when_i
         assert (await reached(service, run, *ENDED)).output == {"log": ["slept"]}
 
 
-async def test_a_paused_run_has_failed_when_it_goes_on_after_its_time(place: Places) -> None:
+async def test_a_paused_run_has_failed_when_it_continues_after_its_time(place: Places) -> None:
     clock, held = FakeClock(), Held()
     async with serving(place, graph_of("slow", held, ends), clock=clock, settings=QUICK) as service:
         run = (await service.start(WS, StartRun(graph="slow", timeout=60))).run
@@ -163,7 +163,7 @@ async def test_a_run_whose_turn_does_not_come_in_time_has_failed(place: Places) 
 # -- a service that stops
 
 
-async def test_steps_under_way_end_and_the_rest_is_for_the_next_service(place: Places) -> None:
+async def test_running_steps_finish_and_the_next_service_does_the_rest(place: Places) -> None:
     held = Held()
     graph = graph_of("slow", held, ends)
     async with serving(place, graph, settings=ServiceSettings(look_every=0.02, drain=5)) as service:
@@ -179,7 +179,7 @@ async def test_steps_under_way_end_and_the_rest_is_for_the_next_service(place: P
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-async def test_steps_that_do_not_end_are_done_again_by_the_next_service(place: Places, kind: str) -> None:
+async def test_steps_that_do_not_end_are_repeated_by_the_next_service(place: Places, kind: str) -> None:
     begun, go, calls, over = threading.Event(), threading.Event(), list[int](), list[int]()
 
     def stuck(state: State) -> State:

@@ -1,4 +1,4 @@
-"""A worker stands still at any of its calls to the database, until another one has taken its run over.
+"""A worker stalls at any of its calls to the database, until another one has taken its run over.
 
 The first one counts as gone then, and still goes on. Whatever it does must change nothing: it calls no node of the run
 any more, the thread stays with the other worker, and the run ends as if it had only ever had that one.
@@ -232,9 +232,7 @@ WAYS = ["a fresh run", "a run instead of another one", "an answer", "going on af
 @pytest.mark.parametrize("until_it", ["is in a node", "has paused", "waits", "has ended"])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("on", ["memory", pytest.param("sqlite", marks=pytest.mark.full)])
-async def test_a_worker_that_stands_still_until_another_has_its_run(
-    on: str, way: str, until_it: str, tmp_path: Path
-) -> None:
+async def test_a_worker_that_stalls_until_another_has_its_run(on: str, way: str, until_it: str, tmp_path: Path) -> None:
     at = 0
     while True:
         at += 1

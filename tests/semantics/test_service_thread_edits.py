@@ -1,4 +1,4 @@
-"""Threads that are changed while a run waits on them: record, waits and thread agree, and no answer is swallowed."""
+"""Editing the thread of a waiting run: record, waits and thread agree, and no answer is lost."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def steps(service: Service, run: Run) -> dict[str, StepStatus]:
 
 
 @pytest.mark.parametrize("node", [asks, approves, pays])
-async def test_what_a_run_waits_for_is_done_from_outside_and_the_run_goes_on(place: Places, node: Any) -> None:
+async def test_a_waiting_step_is_done_from_outside_and_the_run_continues(place: Places, node: Any) -> None:
     async with serving(place, chain(first, node, last), settings=QUICK) as service:
         run = await waiting(service)
         (wait,) = (await service.waits(WS)).items
@@ -182,7 +182,7 @@ async def test_a_run_that_is_taken_up_meanwhile_is_a_conflict_and_nothing_is_cha
         assert (await service.waits(WS)).total == 1
 
 
-async def test_a_fork_to_before_the_question_asks_it_anew(place: Places) -> None:
+async def test_a_fork_to_before_the_question_asks_it_again(place: Places) -> None:
     async with serving(place, chain(first, asks, pays), settings=QUICK) as service:
         run = await waiting(service)
         (wait,) = (await service.waits(WS)).items
@@ -217,7 +217,7 @@ async def test_a_fork_to_a_branch_of_its_own_does_not_concern_the_run(place: Pla
         assert await completed(service, run) == {"log": ["first", "yes"]}
 
 
-async def test_a_halted_run_stays_halted_and_goes_on_from_what_was_changed(place: Places) -> None:
+async def test_a_halted_run_stays_halted_and_continues_from_the_changed_state(place: Places) -> None:
     async with serving(place, chain(first, asks, last), settings=QUICK) as service:
         run = await waiting(service)
         halted = {"status": RunStatus.PAUSED, "due_at": None}  # as one that was told to while it came to wait
@@ -256,7 +256,7 @@ async def failed(service: Service) -> Run:
     return run
 
 
-async def test_what_a_run_has_failed_in_is_done_from_outside_and_it_goes_on_behind_it(place: Places) -> None:
+async def test_a_failed_step_is_done_from_outside_and_the_run_continues_after_it(place: Places) -> None:
     async with serving(place, chain(first, Broken(), last), settings=QUICK) as service:
         run = await failed(service)
         await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="breaks")
@@ -280,7 +280,7 @@ async def test_a_failed_run_whose_last_step_is_done_from_outside_ends(place: Pla
         assert (await steps(service, run))["breaks"] is StepStatus.CANCELLED
 
 
-async def test_a_failed_run_goes_on_from_where_its_thread_was_forked(place: Places) -> None:
+async def test_a_failed_run_continues_from_where_its_thread_was_forked(place: Places) -> None:
     broken = Broken()
     async with serving(place, chain(first, broken, last), settings=QUICK) as service:
         run = await failed(service)
@@ -295,7 +295,7 @@ async def test_a_failed_run_goes_on_from_where_its_thread_was_forked(place: Plac
         assert {step.status for step in found} <= {StepStatus.COMPLETED, StepStatus.CANCELLED}
 
 
-async def test_a_question_beside_what_has_failed_stays_open_and_keeps_its_answer(place: Places) -> None:
+async def test_a_question_next_to_a_failed_task_stays_open_and_keeps_its_answer(place: Places) -> None:
     broken = Broken()
     async with serving(place, beside(asks, broken), settings=QUICK) as service:
         run = await failed(service)
@@ -312,7 +312,7 @@ async def test_a_question_beside_what_has_failed_stays_open_and_keeps_its_answer
         assert await steps(service, run) == {"asks": StepStatus.COMPLETED, "breaks": StepStatus.CANCELLED}
 
 
-async def test_a_thread_that_another_run_took_is_no_matter_of_the_failed_one(place: Places) -> None:
+async def test_a_thread_that_another_run_took_over_does_not_concern_the_failed_one(place: Places) -> None:
     broken = Broken()
     async with serving(place, chain(broken, asks), settings=QUICK) as service:
         run = await failed(service)

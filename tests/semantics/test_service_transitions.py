@@ -1,4 +1,4 @@
-"""Where runs stand, what may be asked of them there, and what their records show: both tables of states, row by row."""
+"""Status, valid operations and records of runs: both tables of states, row by row."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def act(case: Case, what: str) -> Any:
 
 
 @pytest.mark.parametrize("status", list(RunStatus))
-async def test_what_may_be_asked_of_a_run_depends_on_where_it_stands(place: Places, status: RunStatus) -> None:
+async def test_valid_operations_depend_on_the_status_of_a_run(place: Places, status: RunStatus) -> None:
     async with standing(place, status) as case:
         before = case.run
         events = len(await types_of(case.service, before))
@@ -171,7 +171,7 @@ async def test_a_run_is_cancelled_from_everywhere_but_an_end(place: Places, stat
 
 
 @pytest.mark.parametrize("status", list(RunStatus))
-async def test_records_show_where_a_run_stands(place: Places, status: RunStatus) -> None:
+async def test_records_show_the_status_of_a_run(place: Places, status: RunStatus) -> None:
     async with standing(place, status) as case:
         run = await case.service.run(WS, case.run.id)
         instants = {
@@ -202,7 +202,7 @@ async def test_records_show_where_a_run_stands(place: Places, status: RunStatus)
         )
 
 
-async def test_a_run_that_was_tried_again_shows_nothing_of_its_failure(place: Places) -> None:
+async def test_a_run_that_was_retried_shows_nothing_of_its_failure(place: Places) -> None:
     async with standing(place, RunStatus.FAILED) as case:
         case.broken = False
         await case.service.retry(WS, case.run.id)
@@ -212,7 +212,7 @@ async def test_a_run_that_was_tried_again_shows_nothing_of_its_failure(place: Pl
         assert [(step.error, step.attempt) for step in await case.service.steps(WS, run.id)] == [(None, 1)] * 2
 
 
-async def test_a_run_that_fails_again_can_be_tried_again(place: Places) -> None:
+async def test_a_run_that_fails_again_can_be_retried(place: Places) -> None:
     async with standing(place, RunStatus.FAILED) as case:
         for _ in range(3):
             await case.service.retry(WS, case.run.id)
@@ -222,7 +222,7 @@ async def test_a_run_that_fails_again_can_be_tried_again(place: Places) -> None:
         assert types.count("WORKFLOW_STARTED") == 1
 
 
-async def test_a_paused_run_can_be_paused_once_more_and_goes_on_from_where_it_stands(place: Places) -> None:
+async def test_a_paused_run_can_be_paused_again_and_continues_where_it_was(place: Places) -> None:
     async with standing(place, RunStatus.PAUSED) as case:
         again = await case.service.pause(WS, case.run.id)
         assert again.version == case.run.version
@@ -306,7 +306,7 @@ async def test_the_payload_of_a_signal_becomes_part_of_the_state(place: Places) 
         assert (run.status, run.output) == (RunStatus.COMPLETED, {"amount": {"eur": 3}})
 
 
-async def test_a_result_that_failed_is_tried_again_and_then_fails_the_run(place: Places) -> None:
+async def test_a_result_that_failed_is_retried_and_then_fails_the_run(place: Places) -> None:
     calls: list[int] = []
 
     def breaks(ctx: Any) -> dict[str, Any]:
@@ -352,7 +352,7 @@ async def test_a_branch_that_is_not_taken_is_skipped(place: Places) -> None:
 
 
 @pytest.mark.parametrize("on_reject", ["fail", "continue"])
-async def test_a_rejected_approval_fails_the_run_or_goes_on_as_its_step_says(place: Places, on_reject: str) -> None:
+async def test_a_rejected_approval_fails_or_continues_the_run_as_configured(place: Places, on_reject: str) -> None:
     write = {"name": "write", "type": "task", "handler": "write"}
     agree = {"name": "agree", "type": "approval", "contentKey": "letter", "onReject": on_reject}
     writes = {"write": lambda ctx: {"stateUpdates": {"letter": "dear"}}}
@@ -370,7 +370,7 @@ async def test_a_rejected_approval_fails_the_run_or_goes_on_as_its_step_says(pla
             await service.decide(WS, asked.id, "approved")
 
 
-async def test_a_rejected_approval_is_asked_again_when_the_run_is_tried_again(place: Places) -> None:
+async def test_a_rejected_approval_is_asked_again_when_the_run_is_retried(place: Places) -> None:
     write = {"name": "write", "type": "task", "handler": "write"}
     agree = {"name": "agree", "type": "approval", "contentKey": "letter"}
     writes = {"write": lambda ctx: {"stateUpdates": {"letter": "dear"}}}

@@ -1,4 +1,4 @@
-"""What runs may hold: values of all kinds in inputs, states, questions and results; and graphs of all kinds as runs."""
+"""Values of all kinds in inputs, states, questions and results of runs; and graphs of all kinds as runs."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Point:
     ],
     ids=lambda value: f"{type(value).__name__}",
 )
-async def test_what_a_state_holds_is_shown_as_json(place: Places, value: Any, shown: Any) -> None:
+async def test_values_of_a_state_are_shown_as_json(place: Places, value: Any, shown: Any) -> None:
     async with serving(place, graph_of("gives", giving(value), ends), settings=QUICK) as service:
         run = await result_of(service, "gives")
         assert (run.status, run.output) == (RunStatus.COMPLETED, {"log": [shown, "end"]})
@@ -202,14 +202,14 @@ async def _ended(service: Any, run: Any) -> Any:
 
 
 @pytest.mark.parametrize("given", ["text", 5, [1, 2], True])
-async def test_an_input_that_is_no_map_fails_the_run_and_says_so(place: Places, given: Any) -> None:
+async def test_an_input_that_is_not_a_map_fails_the_run_with_a_reason(place: Places, given: Any) -> None:
     async with serving(place, graph_of("ends", ends), settings=QUICK) as service:
         run = await run_to_rest(service, "ends", given)
         assert (run.status, run.input) == (RunStatus.FAILED, given)
         assert "mapping" in run.error["message"] or "log" in run.error["message"]
 
 
-async def test_what_is_no_json_is_refused_at_the_door(place: Places) -> None:
+async def test_input_that_is_not_json_is_refused_on_arrival(place: Places) -> None:
     async with serving(place, graph_of("ends", ends), settings=QUICK) as service:
         for given in ({"a": object()}, {"a": "\ud800"}):
             with pytest.raises(InvalidRequest, match="cannot be represented as JSON"):
@@ -294,7 +294,7 @@ async def test_an_agent_and_a_network_are_runs_that_cost(place: Places) -> None:
             json.dumps(run.output)
 
 
-async def test_a_graph_that_brings_its_own_saver_is_saved_by_the_service(place: Places) -> None:
+async def test_a_graph_with_its_own_saver_is_saved_by_the_service(place: Places) -> None:
     own, store = InMemorySaver(), InMemoryStore()
 
     def remembers(state: State, runtime: Runtime[Any]) -> State:

@@ -180,7 +180,7 @@ def breaking(broken: list[bool]) -> Any:
     return breaks
 
 
-async def test_a_question_beside_a_step_that_fails_is_asked_again_when_the_run_is_tried_again(place: Places) -> None:
+async def test_a_question_next_to_a_failing_step_is_asked_again_when_the_run_is_retried(place: Places) -> None:
     broken = [True]
     graph = side_by_side("mixed", asking("one"), breaking(broken))
     async with serving(place, graph, settings=QUICK) as service:
@@ -204,7 +204,7 @@ async def test_an_approval_is_not_open_when_its_run_has_failed(place: Places) ->
         assert (await service.approvals(WS, pending=True)).total == 0
 
 
-async def test_an_approval_beside_a_step_that_fails_is_open_again_when_the_run_is_tried_again(place: Places) -> None:
+async def test_an_approval_next_to_a_failing_step_is_open_again_when_the_run_is_retried(place: Places) -> None:
     broken = [True]
     async with serving(place, side_by_side("mixed", approves, breaking(broken)), settings=QUICK) as service:
         run = await run_to_rest(service, "mixed")
@@ -356,7 +356,7 @@ async def test_of_fifty_sends_some_wait_and_some_fail(place: Places) -> None:
 # -- nodes that are tried again while others go on
 
 
-async def test_attempts_are_told_once_though_others_land_meanwhile(place: Places) -> None:
+async def test_attempts_are_reported_once_although_others_finish_meanwhile(place: Places) -> None:
     tries: list[int] = []
 
     def flaky(state: State) -> State:
@@ -387,7 +387,7 @@ async def test_attempts_are_told_once_though_others_land_meanwhile(place: Places
         assert (told["STEP_FAILED"], told["STEP_RETRY_SCHEDULED"], told["STEP_COMPLETED"]) == (2, 2, 5)
 
 
-async def test_what_an_error_handler_mends_does_not_fail_the_run(place: Places) -> None:
+async def test_a_handled_error_does_not_fail_the_run(place: Places) -> None:
     def mends(state: State, error: NodeError) -> State:
         return {"log": [f"mended {error.error}"]}
 
@@ -460,7 +460,7 @@ async def test_an_event_that_does_not_come_fails_the_run(place: Places) -> None:
         assert (step.status, step.error["code"]) == (StepStatus.FAILED, "SIGNAL_TIMEOUT")
 
 
-async def test_an_approval_that_nobody_decides_fails_the_run_and_is_expired(place: Places) -> None:
+async def test_an_undecided_approval_expires_and_fails_the_run(place: Places) -> None:
     clock = FakeClock()
     handlers = {"write": lambda ctx: {"stateUpdates": {"letter": "dear"}}}
     document = steps(

@@ -1,4 +1,4 @@
-"""A thread that is changed at any call which the wake-up of a run makes to its saver: nothing that came for it is lost.
+"""A thread that is changed at any call that the wake-up of a run makes to its saver: no input for it is lost.
 
 The change is refused, or the run takes what it was woken by and goes on. One comes through the service, which knows the
 run and asks for its claim; one comes from elsewhere, straight to the thread, and moves it under the worker.
@@ -177,7 +177,7 @@ class Case:
 
 @pytest.mark.parametrize("edit", ["fork aside", "fork", "update", "aside from elsewhere", "from elsewhere"])
 @pytest.mark.parametrize("way", list(WAYS))
-async def test_a_thread_that_is_changed_beside_a_wake_up(place: Places, way: str, edit: str, tmp_path: Path) -> None:
+async def test_a_thread_that_is_changed_during_a_wake_up(place: Places, way: str, edit: str, tmp_path: Path) -> None:
     at = calls_made = 1
     while at <= calls_made:
         with_file = Places(tmp_path / f"{at}.db" if place.path is not None else None)

@@ -1,4 +1,4 @@
-"""Which messages readers of the stream mode `messages` see: those of the graph, and not those that are muted."""
+"""Messages in the stream mode `messages`: those of the graph, without muted ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _texts(parts: list[Any]) -> str:
     return "".join(message.text for message, _ in parts)
 
 
-def test_a_reader_who_sees_nothing_is_told_that_a_subgraph_spoke(driver: Any) -> None:
+def test_a_reader_who_sees_no_messages_is_warned_of_those_of_a_subgraph(driver: Any) -> None:
     app = _nested()
     with pytest.warns(HiddenMessagesWarning, match=r"'Outer'.*the subgraph 'inner' spoke\. Stream with subgraphs=True"):
         assert driver.stream(app, GIVEN, stream_mode="messages") == []
@@ -35,13 +35,13 @@ def test_a_reader_who_sees_nothing_is_told_that_a_subgraph_spoke(driver: Any) ->
         driver.stream(app, GIVEN, stream_mode=["messages", "values"])
 
 
-def test_it_is_said_at_the_line_of_the_reader() -> None:
+def test_the_warning_is_issued_at_the_line_of_the_reader() -> None:
     with pytest.warns(HiddenMessagesWarning) as caught:
         list(_nested().stream(GIVEN, stream_mode="messages"))
     assert caught[0].filename == __file__
 
 
-def test_nothing_is_said_to_readers_who_see_messages_or_want_none(driver: Any) -> None:
+def test_readers_who_see_messages_or_want_none_get_no_warning(driver: Any) -> None:
     assert driver.stream(_nested(), GIVEN, stream_mode="values")
     assert driver.stream(_nested(), GIVEN, stream_mode="messages", subgraphs=True)
     shown = driver.stream(_nested(metadata={"transparent": True}), GIVEN, stream_mode="messages")

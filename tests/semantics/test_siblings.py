@@ -1,4 +1,4 @@
-"""Part I sections 5.2, 5.5 and 8.3: what goes on beside a task that failed, and what a run that is over still does."""
+"""Part I sections 5.2, 5.5 and 8.3: siblings of a task that failed, and work of a run that is over."""
 
 import asyncio
 import contextlib
@@ -105,7 +105,7 @@ def test_5_5_plain_siblings_of_a_failure_are_waited_for_and_kept(
     assert (pair.charged, sorted(pair.runs)) == ([1], ["bad", "bad", "slow"])
 
 
-def test_5_5_the_failure_is_told_and_in_the_log_before_the_wait(driver: Any, within: Any, saver: Any) -> None:
+def test_5_5_the_failure_is_reported_and_logged_before_the_wait(driver: Any, within: Any, saver: Any) -> None:
     pair, found = Pair(), list[Any]()
 
     def look() -> None:
@@ -143,7 +143,7 @@ def test_5_5_the_grace_is_over_by_the_clock_of_the_run(driver: Any, within: Any)
 
 
 @pytest.mark.parametrize("how", ["compile", "call"])
-def test_5_5_without_grace_nobody_waits_and_late_steps_are_refused(driver: Any, within: Any, how: str) -> None:
+def test_5_5_without_grace_the_run_does_not_wait_and_late_steps_are_refused(driver: Any, within: Any, how: str) -> None:
     pair = Pair()
     app = pair.graph().compile(InMemorySaver(), **({"sibling_grace": 0} if how == "compile" else {}))
 
@@ -173,7 +173,7 @@ def test_5_5_a_wrong_grace_is_refused(driver: Any, wrong: Any) -> None:
         driver.invoke(graph.compile(), {}, sibling_grace=wrong)
 
 
-def test_5_5_what_has_not_begun_is_not_begun_after_a_failure(driver: Any, within: Any) -> None:
+def test_5_5_tasks_that_have_not_begun_do_not_begin_after_a_failure(driver: Any, within: Any) -> None:
     pair, begun = Pair(), list[str]()
     graph = pair.graph()
     for number in range(20):
@@ -218,7 +218,7 @@ def test_5_5_a_cancellation_ends_the_wait(driver: Any, within: Any) -> None:
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
 @pytest.mark.parametrize("beside", [False, True])
-def test_5_5_coroutines_beside_a_failure_are_cancelled_at_once_in_subgraphs_too(
+def test_5_5_coroutines_are_cancelled_at_once_when_a_sibling_fails_in_subgraphs_too(
     driver: Any, within: Any, depth: int, beside: bool
 ) -> None:
     under_way, cancelled = threading.Event(), threading.Event()
@@ -251,7 +251,7 @@ def test_5_5_coroutines_beside_a_failure_are_cancelled_at_once_in_subgraphs_too(
 
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("beside", [False, True])
-def test_5_5_plain_functions_in_subgraphs_beside_a_failure_are_waited_for(
+def test_5_5_plain_functions_in_subgraphs_are_waited_for_when_a_sibling_fails(
     driver: Any, within: Any, saver: Any, depth: int, beside: bool
 ) -> None:
     pair, after = Pair(), list[str]()
@@ -477,7 +477,7 @@ def test_5_5_two_runs_that_share_a_control_both_end(driver: Any, within: Any, ma
         within(lambda: driver.invoke(app, {}, THREAD, control=control), LONG)
 
 
-def test_5_5_a_task_that_waits_for_a_place_hears_of_the_cancellation(driver: Any, within: Any) -> None:
+def test_5_5_a_task_that_waits_for_a_slot_is_cancelled(driver: Any, within: Any) -> None:
     control, holds, free = RunControl(), threading.Event(), threading.Event()
 
     def node(state: State) -> State:
@@ -534,7 +534,7 @@ POLICIES: dict[str, Any] = {
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("colour", ["plain", "coroutine"])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_5_3_what_a_policy_or_a_cache_raises_ends_the_task(
+def test_5_3_an_exception_of_a_policy_or_a_cache_ends_the_task(
     driver: Any, within: Any, policy: str, colour: str, many: bool
 ) -> None:
     def node(state: State) -> State:
@@ -595,7 +595,7 @@ def test_5_3_an_error_that_takes_no_note_is_the_one_that_is_raised(
 
 
 @pytest.mark.parametrize("options", ["none", "handler", "retries"])
-def test_5_5_a_drain_inside_a_subgraph_is_no_failure_of_its_node(driver: Any, options: str) -> None:
+def test_5_5_a_drain_inside_a_subgraph_is_not_a_failure_of_its_node(driver: Any, options: str) -> None:
     control = RunControl()
 
     def one(state: State) -> State:
@@ -619,7 +619,7 @@ def test_5_5_a_drain_inside_a_subgraph_is_no_failure_of_its_node(driver: Any, op
     assert driver.invoke(app, None, THREAD)["log"] == ["one", "two"]
 
 
-def test_5_3_a_node_that_cancels_its_own_asyncio_task_fails_and_hangs_nobody(driver: Any, within: Any) -> None:
+def test_5_3_a_node_that_cancels_its_own_asyncio_task_fails_without_hanging(driver: Any, within: Any) -> None:
     async def odd(state: State) -> State:
         current = asyncio.current_task()
         assert current is not None
@@ -633,7 +633,9 @@ def test_5_3_a_node_that_cancels_its_own_asyncio_task_fails_and_hangs_nobody(dri
         within(lambda: driver.invoke(app, {}), LONG)
 
 
-def test_8_6_whatever_an_instrument_raises_is_logged_and_the_run_goes_on(driver: Any, within: Any, caplog: Any) -> None:
+def test_8_6_an_exception_of_an_instrument_is_logged_and_the_run_continues(
+    driver: Any, within: Any, caplog: Any
+) -> None:
     class Odd(Instrument):
         def on_run_started(self, event: Any) -> None:
             raise asyncio.CancelledError
@@ -656,7 +658,7 @@ def test_8_6_whatever_an_instrument_raises_is_logged_and_the_run_goes_on(driver:
     assert "An instrument failed: Odd.on_run_started" in caplog.text
 
 
-def test_7_2_the_error_of_a_node_is_not_hidden_by_what_a_sibling_brought(
+def test_7_2_the_error_of_a_node_is_not_hidden_by_the_result_of_a_sibling(
     driver: Any, within: Any, tmp_path: Path
 ) -> None:
     class Unknown:

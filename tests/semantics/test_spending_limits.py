@@ -1,4 +1,4 @@
-"""What all runs of a workspace may spend together on a day: it is counted, and nothing starts beyond it."""
+"""Spending of all runs of a workspace per day: it is counted, and nothing starts beyond the limit."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
 # -- what is counted
 
 
-def test_what_runs_spend_is_counted_by_day_with_and_without_limits(place: dict[str, Any]) -> None:
+def test_spending_of_runs_is_counted_by_day_with_and_without_limits(place: dict[str, Any]) -> None:
     with TestService({"think": of_calls(thinking(), 2)}, **place) as service:
         for _ in range(2):
             assert service.start("think").status is RunStatus.COMPLETED
@@ -56,7 +56,7 @@ def test_what_runs_spend_is_counted_by_day_with_and_without_limits(place: dict[s
         assert (report.spent, report.limits, report.reached) == (found[1], None, None)
 
 
-def test_calls_of_a_step_that_fails_and_is_tried_again_count_once_each() -> None:
+def test_calls_of_a_step_that_fails_and_is_retried_count_once_each() -> None:
     model, fails = thinking(), [True, True, False]
 
     async def think(state: State, runtime: Runtime[Any]) -> State:
@@ -136,7 +136,7 @@ def test_other_workspaces_are_not_concerned_and_may_have_limits_of_their_own() -
             assert (caught.value.workspace_id, caught.value.most) == (workspace, most)
 
 
-def test_a_failed_run_is_not_tried_again_when_the_day_is_used_up() -> None:
+def test_a_failed_run_is_not_retried_when_the_day_is_used_up() -> None:
     fails = [True, False]
 
     def fail(state: State) -> State:
@@ -156,7 +156,7 @@ def test_a_failed_run_is_not_tried_again_when_the_day_is_used_up() -> None:
         assert service.retry(failed).status is RunStatus.COMPLETED
 
 
-def test_a_schedule_leaves_out_what_is_refused_and_goes_on_the_next_day(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_schedule_leaves_out_what_is_refused_and_continues_the_next_day(caplog: pytest.LogCaptureFixture) -> None:
     limits = SpendingLimits(requests_per_day=2)
     with TestService({"think": of_calls(thinking(), 1)}, start=NOON, spending_limits=limits) as service:
         ledger = service._core.service.context.ledger
@@ -192,7 +192,7 @@ def test_an_event_that_would_start_a_run_is_refused_as_a_whole() -> None:
         assert service.run(sent.started[0]).status is RunStatus.COMPLETED
 
 
-def test_what_is_to_be_done_after_a_failure_is_done_the_next_day() -> None:
+def test_on_failure_runs_start_the_next_day() -> None:
     model = thinking()
 
     async def fail(state: State, runtime: Runtime[Any]) -> State:
@@ -227,7 +227,7 @@ def test_wrong_limits_are_found_when_they_are_made(make: Any, expected: str) -> 
         make()
 
 
-def test_limits_for_a_workspace_that_is_not_there_are_told_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_limits_for_a_workspace_that_is_not_there_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     limits = {"defualt": SpendingLimits(requests_per_day=1), "default": SpendingLimits(requests_per_day=1)}
     with caplog.at_level(logging.WARNING, "statewright.service"), TestService({}, spending_limits=limits):
         pass

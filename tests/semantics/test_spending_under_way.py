@@ -1,4 +1,4 @@
-"""Runs under way when their workspace has used up its day: they stop between two supersteps, and go on the next day."""
+"""Running runs when their workspace reaches its limit: they stop between two supersteps, and continue the next day."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     return {"start": NOON, "path": tmp_path / "runs.db" if request.param == "sqlite" else None}
 
 
-def test_a_run_stops_before_the_next_superstep_and_goes_on_the_next_day(place: dict[str, Any]) -> None:
+def test_a_run_stops_before_the_next_superstep_and_continues_the_next_day(place: dict[str, Any]) -> None:
     model = thinking()
     limits = SpendingLimits(tokens_per_day=20)
     with TestService({"think": of_calls(model, 3)}, **place, spending_limits=limits) as service:
@@ -159,7 +159,7 @@ def asking_beside(model: ScriptedModel, calls: int) -> StateGraph:
     return graph
 
 
-def test_a_run_that_stops_within_a_subgraph_beside_an_open_question_goes_on_with_both(place: dict[str, Any]) -> None:
+def test_a_run_that_stops_within_a_subgraph_next_to_an_open_question_continues_with_both(place: dict[str, Any]) -> None:
     model, limits = thinking(), SpendingLimits(requests_per_day=2)
     with TestService({"outer": asking_beside(model, 3)}, **place, spending_limits=limits) as service:
         run = service.start("outer")
@@ -236,7 +236,7 @@ def test_a_run_with_a_deadline_before_the_next_day_fails_at_it() -> None:
         assert (run.status, run.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
 
 
-def test_a_higher_limit_lets_a_run_go_on_at_once(tmp_path: Path) -> None:
+def test_a_higher_limit_lets_a_run_continue_at_once(tmp_path: Path) -> None:
     model, path = thinking(), tmp_path / "runs.db"
     graphs = {"think": of_calls(model, 2)}
     with TestService(graphs, start=NOON, path=path, spending_limits=SpendingLimits(requests_per_day=1)) as service:
@@ -290,7 +290,7 @@ async def dies(place: Places, life: Life, graph: StateGraph) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("makes_last", [False, True], ids=["before", "after"])
-async def test_each_day_spends_what_it_may_wherever_a_service_dies(tmp_path: Path, makes_last: bool) -> None:
+async def test_each_day_spends_up_to_its_limit_wherever_a_service_dies(tmp_path: Path, makes_last: bool) -> None:
     for number in range(1, 30):
         place, model, life = Places(tmp_path / f"{number}.db"), thinking(), Life(number, makes_last=makes_last)
         try:

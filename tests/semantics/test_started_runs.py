@@ -1,4 +1,4 @@
-"""Runs that the work of a node starts: once, with what that work is kept by, whatever fails, times out or changes."""
+"""Child runs started by a node: once, together with the work that starts them, whatever fails, times out or changes."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ WAYS = [
 
 @pytest.mark.parametrize("pauses", [False, True], ids=["", "after a question"])
 @pytest.mark.parametrize("way", WAYS)
-async def test_what_is_not_executed_again_has_started_its_run(place: Places, way: Any, pauses: bool) -> None:
+async def test_work_that_is_not_executed_again_has_started_its_run(place: Places, way: Any, pauses: bool) -> None:
     fails = Fails()
 
     def parent(state: State) -> State:
@@ -146,7 +146,7 @@ KEYS = [None, "0", "=0"]
 
 @pytest.mark.parametrize("waits", list(itertools.product([False, True], repeat=2)), ids=str)
 @pytest.mark.parametrize("keys", list(itertools.permutations(KEYS, 2)), ids=str)
-async def test_no_key_is_taken_for_the_place_of_a_call(place: Places, keys: Any, waits: Any) -> None:
+async def test_no_key_is_mistaken_for_the_position_of_a_call(place: Places, keys: Any, waits: Any) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
         for number, (key, wait) in enumerate(zip(keys, waits, strict=True)):
             runtime.start_run("child", {"n": number}, key=key, wait=wait)
@@ -160,7 +160,7 @@ async def test_no_key_is_taken_for_the_place_of_a_call(place: Places, keys: Any,
         assert [kid.output["log"] for kid in await children(service, run)] == [["child", 0], ["child", 1]]
 
 
-async def test_an_attempt_that_was_given_up_starts_nothing(place: Places) -> None:
+async def test_an_attempt_that_was_abandoned_starts_nothing(place: Places) -> None:
     gone, refused, attempts = threading.Event(), list[Any](), list[int]()
 
     def parent(state: State) -> State:
@@ -186,7 +186,7 @@ async def test_an_attempt_that_was_given_up_starts_nothing(place: Places) -> Non
 
 
 @pytest.mark.parametrize("wait", [False, True])
-async def test_a_run_is_not_taken_for_one_with_other_input(place: Places, wait: bool) -> None:
+async def test_a_run_is_not_mistaken_for_one_with_other_input(place: Places, wait: bool) -> None:
     numbers = itertools.count()
 
     def parent(state: State, runtime: Runtime[Any]) -> State:

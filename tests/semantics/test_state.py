@@ -232,7 +232,7 @@ def test_two_sends_to_one_node_that_write_a_plain_field_conflict(driver: Any) ->
         driver.invoke(app, {"x": 0})
 
 
-def test_an_empty_update_is_no_writer() -> None:
+def test_an_empty_update_is_not_a_writer() -> None:
     assert parallel(Log, {}, {"x": 1}, None).invoke({"x": 0}) == {"x": 1, "log": []}
 
 
@@ -296,7 +296,7 @@ def test_two_different_reducers_for_one_field_are_an_error_that_names_both() -> 
         graph.compile()
 
 
-def test_what_a_reducer_raises_says_which_channel_and_who_wrote(driver: Any) -> None:
+def test_an_exception_of_a_reducer_names_the_channel_and_the_writer(driver: Any) -> None:
     def picky(old: Any, new: Any) -> Any:
         raise ValueError("no")
 
@@ -586,7 +586,7 @@ def test_managed_values_are_refused_in_input_and_output_schemas() -> None:
 # -- 1.7 what a node does to its input
 
 
-def test_what_a_node_does_to_its_own_mapping_shows_nowhere_else(driver: Any, paint: Any) -> None:
+def test_changes_of_a_node_to_its_own_mapping_are_invisible_elsewhere(driver: Any, paint: Any) -> None:
     def messy(state: Any) -> None:
         state["x"] = 99
         state.pop("log")

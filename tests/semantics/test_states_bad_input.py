@@ -1,4 +1,4 @@
-"""Workflow files that nobody would write: whatever the text is, it is read with work in its proportion, and explained.
+"""Malformed workflow files: any text is parsed with work proportional to its length, and explained.
 
 STATEWRIGHT_FUZZ_EXAMPLES says how many texts are tried in all, STATEWRIGHT_FUZZ_SEED which ones; without a seed it is
 the same texts each time.

@@ -1,4 +1,4 @@
-"""The acceptance cases of the states language: `shared/cases/states.json`, where it is there."""
+"""The acceptance cases of the states language: `shared/cases/states.json`, if it is available."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The workflows printed in chapter 5 of the language (section 5.5), with the targets added that the text leaves out."""
+"""The workflows printed in chapter 5 of the language (section 5.5), with the missing targets added."""
 
 from typing import Any
 
@@ -284,7 +284,7 @@ def test_5_5_isolated_contexts_are_merged_and_the_last_value_wins(driver: Any) -
     }
 
 
-def test_5_5_what_is_merged_reaches_the_next_model_with_all_messages() -> None:
+def test_5_5_merged_messages_reach_the_next_model_with_all_others() -> None:
     outs = {"split-work": '{"chunks": [{"id": 1}, {"id": 2}]}', "merge-results": "merged"}
 
     def answer(request: Any) -> str:

@@ -1,4 +1,4 @@
-"""The states language, 2.2: what a state does to the context and to the history."""
+"""The states language, 2.2: effects of a state on the context and on the history."""
 
 from typing import Any
 
@@ -116,13 +116,13 @@ def test_2_2_no_name_of_a_key_is_special(driver: Any) -> None:
     assert context["next"].startswith("{")
 
 
-def test_1_5_a_result_may_stand_in_the_history_as_if_the_user_had_said_it(driver: Any) -> None:
+def test_1_5_a_result_may_be_added_to_the_history_as_a_user_message(driver: Any) -> None:
     states = "- {id: s, result_as_human_message: true, next: {state_id: e}}\n- {id: e, next: {state_id: end}}"
     messages = run(driver, states, {"s": "S", "e": "E"}, "hi")["messages"]
     assert [(message.role, message.text) for message in messages] == [("user", "hi"), ("user", "S"), ("assistant", "E")]
 
 
-def test_2_2_what_was_cleared_can_be_written_again(driver: Any) -> None:
+def test_2_2_a_cleared_key_can_be_written_again(driver: Any) -> None:
     states = """
 - {id: s, next: {state_id: c}}
 - {id: c, next: {state_id: e, clear_context_store: true, clear_prior_messages: true}}

@@ -1,4 +1,4 @@
-"""The states language, 1.7 and 2.11: what is tried again, what fails a run, and how many steps it may take."""
+"""The states language, 1.7 and 2.11: retries, failures of a run, and the limit of steps."""
 
 import asyncio
 from typing import Any
@@ -84,7 +84,7 @@ class UnknownError(Exception):
     ],
     ids=repr,
 )
-def test_2_11_the_whole_state_is_tried_again(driver: Any, error: Exception) -> None:
+def test_2_11_the_whole_state_is_retried(driver: Any, error: Exception) -> None:
     model = Failing(error)
     result = run(driver, ONE, model)
     assert (model.calls, result["result"], len(result["visits"])) == (2, "ok", 1)
@@ -114,7 +114,7 @@ def test_2_11_the_whole_state_is_tried_again(driver: Any, error: Exception) -> N
     ],
     ids=repr,
 )
-def test_2_11_what_another_attempt_would_not_change_fails_at_once(driver: Any, error: Exception) -> None:
+def test_2_11_an_error_that_a_retry_cannot_fix_fails_at_once(driver: Any, error: Exception) -> None:
     model = Failing(error)
     with pytest.raises(type(error)):
         run(driver, ONE, model)
@@ -146,7 +146,7 @@ def test_2_11_route_failures_never_execute_the_state_again(driver: Any) -> None:
 # -- the policy
 
 
-def test_1_7_a_state_is_tried_ten_times_if_nobody_says_otherwise(driver: Any) -> None:
+def test_1_7_a_state_is_tried_ten_times_by_default(driver: Any) -> None:
     model, clock = Failing(*[ConnectionError(str(n)) for n in range(99)]), FakeClock(jumps=True)
     with pytest.raises(ConnectionError, match="9"):
         run(driver, ONE, model, clock=clock)
@@ -180,7 +180,7 @@ def test_1_7_intervals_are_seconds_and_names_that_say_so_are_taken(driver: Any, 
     assert 250 <= clock.monotonic() <= 252
 
 
-def test_2_11_only_the_branch_that_failed_is_tried_again(driver: Any) -> None:
+def test_2_11_only_the_branch_that_failed_is_retried(driver: Any) -> None:
     failed: list[Any] = []
 
     def answer(request: Any) -> Any:
@@ -243,7 +243,7 @@ def test_2_11_a_layer_of_branches_is_one_step(driver: Any) -> None:
     assert len(result["visits"]) == 22
 
 
-def test_2_11_the_limit_is_fifty_if_nobody_says_otherwise() -> None:
+def test_2_11_the_limit_is_fifty_by_default() -> None:
     outs = {"s": '{"again": 1}'}
     with pytest.raises(GraphRecursionError) as caught:
         load_workflow(document(LOOP)).compile(script=outs).invoke({})

@@ -1,4 +1,4 @@
-"""The states language, 2.11: pausing before a state, answers, and what a saver keeps of a run."""
+"""The states language, 2.11: pausing before a state, answers, and the saved state of a run."""
 
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ LINE_OUTS = {"s": '{"k":1}', "e": "e", "z": "z"}
 # -- where a run pauses
 
 
-def test_2_11_a_run_stops_before_the_state_and_goes_on_without_text(driver: Any) -> None:
+def test_2_11_a_run_stops_before_the_state_and_continues_without_text(driver: Any) -> None:
     run = Run(driver, LINE, LINE_OUTS)
     paused = run.start()
     assert (run.asked, run.ahead, texts(paused)[-1]) == ("s", ("e",), '{"k":1}')
@@ -245,7 +245,7 @@ def test_2_11_a_route_that_was_taken_is_not_decided_again(driver: Any) -> None:
 # -- what a saver keeps
 
 
-def test_a_run_goes_on_in_another_graph_on_the_same_saver_and_nothing_runs_twice(driver: Any) -> None:
+def test_a_run_continues_in_another_graph_on_the_same_saver_and_nothing_runs_twice(driver: Any) -> None:
     run = Run(driver, ITERATION % "", ITERATION_OUTS)
     run.start()
     run.compile()
@@ -255,7 +255,7 @@ def test_a_run_goes_on_in_another_graph_on_the_same_saver_and_nothing_runs_twice
     assert run.app.get_state(THREAD).values["context"] == result["context"]
 
 
-def test_what_failed_is_done_again_and_nothing_else(driver: Any) -> None:
+def test_only_failed_work_is_repeated(driver: Any) -> None:
     run = Run(driver, PARALLEL.replace("interrupt_before: true, ", ""), {**PARALLEL_OUTS, "j": "j"})
     broken = dict(run._outs)
     run._outs = {name: output for name, output in broken.items() if name != "c"}
@@ -277,7 +277,7 @@ def test_every_checkpoint_shows_the_context_of_its_moment(driver: Any) -> None:
     assert [len(state.values["visits"]) for state in history] == [2, 1, 0]
 
 
-def test_a_replay_from_history_gives_what_the_run_gave(driver: Any) -> None:
+def test_a_replay_from_history_gives_the_result_of_the_run(driver: Any) -> None:
     run = Run(driver, ITERATION.replace("interrupt_before: true, ", "") % "", ITERATION_OUTS)
     first = run.start({"k": 1})
     for state in list(run.app.get_state_history(THREAD)):
@@ -286,7 +286,7 @@ def test_a_replay_from_history_gives_what_the_run_gave(driver: Any) -> None:
             assert (names(again), again["context"], texts(again)) == (names(first), first["context"], texts(first))
 
 
-def test_a_fork_with_another_answer_leaves_the_first_line_alone(driver: Any) -> None:
+def test_a_fork_with_another_answer_does_not_change_the_first_branch(driver: Any) -> None:
     run = Run(driver, LINE, LINE_OUTS)
     run.start()
     paused = run.app.get_state(THREAD).config

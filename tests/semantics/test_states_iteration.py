@@ -1,4 +1,4 @@
-"""The states language, 2.6: items, chains of states, isolation, merging, and how a chain ends."""
+"""The states language, 2.6: items, chains of states, isolation, merging, and the end of a chain."""
 
 from typing import Any
 
@@ -93,7 +93,7 @@ def test_2_6_a_missing_key_fails_with_the_keys_that_are_there(driver: Any) -> No
         run(driver, ONE_STAGE % "xs", {"l": '{"ys": [1], "zs": 2}', "p": "ok", "m": "ok"})
 
 
-def test_2_6_a_pointer_that_leads_nowhere_fails_the_run(driver: Any) -> None:
+def test_2_6_a_pointer_without_a_value_fails_the_run(driver: Any) -> None:
     with pytest.raises(RoutingError, match=r"/d/xs.*does not exist"):
         run(driver, ONE_STAGE % "/d/xs", {"l": '{"d": {"ys": [1]}}', "p": "ok", "m": "ok"})
 
@@ -244,7 +244,7 @@ def test_2_6_message_histories_are_fully_preserved_from_all_iterations(driver: A
 # -- how a chain ends
 
 
-def test_2_6_an_empty_list_skips_the_chain_and_goes_on_at_its_exit(driver: Any) -> None:
+def test_2_6_an_empty_list_skips_the_chain_and_continues_at_its_exit(driver: Any) -> None:
     result = run(driver, CHAIN % "", {**CHAIN_OUTS, "l": '{"xs": []}'})
     assert names(result) == "l m"
 
@@ -303,7 +303,7 @@ def test_2_6_a_condition_at_the_end_is_evaluated_per_branch_and_each_target_runs
     assert [visit["item"] for visit in result["visits"][-2:]] == [None, None]
 
 
-def test_2_6_where_all_branches_choose_one_target_the_other_does_not_run(driver: Any) -> None:
+def test_2_6_if_all_branches_choose_one_target_the_other_does_not_run(driver: Any) -> None:
     result = run(driver, EXIT.format(way=CONDITION, after="z"), {**EXIT_OUTS, "p": '{"k": "$item"}'})
     assert names(result) == "l p p p o z"
 
@@ -327,7 +327,7 @@ def test_2_6_state_ids_at_the_end_run_once_each_after_the_merge(driver: Any) -> 
     assert [prompts(result, state) for state in "moz"] == [["M c 1"], ["O c 1"], ["Z o 1 1"]]
 
 
-def test_2_6_what_was_merged_can_be_split_again(driver: Any) -> None:
+def test_2_6_merged_results_can_be_split_again(driver: Any) -> None:
     states = """
 - {id: l, next: {state_id: p, iter_key: xs}}
 - {id: p, next: {state_id: l2}}
@@ -428,7 +428,7 @@ def test_2_6_one_branch_that_fails_fails_the_run(driver: Any) -> None:
     assert "m" not in {request.metadata["state"] for request in model.requests}
 
 
-def test_1_1_at_most_max_concurrency_branches_are_at_work_at_once() -> None:
+def test_1_1_at_most_max_concurrency_branches_run_concurrently() -> None:
     import asyncio
 
     class Counting:

@@ -1,4 +1,4 @@
-"""The states language, 2.8 and 2.9: answers in a form, histories that grow too long, and the summary at the end."""
+"""The states language, 2.8 and 2.9: structured output, long histories, and the final summary."""
 
 import json
 from typing import Any
@@ -61,7 +61,7 @@ def test_2_8_an_answer_that_does_not_fit_is_asked_for_again(driver: Any) -> None
     assert texts(model.requests[2].messages)[-2] == '{"n": "x"}'
 
 
-def test_2_8_after_two_repeats_the_state_fails_and_is_not_tried_again(driver: Any) -> None:
+def test_2_8_after_two_repeats_the_state_fails_and_is_not_retried(driver: Any) -> None:
     model = ScriptedModel(["no map"], repeat_last=True)
     app = load_workflow(document(formed(json.dumps(SCHEMA)), OFF)).compile(models=model)
     with pytest.raises(ModelAnswerInvalid, match=r"'s'.*output_schema"):
@@ -135,7 +135,7 @@ def test_2_9_a_history_that_is_too_long_becomes_its_first_message_and_a_summary(
     assert texts(result["messages"]) == ["hi", "so far", "4"]
 
 
-def test_2_9_the_summary_is_made_of_everything_but_the_first_message(driver: Any) -> None:
+def test_2_9_the_summary_covers_everything_but_the_first_message(driver: Any) -> None:
     model = model_for({**LINE_OUTS, "summary": "so far"})
     driver.invoke(load_workflow(document(LINE, f"{FEW}\n{OFF}")).compile(models=model), {"input": "hi there"})
     (first, _) = [request for request in model.requests if request.metadata["state"] == "summary"]
@@ -157,7 +157,7 @@ def test_2_9_the_limit_itself_is_not_too_long(driver: Any) -> None:
     assert "so far" not in texts(run(driver, LINE, outs, extra="messages_limit_before_summarization: 4")["messages"])
 
 
-def test_2_9_a_summary_in_place_is_no_step_and_no_state(driver: Any) -> None:
+def test_2_9_a_summary_in_place_is_neither_a_step_nor_a_state(driver: Any) -> None:
     states = "- {id: s, next: {condition: {expression: again, then: s, otherwise: end}}}"
     outs = {"s": ['{"again": 1}'] * 9 + ['{"again": 0}'], "summary": "so far"}
     result = run(driver, states, outs, extra=f"{FEW}\nrecursion_limit: 10")
@@ -229,7 +229,7 @@ def test_2_9_a_history_of_more_than_a_hundred_thousand_tokens_is_summed_up_in_pa
 # -- the summary at the end
 
 
-def test_2_9_the_run_ends_with_a_final_summary_that_is_no_state(driver: Any) -> None:
+def test_2_9_the_run_ends_with_a_final_summary_that_is_not_a_state(driver: Any) -> None:
     result = run(driver, LINE, {**LINE_OUTS, "final_summary": '{"k": 1}'})
     assert (result["result"], names(result), result["context"]) == ('{"k": 1}', "s1 s2 s3 s4", {})
     assert texts(result["messages"]) == ["hi", "1", "2", "3", "4"]

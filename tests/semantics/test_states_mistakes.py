@@ -1,4 +1,4 @@
-"""Mistakes in workflow files: each is reported once, at its own line, with words that help."""
+"""Mistakes in workflow files: each is reported once, at its own line, with a helpful message."""
 
 import pytest
 from tests.semantics.mistakes import BASE, MISTAKES, Mistake
@@ -15,7 +15,7 @@ def test_the_file_without_mistakes_is_right() -> None:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=list(MISTAKES))
-def test_1_8_a_mistake_is_reported_at_its_line_with_what_to_do(mistake: Mistake) -> None:
+def test_1_8_a_mistake_is_reported_at_its_line_with_a_suggestion(mistake: Mistake) -> None:
     parsed = parse_workflow(mistake.text)
     found = parsed.warnings if mistake.is_warning else parsed.problems
     assert (parsed.definition is None) is not mistake.is_warning

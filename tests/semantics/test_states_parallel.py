@@ -1,4 +1,4 @@
-"""The states language, 2.5: branches of `state_ids`, where they join, and what is merged."""
+"""The states language, 2.5: branches of `state_ids`, their joins, and merging."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ def test_2_5_declared_order_is_the_position_in_state_ids(driver: Any) -> None:
     assert texts(result) == [OUTS["r"], OUTS["c"], OUTS["b"], OUTS["b2"], "j"]
 
 
-def test_2_5_what_a_branch_did_not_touch_undoes_nothing(driver: Any) -> None:
+def test_2_5_keys_that_a_branch_did_not_touch_undo_nothing(driver: Any) -> None:
     result = run(driver, DIAMOND % ("", ""), {**OUTS, "c": '{"fc":1}'})
     assert prompt(result, "j") == "J b 1 1"
 
@@ -97,7 +97,7 @@ def test_2_5_a_branch_that_forgets_its_messages_keeps_those_of_the_others(driver
     assert {OUTS["b"], OUTS["b2"]} <= set(texts(result))
 
 
-def test_2_5_a_key_that_a_branch_has_never_seen_is_no_change_of_that_branch(driver: Any) -> None:
+def test_2_5_a_key_that_a_branch_has_never_seen_is_not_a_change_of_that_branch(driver: Any) -> None:
     states = DIAMOND % ("", ", reset_keys_in_context_store: [fb]")
     assert run(driver, states, OUTS)["context"]["fb"] == 1
 
@@ -152,7 +152,7 @@ def test_2_5_a_join_does_not_wait_for_a_branch_that_went_elsewhere(driver: Any) 
     assert names(run(driver, states, {"r": "r", "b": "{}", "c": "c", "j": "j", "e": "e"})) == "r b c j e"
 
 
-def test_2_5_where_states_reach_each_other_the_first_declared_goes_first(driver: Any) -> None:
+def test_2_5_if_states_reach_each_other_the_first_declared_runs_first(driver: Any) -> None:
     states = """
 - {id: r, next: {state_ids: [b, a1]}}
 - {id: a1, next: {condition: {expression: 'x', then: b, otherwise: end}}}
@@ -248,6 +248,6 @@ def test_2_5_a_state_that_several_branches_name_twice_is_visited_once_a_layer(dr
     assert names(run(driver, states, {"r": "r", "b": "b", "j": "j"})) == "r b j"
 
 
-def test_2_5_a_run_that_fails_is_told_as_it_was(driver: Any) -> None:
+def test_2_5_a_failed_run_is_reported_as_it_was(driver: Any) -> None:
     with pytest.raises(StatewrightError, match="'b' needs a model"):
         run(driver, DIAMOND % ("", ""), {"r": "r", "c": "c"})

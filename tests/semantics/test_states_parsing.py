@@ -1,4 +1,4 @@
-"""2.1: an output is parsed once, however many conditions, contexts and readers of the state need its value."""
+"""2.1: an output is parsed once, however many conditions, contexts and readers of the state use its value."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ states:
     assert parsed == {"hi": 1, '{"files": "three"}': 1, '{"files": 3}': 1}
 
 
-def test_2_2_a_tool_that_changes_what_it_is_given_changes_no_context() -> None:
+def test_2_2_a_tool_that_changes_its_arguments_does_not_change_the_context() -> None:
     def spoil(rows: list[Any], whole: Any) -> str:
         rows.append("spoilt")
         whole["deep"]["rows"].append("spoilt")

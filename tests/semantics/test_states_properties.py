@@ -1,4 +1,4 @@
-"""Random workflows of states do what a plain interpreter of the language does, whatever drives and stops them.
+"""Random workflows of states behave like a plain interpreter of the language, with any driver and any interruption.
 
 The interpreter below is written from the specification and shares nothing with the implementation: it keeps tokens,
 lets one wait while another can still reach its state, and gives each branch a log of what it has behind it. Several

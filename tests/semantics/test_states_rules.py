@@ -1,4 +1,4 @@
-"""The states language: the points that were left open and decided (head), 1.5, 2.1, 2.3 and 2.4, as whole runs."""
+"""The states language: points that were left open and decided (head), 1.5, 2.1, 2.3 and 2.4, as whole runs."""
 
 from typing import Any
 
@@ -97,7 +97,7 @@ def test_2_1_json_comes_before_a_literal(driver: Any) -> None:
 
 
 @pytest.mark.parametrize("output", ["[" * 5000 + "]" * 5000, '["' + "x" * 3_000_000 + '"]', "9" * 10_000])
-def test_2_1_what_is_too_deep_or_too_long_to_be_read_is_text(output: str) -> None:
+def test_2_1_output_that_is_too_deep_or_too_long_to_parse_is_text(output: str) -> None:
     result = load_workflow(document(ITEMS)).compile(script={"l": output, "p": "ok"}).invoke({})
     assert [visit["item"] for visit in result["visits"][1:]] == [output]
 
@@ -120,7 +120,7 @@ def test_2_2_input_that_is_a_map_seeds_the_context(driver: Any, given: Any, cont
     assert run(driver, ONE % "t", {"s": "ok"}, given)["context"] == context
 
 
-def test_2_2_input_stands_in_the_history_and_files_in_the_context(driver: Any) -> None:
+def test_2_2_input_is_in_the_history_and_files_in_the_context(driver: Any) -> None:
     app = load_workflow(document(ONE % "t")).compile(script={"s": "ok"})
     result = driver.invoke(app, {"input": "words", "files": ["a.txt", "b.txt"]})
     assert [(message.role, message.text) for message in result["messages"]] == [("user", "words"), ("assistant", "ok")]
@@ -286,7 +286,7 @@ def test_2_4_after_a_fan_in_the_condition_sees_the_result_of_its_own_state(drive
 # -- 1.5.1 and the points that were left open
 
 
-def test_1_5_1_beside_a_condition_state_id_is_a_warning_and_the_condition_wins(driver: Any) -> None:
+def test_1_5_1_state_id_next_to_a_condition_is_a_warning_and_the_condition_wins(driver: Any) -> None:
     states = (CHOICE % "n == 1").replace("next: {condition", "next: {state_id: no_s, condition")
     workflow = load_workflow(document(states))
     assert any("state_id" in problem.message for problem in workflow.problems)
@@ -368,7 +368,7 @@ def test_head_a_script_names_states() -> None:
         load_workflow(document(ONE % "t")).compile(script={"q": "1"})
 
 
-def test_1_5_a_model_is_told_a_dash_where_there_is_no_task(driver: Any) -> None:
+def test_1_5_a_model_gets_a_dash_if_there_is_no_task(driver: Any) -> None:
     model = ScriptedModel(["ok"])
     app = load_workflow(document("- {id: s, next: {state_id: end}}", "enable_summarization_node: false"))
     driver.invoke(app.compile(models=model), {})

@@ -1,4 +1,4 @@
-"""Section 4.1 of the states language, from end to end: what a model, a tool or a user says stays data."""
+"""Section 4.1 of the states language, end to end: output of a model, a tool or a user stays data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section 2.3 of the states language: templates mean what they mean in Jinja, which is the oracle here.
+"""Section 2.3 of the states language: templates mean the same as in Jinja, which is the oracle here.
 
 Templates are drawn from a grammar of everything that both know. Jinja runs them in a sandbox, and prints values as
 JSON, as ours do. Wherever both have a result it is the same.

@@ -182,14 +182,14 @@ def check(source: str) -> int:
 
 
 @pytest.mark.parametrize("value", [name for name in SCOPE if name not in ("n", "x")])
-def test_4_1_what_a_filter_does_is_paid_for(value: str) -> None:
+def test_4_1_the_work_of_a_filter_is_paid_for(value: str) -> None:
     for name in FILTER_NAMES:
         for arguments in ("", "1", "1000, 'a'", f"attribute='{PATH}'", f"'{','.join(['a.b'] * 40)}'"):
             check(f"{{% for i in [1, 2] %}}{{% set r = {value}|{name}({arguments}) %}}{{% endfor %}}")
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_4_1_what_a_rendering_does_is_paid_for(part: int) -> None:
+def test_4_1_the_work_of_a_rendering_is_paid_for(part: int) -> None:
     heavy = 0
     for number in range(part, COUNT, 4):
         heavy += check(Grammar(number).template()) > 100 * STEP_COST

@@ -1,4 +1,4 @@
-"""Real workflow files: all of `shared/templates/states` load and run to an end, where they are there."""
+"""Real workflow files: all of `shared/templates/states` load and run to an end, if they are available."""
 
 import itertools
 import json
@@ -97,7 +97,7 @@ def test_a_real_workflow_runs_to_its_end(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.stem in REFUSED], ids=lambda path: path.stem)
-def test_a_workflow_that_cannot_be_run_is_refused_with_a_way_out(path: Path) -> None:
+def test_a_workflow_that_cannot_run_is_refused_with_a_suggestion(path: Path) -> None:
     with pytest.raises(WorkflowError) as caught:
         load_workflow(path)
     problem = next(one for one in caught.value.problems if REFUSED[path.stem] in one.message + one.suggestion)

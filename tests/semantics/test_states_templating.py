@@ -1,4 +1,4 @@
-"""Section 2.3 of the states language, from the file to the run: what is reported, when, and at which line."""
+"""Section 2.3 of the states language, from the file to the run: reported problems, their time and their lines."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_2_3_a_method_that_a_real_workflow_uses(driver: Any) -> None:
         "{% if x is odd %}{{ files[0] / 0 }}{% else %}{{ 1 / 0 }}{% endif %}",
     ],
 )
-def test_2_3_what_fails_is_an_error_of_the_state_and_is_not_tried_again(driver: Any, task: str) -> None:
+def test_2_3_a_failing_template_is_an_error_of_the_state_and_is_not_retried(driver: Any, task: str) -> None:
     with pytest.raises(
         ExpressionError, match=r"The task of state 'e': Line 2 of the template cannot be rendered: "
     ) as raised:
@@ -105,7 +105,7 @@ def test_1_8_blocks_in_arguments_are_checked_at_any_depth() -> None:
     assert [problem.path for problem in raised.value.problems] == ["tools[0].tool_args.a[0].b"]
 
 
-def test_1_8_placeholders_that_are_not_understood_are_warnings_at_their_line() -> None:
+def test_1_8_unsupported_placeholders_are_warnings_at_their_line() -> None:
     text = f"""{HEAD}states:
 - id: s
   assistant_id: a

@@ -1,4 +1,4 @@
-"""Steps that fail: how often they are tried, on what, and what stays the same in between."""
+"""Steps that fail: number and conditions of attempts, and what is the same for each."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=repr)
-def test_a_step_is_tried_three_times_if_nobody_says_otherwise(driver: Any, failure: Any) -> None:
+def test_a_step_is_tried_three_times_by_default(driver: Any, failure: Any) -> None:
     contexts: list[StepContext] = []
     assert driver.invoke(app_of(failing(2, contexts, failure)), {}, run_id="run_1", **THREAD) == {"done": 3}
     assert [ctx.attempt for ctx in contexts] == [1, 2, 3]
@@ -59,7 +59,7 @@ def test_a_step_is_tried_three_times_if_nobody_says_otherwise(driver: Any, failu
         driver.invoke(app_of(failing(3, [], failure)), {}, **THREAD)
 
 
-def test_what_a_failed_step_wanted_to_write_is_not_written(driver: Any) -> None:
+def test_updates_of_a_failed_step_are_not_written(driver: Any) -> None:
     result = StepResult("failed", state_updates={"x": 1, "__nextStep": "a"}, error=StepFailure("no", "E1", {"why": 1}))
     app = app_of(lambda ctx: result, retry={"maxAttempts": 1})
     with pytest.raises(StepFailed, match=r"^no\n") as failed:
@@ -69,14 +69,14 @@ def test_what_a_failed_step_wanted_to_write_is_not_written(driver: Any) -> None:
 
 
 @pytest.mark.parametrize("answer", ["text", {"status": "done"}, {"stateUpdates": {"x": object()}}])
-def test_wrong_answers_are_not_tried_again(driver: Any, answer: Any) -> None:
+def test_wrong_answers_are_not_retried(driver: Any, answer: Any) -> None:
     contexts: list[StepContext] = []
     with pytest.raises(InvalidUpdateError, match="'a'"):
         driver.invoke(app_of(failing(2, contexts, answer)), {}, **THREAD)
     assert len(contexts) == 1
 
 
-def test_a_failure_that_is_final_is_not_tried_again(driver: Any) -> None:
+def test_a_failure_that_is_final_is_not_retried(driver: Any) -> None:
     contexts: list[StepContext] = []
     with pytest.raises(StepFailed):
         driver.invoke(app_of(failing(2, contexts, StepFailed("never", is_final=True))), {}, **THREAD)
@@ -126,7 +126,7 @@ def test_two_runs_on_one_thread_have_different_keys(driver: Any) -> None:
     assert first != second
 
 
-def test_a_handler_is_told_which_workspace_it_works_for(driver: Any) -> None:
+def test_a_handler_knows_its_workspace(driver: Any) -> None:
     contexts: list[StepContext] = []
     app = app_of(failing(0, contexts, None), config={"key": {"a": 1}})
     config = {"configurable": {"thread_id": "1", "workspace_id": "ws_1"}}

@@ -20,7 +20,7 @@ def states_of(app: Any, thread_id: str = "1") -> list[dict[str, Any]]:
     return [snapshot.values for snapshot in reversed(list(app.get_state_history(thread_id=thread_id)))]
 
 
-def test_case_13_three_steps_and_what_each_leaves_behind(driver: Any) -> None:
+def test_case_13_three_steps_and_the_state_after_each(driver: Any) -> None:
     handlers = Handlers()
     seen: list[tuple[str, Any, Any]] = []
 
@@ -73,7 +73,7 @@ def test_case_14_the_merge_is_shallow(driver: Any) -> None:
     assert driver.invoke(app, {}) == {"a": {"x": 9}, "b": 1, "c": None}
 
 
-def test_case_15_the_output_of_a_step_is_no_part_of_the_state(driver: Any) -> None:
+def test_case_15_the_output_of_a_step_is_not_part_of_the_state(driver: Any) -> None:
     app = compile_steps(
         workflow({"name": "one", "handler": "h"}),
         handlers={"h": lambda ctx: StepResult(output={"o": 1})},
@@ -84,7 +84,7 @@ def test_case_15_the_output_of_a_step_is_no_part_of_the_state(driver: Any) -> No
     assert told == [{"output": {"o": 1}}]
 
 
-def test_case_16_nobody_changes_the_input(driver: Any) -> None:
+def test_case_16_the_input_cannot_be_changed(driver: Any) -> None:
     seen: list[Any] = []
 
     def spoil(ctx: StepContext) -> StepResult:
@@ -111,7 +111,7 @@ def test_case_16_nobody_changes_the_input(driver: Any) -> None:
     assert seen == [["a"]]
 
 
-def test_case_16_what_a_handler_does_later_to_its_answer_changes_nothing(driver: Any) -> None:
+def test_case_16_later_changes_of_a_handler_to_its_result_have_no_effect(driver: Any) -> None:
     mine: dict[str, Any] = {"list": [1]}
     seen: list[Any] = []
 
@@ -178,7 +178,7 @@ def test_case_17_templates_in_prompts(template: str, expected: str) -> None:
     assert (request.system, request.messages[0].text) == (f"<{expected}>", f"[{expected}]")
 
 
-def test_case_18_what_is_put_in_is_not_read_again() -> None:
+def test_case_18_inserted_values_are_not_evaluated_again() -> None:
     model = ScriptedModel(["done"])
     app = compile_steps(
         workflow(
@@ -227,7 +227,7 @@ def test_case_19_a_value_that_is_not_there_is_false(driver: Any) -> None:
     assert driver.invoke(app, {}) == {"__condition_good": False, "ran": "no"}
 
 
-def test_a_thread_begins_anew_with_each_input(driver: Any) -> None:
+def test_a_thread_starts_over_with_each_input(driver: Any) -> None:
     app = compile_steps(
         workflow({"name": "one", "handler": "h"}),
         handlers={"h": lambda ctx: {"stateUpdates": {ctx.workflow_input["key"]: 1}}},

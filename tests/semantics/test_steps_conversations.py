@@ -1,4 +1,4 @@
-"""Conversations of steps that are executed again: nothing is asked twice that was answered once."""
+"""Conversations of steps that are executed again: no answered request is repeated."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def told(app: Any, kind: str) -> int:
 # -- attempts that break off
 
 
-def test_an_attempt_goes_on_where_the_one_before_broke_off(driver: Any) -> None:
+def test_an_attempt_continues_where_the_one_before_broke_off(driver: Any) -> None:
     till, model = Till(), ScriptedModel([LOOK, ModelUnavailable("busy"), ToolCall("3", "look", {"at": "b"}), "done"])
     app = app_of(till, model)
     assert driver.invoke(app, {}, **THREAD) == {"ask": "done"}
@@ -128,7 +128,7 @@ def test_messages_that_are_shown_have_names_of_their_own(driver: Any) -> None:
     assert [name.split("-")[1:] for name in names] == [["0"], ["1", "2"], ["2", "2"]]
 
 
-def test_what_is_said_is_no_update_of_the_state(driver: Any) -> None:
+def test_messages_are_not_updates_of_the_state(driver: Any) -> None:
     app = app_of(Till(), ScriptedModel([LOOK, "done"]))
     assert driver.stream(app, {}, stream_mode="updates", **THREAD) == [{"ask": {"ask": "done"}}]
 
@@ -141,7 +141,7 @@ def test_what_is_said_is_no_update_of_the_state(driver: Any) -> None:
         {"maxToolRounds": 1},
     ],
 )
-def test_after_an_answer_that_was_refused_a_conversation_begins_anew(driver: Any, refused: dict[str, Any]) -> None:
+def test_after_an_answer_that_was_refused_a_conversation_starts_over(driver: Any, refused: dict[str, Any]) -> None:
     wrong: Any = "sk-" + "a" * 30 if "maxToolRounds" not in refused else LOOK
     till, model = Till(), ScriptedModel([LOOK, wrong, LOOK, '{"ask": "done"}'])
     app = app_of(till, model, **refused)
@@ -150,7 +150,7 @@ def test_after_an_answer_that_was_refused_a_conversation_begins_anew(driver: Any
     assert [len(request.messages) for request in model.requests] == [1, 3, 1, 3]
 
 
-def test_a_conversation_that_named_no_step_is_not_gone_on_with(driver: Any) -> None:
+def test_a_conversation_that_named_no_step_is_not_resumed(driver: Any) -> None:
     saver, till = InMemorySaver(), Till()
     app = app_of(till, ScriptedModel([LOOK, '{"__nextStep": "nowhere"}']), saver=saver, responseFormat="json")
     with pytest.raises(InvalidUpdateError, match="'nowhere', which is not a step"):
@@ -180,7 +180,7 @@ def test_a_tool_may_want_to_be_approved(driver: Any) -> None:
     assert (len(model.requests), count_of(app, "model_called"), count_of(app, "tool_called")) == (2, 2, 2)
 
 
-def test_a_call_that_is_refused_is_told_to_the_model(driver: Any) -> None:
+def test_a_call_that_is_refused_is_reported_to_the_model(driver: Any) -> None:
     till, model = Till(), ScriptedModel([PAY, "a pity"])
     app = app_of(till, model)
     driver.invoke(app, {}, **THREAD)
@@ -189,7 +189,7 @@ def test_a_call_that_is_refused_is_told_to_the_model(driver: Any) -> None:
     assert till.used == {}
 
 
-def test_questions_of_tools_are_told_apart(driver: Any) -> None:
+def test_questions_of_tools_are_distinguished(driver: Any) -> None:
     till = Till()
     model = ScriptedModel(
         [[ToolCall("1", "consult", {"about": "a"}), ToolCall("2", "consult", {"about": "b"})], "done"]
@@ -205,7 +205,7 @@ def test_questions_of_tools_are_told_apart(driver: Any) -> None:
     assert till.used == {"consult a": 1, "consult b": 1}
 
 
-def test_steps_of_tools_are_told_apart(driver: Any) -> None:
+def test_steps_of_tools_are_distinguished(driver: Any) -> None:
     till, model = Till(), ScriptedModel([[ToolCall("1", "count", {}), PAY, ToolCall("3", "count", {})], "done"])
     app = app_of(till, model)
     driver.invoke(app, {}, **THREAD)
@@ -239,7 +239,7 @@ def test_a_model_that_has_failed_before_a_pause_may_be_back_after_it(driver: Any
     assert (len(main.requests), len(second.requests), told(app, "LLM_CALL_FAILED")) == (2, 1, 1)
 
 
-def test_what_a_check_has_found_before_a_pause_is_not_told_again(driver: Any) -> None:
+def test_findings_of_a_check_before_a_pause_are_not_reported_again(driver: Any) -> None:
     checked: list[str] = []
 
     def polite(answer: CheckedAnswer) -> str | None:
@@ -262,7 +262,7 @@ def test_what_a_check_has_found_before_a_pause_is_not_told_again(driver: Any) ->
 # -- processes that are killed
 
 
-def test_after_a_crash_the_conversation_goes_on(driver: Any) -> None:
+def test_after_a_crash_the_conversation_continues(driver: Any) -> None:
     saver, till = InMemorySaver(), Till(crashes=1)
     first = app_of(till, ScriptedModel([LOOK, PAY]), saver=saver)
     driver.invoke(first, {}, **THREAD)

@@ -1,4 +1,4 @@
-"""Steps that ask a model: what is asked, what becomes of the answer, tools, models that stand in, and checks."""
+"""Steps that call a model: the request, the response, tools, fallback models, and checks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def outputs(app: Any) -> list[Any]:
 # -- what is asked
 
 
-def test_the_request_is_what_the_definition_says(driver: Any) -> None:
+def test_the_request_matches_the_definition(driver: Any) -> None:
     model = ScriptedModel(["done"])
     step = {
         "systemPrompt": "You are {{input.who}}.",
@@ -94,7 +94,7 @@ def test_json_may_be_put_under_a_key_and_need_be_no_map_then(driver: Any) -> Non
 
 
 @pytest.mark.parametrize("answer", ["no", "[1]", "{broken"])
-def test_what_is_no_json_map_fails_and_is_asked_again_by_the_retries(driver: Any, answer: str) -> None:
+def test_an_answer_that_is_not_a_json_map_fails_and_is_retried(driver: Any, answer: str) -> None:
     step = {"responseFormat": "json", "retry": {"maxAttempts": 2, "backoffMs": 100}}
     assert driver.invoke(app_of(step, ScriptedModel([answer, '{"a": 1}'])), {}, **THREAD) == {"a": 1}
     with pytest.raises(StepFailed) as failed:
@@ -135,7 +135,7 @@ def weather(city: str) -> str:
     return f"sun in {city}"
 
 
-def test_the_model_calls_tools_until_it_has_what_it_wants(driver: Any) -> None:
+def test_the_model_calls_tools_until_it_is_finished(driver: Any) -> None:
     model = ScriptedModel(
         [ToolCall("1", "weather", {"city": "Rome"}), [ToolCall("2", "weather", {"city": "Bonn"})], "Sun."]
     )
@@ -186,7 +186,7 @@ def test_handlers_of_tasks_are_tools_too(driver: Any) -> None:
         (ToolCall("1", "weather", {"town": "Rome"}), "there is no argument 'town'"),
     ],
 )
-def test_a_wrong_call_is_told_to_the_model(driver: Any, call: ToolCall, said: str) -> None:
+def test_a_wrong_call_is_reported_to_the_model(driver: Any, call: ToolCall, said: str) -> None:
     model = ScriptedModel([call, "done"])
     driver.invoke(app_of({"tools": [{"name": "weather"}]}, model, tools=[weather]), {}, **THREAD)
     assert said in model.requests[-1].messages[-1].text
@@ -209,7 +209,7 @@ def down(reason: str = "busy", **more: Any) -> ScriptedModel:
     return ScriptedModel([ModelUnavailable(reason, **more)], repeat_last=True)
 
 
-def test_other_models_stand_in_for_one_that_fails(driver: Any) -> None:
+def test_fallback_models_replace_one_that_fails(driver: Any) -> None:
     models = {"main": down(), "second": ScriptedModel([RuntimeError("odd")]), "third": ScriptedModel(["Hello"])}
     app = app_of({"fallbackModels": ["nowhere", "second", "third"]}, models)
     assert driver.invoke(app, {}, **THREAD) == {"ask": "Hello"}
@@ -221,7 +221,7 @@ def test_other_models_stand_in_for_one_that_fails(driver: Any) -> None:
     assert "The model 'nowhere' is unknown" in failures[1]["error"]
 
 
-def test_a_model_that_stands_in_stays_for_the_conversation(driver: Any) -> None:
+def test_a_fallback_model_is_used_for_the_rest_of_the_conversation(driver: Any) -> None:
     main, second = down(), ScriptedModel([ToolCall("1", "weather", {"city": "Rome"}), "Sun."])
     app = app_of(
         {"fallbackModels": ["second"], "tools": [{"name": "weather"}]},
@@ -242,7 +242,7 @@ def test_no_model_answers(driver: Any) -> None:
     assert not failed.value.is_final
 
 
-def test_a_model_that_is_nowhere_is_not_looked_for_again(driver: Any) -> None:
+def test_an_unknown_model_is_not_looked_up_again(driver: Any) -> None:
     models: dict[str, Any] = {"main": ScriptedModel(["done"])}
     app = app_of({"retry": {"maxAttempts": 3}}, models)
     models.clear()  # it was there when the workflow was compiled
@@ -261,7 +261,7 @@ def guarded(on_failure: str, *checks: str, **more: Any) -> dict[str, Any]:
     return {"responseFormat": "json", "outputSchema": SCHEMA, "guardrails": guardrails, **more}
 
 
-def test_an_answer_that_passes_is_told_nothing_about(driver: Any) -> None:
+def test_an_answer_that_passes_gets_no_feedback(driver: Any) -> None:
     step = guarded("block", "schema_validation", "content_safety", "confidence_threshold")
     app = app_of(step, ScriptedModel(['{"subject": "Hi", "confidence": 0.7}']))
     assert driver.invoke(app, {}, **THREAD) == {"subject": "Hi", "confidence": 0.7}
@@ -285,7 +285,7 @@ def test_a_block_fails_the_step(driver: Any) -> None:
     assert len(told(app, "GUARDRAIL_FAILED")) == 1
 
 
-def test_the_model_is_told_what_is_wrong_and_asked_again(driver: Any) -> None:
+def test_the_model_gets_the_problem_and_is_called_again(driver: Any) -> None:
     model = ScriptedModel(["nothing", '{"body": "x"}', '{"subject": "Hi"}'])
     app = app_of(guarded("retry_with_feedback", "schema_validation"), model)
     assert driver.invoke(app, {}, **THREAD) == {"subject": "Hi"}
@@ -297,7 +297,7 @@ def test_the_model_is_told_what_is_wrong_and_asked_again(driver: Any) -> None:
     assert len(told(app, "GUARDRAIL_FAILED")) == 2
 
 
-def test_the_model_is_told_twice_at_most(driver: Any) -> None:
+def test_the_model_gets_feedback_twice_at_most(driver: Any) -> None:
     model = ScriptedModel(['{"body": "x"}'], repeat_last=True)
     with pytest.raises(StepFailed):
         driver.invoke(app_of(guarded("retry_with_feedback", "schema_validation"), model), {}, **THREAD)
@@ -316,7 +316,7 @@ def test_checks_of_ones_own(driver: Any) -> None:
 # -- what is nowhere is told at once
 
 
-def test_everything_that_is_nowhere_is_told_before_anything_runs() -> None:
+def test_everything_that_is_missing_is_reported_before_anything_runs() -> None:
     document = {
         "name": "flow",
         "version": "1",

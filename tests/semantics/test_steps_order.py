@@ -1,4 +1,4 @@
-"""Which step follows which: branches, jumps, ends, and the steps that are left out."""
+"""The order of steps: branches, jumps, ends, and skipped steps."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_next_and_end_leave_the_order(driver: Any) -> None:
     assert (ran(app), skipped(app)) == (["a", "c"], [("a", "b"), ("c", "d")])
 
 
-def test_a_jump_moves_the_position_and_the_order_goes_on_from_there(driver: Any) -> None:
+def test_a_jump_moves_the_position_and_the_order_continues_from_there(driver: Any) -> None:
     condition = {"type": "condition", "name": "good", "expression": "none", "trueStep": "b", "falseStep": "c"}
     app = app_of(condition, {"name": "a"}, {"name": "b"}, {"name": "c"}, {"name": "d"})
     driver.invoke(app, {}, **THREAD)
@@ -82,7 +82,7 @@ def test_any_step_may_name_the_next_one(driver: Any) -> None:
     assert (ran(app), skipped(app)) == (["a", "c"], [("a", "b")])
 
 
-def test_what_a_step_names_counts_before_what_is_written(driver: Any) -> None:
+def test_the_next_step_named_by_a_result_precedes_the_written_order(driver: Any) -> None:
     app = app_of({"name": "a", "handler": "jump", "end": True}, {"name": "b"}, {"name": "c"}, jump=jumping(a="c"))
     driver.invoke(app, {}, **THREAD)
     assert ran(app) == ["a", "c"]

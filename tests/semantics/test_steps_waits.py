@@ -108,7 +108,7 @@ def test_case_21_a_task_waits_for_a_signal(driver: Any, place: Place) -> None:
 
 
 @pytest.mark.parametrize("comes", ["signal", "timer"])
-def test_case_21_a_task_goes_on_with_whichever_comes_first(driver: Any, place: Place, comes: str) -> None:
+def test_case_21_a_task_continues_with_whichever_comes_first(driver: Any, place: Place, comes: str) -> None:
     calls: list[str] = []
     instant = place.clock.now() + timedelta(hours=1)
     app = paying(place, calls, signal_type="paid", wait_until=instant)
@@ -199,7 +199,7 @@ def test_an_external_event_brings_its_payload(driver: Any, place: Place) -> None
     assert done == {"amount": {"value": 30}, "seen": {"amount": {"value": 30}}}
 
 
-def test_what_is_no_map_is_refused_and_the_step_still_waits(driver: Any, place: Place) -> None:
+def test_a_payload_that_is_not_a_map_is_refused_and_the_step_still_waits(driver: Any, place: Place) -> None:
     step = {"type": "external_event", "name": "paid", "signalType": "paid"}
     driver.invoke(place.app(step), {}, **THREAD)
     app = place.app(step)
@@ -224,7 +224,7 @@ def test_keys_of_the_engine_are_refused_and_the_step_waits_on_for_as_long_as_it_
     assert send(place.app(step), driver, "paid", {"ok": True}) == {"ok": True}
 
 
-def test_an_event_that_does_not_come_fails_the_step_and_each_attempt_waits_anew(driver: Any, place: Place) -> None:
+def test_an_event_that_does_not_come_fails_the_step_and_each_attempt_waits_again(driver: Any, place: Place) -> None:
     step = {
         "type": "external_event",
         "name": "paid",
@@ -249,7 +249,7 @@ def test_an_event_that_does_not_come_fails_the_step_and_each_attempt_waits_anew(
 
 
 @pytest.mark.parametrize("retry", [None, {"backoffMs": 100}])
-def test_a_wait_has_one_attempt_unless_its_step_says_otherwise(driver: Any, place: Place, retry: Any) -> None:
+def test_a_wait_has_one_attempt_by_default(driver: Any, place: Place, retry: Any) -> None:
     step = {"type": "external_event", "name": "paid", "signalType": "paid", "timeoutMs": 1000}
     app = place.app({**step, **({"retry": retry} if retry is not None else {})})
     driver.invoke(app, {}, **THREAD)
@@ -259,7 +259,7 @@ def test_a_wait_has_one_attempt_unless_its_step_says_otherwise(driver: Any, plac
     assert waits_of(app) == []
 
 
-def test_somebody_who_tries_a_failed_run_again_is_asked_anew(driver: Any, place: Place) -> None:
+def test_retrying_a_failed_run_asks_again(driver: Any, place: Place) -> None:
     step = {
         "type": "external_event",
         "name": "paid",
@@ -334,7 +334,7 @@ def test_a_rejection_may_be_a_way_on(driver: Any, place: Place) -> None:
     assert state["sent"] == {"text": "Hi"}
 
 
-def test_nobody_decides_in_time(driver: Any, place: Place) -> None:
+def test_no_decision_in_time(driver: Any, place: Place) -> None:
     app = approving(place, timeoutMs=1000)
     driver.invoke(app, {}, **THREAD)
     place.clock.advance(1)
@@ -351,7 +351,7 @@ def test_there_is_nothing_to_approve(driver: Any, place: Place) -> None:
 
 
 @pytest.mark.parametrize("answer", [{"decision": "maybe"}, {}, {"decision": "edited"}])
-def test_what_is_no_decision_is_asked_again(driver: Any, place: Place, answer: Any) -> None:
+def test_an_answer_that_is_not_a_decision_is_asked_again(driver: Any, place: Place, answer: Any) -> None:
     (again,) = decided(place, driver, answer)["__interrupt__"]
     done = driver.invoke(approving(place), Command(resume={again.id: {"decision": "approved"}}), **THREAD)
     assert done["sent"] == {"text": "Hi"}

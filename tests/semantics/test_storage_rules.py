@@ -1,4 +1,4 @@
-"""What is stored of a thread (spec/graph.md, 7.4)."""
+"""Stored data of a thread (spec/graph.md, 7.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Part I section 8, what `test_streams` does not cover: logs, messages, parts of version 2, back-pressure."""
+"""Part I section 8, beyond `test_streams`: logs, messages, parts of version 2, back-pressure."""
 
 import asyncio
 from typing import Annotated, Any, TypedDict
@@ -77,7 +77,7 @@ def test_8_1_a_failed_run_says_so_in_its_log(driver: Any) -> None:
     assert app.get_events(THREAD)[-1].data == {"status": "failed", "error": "KeyError: 'why'"}
 
 
-def test_8_1_what_happens_in_subgraphs_is_in_the_log_of_the_run(driver: Any) -> None:
+def test_8_1_events_of_subgraphs_are_in_the_log_of_the_run(driver: Any) -> None:
     child = StateGraph(State).add_node("inner", lambda s: {"log": [1]}).add_edge(START, "inner").compile()
     app = StateGraph(State).add_node("child", child).add_edge(START, "child").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
@@ -91,7 +91,7 @@ def test_8_1_what_happens_in_subgraphs_is_in_the_log_of_the_run(driver: Any) -> 
 # -- messages
 
 
-def test_8_2_messages_that_nodes_answer_are_shown_with_where_they_come_from(driver: Any, paint: Any) -> None:
+def test_8_2_messages_that_nodes_return_are_streamed_with_their_origin(driver: Any, paint: Any) -> None:
     graph = MessagesStateGraph().add_node(
         "talk", paint(lambda s: ["one", {"role": "assistant", "content": "two"}]), tags=["t"]
     )
@@ -132,7 +132,7 @@ def test_8_2_version_2_parts_carry_open_questions(driver: Any) -> None:
     assert [one.value for one in parts[1]["interrupts"]] == ["?"]
 
 
-def test_8_2_version_2_results_tell_value_and_questions_apart(driver: Any) -> None:
+def test_8_2_version_2_results_separate_value_and_questions(driver: Any) -> None:
     output = driver.invoke(asking(InMemorySaver()), {"x": 1}, version="v2", **THREAD)
 
     assert output.value == {"x": 1, "log": ["first"]}

@@ -1,4 +1,4 @@
-"""A graph that is streamed, stepped or batched inside a node is a part of that node's task, as one that is invoked."""
+"""A graph that is streamed, iterated or batched inside a node is part of that node's task, as one that is invoked."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def calling(child: Any, form: Any, **options: Any) -> StateGraph:
 
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
-def test_its_questions_come_out_and_it_goes_on_where_it_was(driver: Any, saver: Any, form: Any, depth: int) -> None:
+def test_its_questions_come_out_and_it_continues_where_it_was(driver: Any, saver: Any, form: Any, depth: int) -> None:
     graph = asking()
     for _ in range(depth):
         graph = calling(graph.compile(), form)
@@ -133,7 +133,9 @@ CONTINUED: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("way", CONTINUED)
-def test_a_stream_of_a_call_that_goes_on_begins_with_the_state_as_it_stands(driver: Any, saver: Any, way: str) -> None:
+def test_a_stream_of_a_call_that_continues_begins_with_the_state_as_it_stands(
+    driver: Any, saver: Any, way: str
+) -> None:
     options: dict[str, Any] = {"stream_mode": way}
     if way == "v2":
         options = {"stream_mode": "values", "version": "v2"}
@@ -177,7 +179,7 @@ def test_updates_of_what_was_done_are_not_shown_again(driver: Any, saver: Any) -
     assert seen[-1] == []
 
 
-def test_who_streams_the_graph_around_it_is_not_told_again_where_a_call_stands(driver: Any, saver: Any) -> None:
+def test_streaming_the_parent_does_not_repeat_the_state_of_a_call(driver: Any, saver: Any) -> None:
     def call(state: Any) -> Any:
         return {"log": [*by_stream(child, {})["log"], interrupt("own")]}
 
@@ -224,7 +226,7 @@ def test_a_command_for_the_parent_leaves_the_calling_node(driver: Any, form: Any
     assert driver.invoke(graph.compile(), {})["log"] == ["x", "next"]
 
 
-def test_the_questions_of_a_batch_come_out_together_and_are_told_apart(driver: Any, saver: Any) -> None:
+def test_the_questions_of_a_batch_come_out_together_and_are_distinguished(driver: Any, saver: Any) -> None:
     ask = (
         StateGraph(State).add_node("ask", lambda s: {"log": [interrupt(s["log"][0])]}).add_edge(START, "ask").compile()
     )
@@ -277,7 +279,7 @@ def test_no_limit_deadlocks_a_stream_inside_a_node(driver: Any, form: Any, withi
     assert len(result["log"]) == 6
 
 
-def test_a_stream_that_the_node_leaves_is_given_up(driver: Any, saver: Any) -> None:
+def test_a_stream_that_the_node_leaves_is_abandoned(driver: Any, saver: Any) -> None:
     child = asking().compile()
 
     def call(state: Any) -> Any:

@@ -65,7 +65,7 @@ def test_updates_of_a_list_of_answers(driver: Any) -> None:
     assert driver.stream(graph.compile(), {"x": 1}) == [{"a": [{"log": ["1"]}, {"x": 2}]}]
 
 
-def test_custom_is_what_nodes_write(driver: Any) -> None:
+def test_custom_contains_the_writes_of_nodes(driver: Any) -> None:
     def plain(state: Any, writer: Any) -> None:
         writer("plain")
 
@@ -303,7 +303,7 @@ def test_nothing_runs_before_the_stream_is_read() -> None:
     parts.close()
 
 
-def test_an_abandoned_stream_stops_its_run_and_the_thread_can_go_on(driver: Any, within: Any) -> None:
+def test_an_abandoned_stream_stops_its_run_and_the_thread_can_continue(driver: Any, within: Any) -> None:
     app = chain("a", "b", "c").compile(InMemorySaver())
 
     within(lambda: driver.take(app, {"x": 1}, 1, stream_mode="values", thread_id="1"))

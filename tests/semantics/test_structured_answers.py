@@ -1,4 +1,4 @@
-"""Answers in a form are saved like everything else: each form, in each graph that asks for it, read again elsewhere."""
+"""Structured output is saved like everything else: each type, in each kind of graph, loaded again elsewhere."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_types_that_a_graph_allows_are_saved_behind_any(driver: Any, tmp_path: P
         assert graph.compile(saver).get_state(thread_id="t").values == {"hit": [Plan("Bergen", 2)]}
 
 
-def test_a_model_hears_of_an_update_that_cannot_be_saved(driver: Any, tmp_path: Path) -> None:
+def test_a_model_is_notified_of_an_update_that_cannot_be_saved(driver: Any, tmp_path: Path) -> None:
     called: list[str] = []
 
     @tool

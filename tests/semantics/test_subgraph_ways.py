@@ -1,4 +1,4 @@
-"""How tasks reach a subgraph and how it leaves: Sends with a mapping, computed gotos in the parent graph."""
+"""Ways into and out of a subgraph: Sends with a mapping, computed gotos in the parent graph."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_subgraph_may_go_anywhere_in_its_parent_if_it_declares_nothing(driver:
     assert driver.invoke(graph.compile(), {})["log"] == ["left", target]
 
 
-def test_a_subgraph_whose_hints_admit_no_command_leads_nowhere() -> None:
+def test_a_subgraph_whose_hints_permit_no_command_has_no_targets() -> None:
     def stay(state: State) -> dict[str, Any]:
         return {"log": ["stayed"]}
 
@@ -81,7 +81,7 @@ def test_a_subgraph_whose_hints_admit_no_command_leads_nowhere() -> None:
         graph.compile()
 
 
-def test_a_subgraph_that_is_declared_to_end_leads_nowhere() -> None:
+def test_a_subgraph_that_is_declared_to_end_has_no_targets() -> None:
     graph = StateGraph(State).add_node("sub", leaving_to("b")).add_node("b", lambda s: {}).add_edge(START, "sub")
     with pytest.raises(InvalidGraph, match="'b' cannot be reached"):
         graph.add_edge("sub", END).compile()

@@ -1,4 +1,4 @@
-"""Part I section 4.5: graphs in graphs, as nodes and called in nodes; what they remember; nesting of both drivers."""
+"""Part I section 4.5: subgraphs, as nodes and called in nodes; their memory; nesting of both drivers."""
 
 import asyncio
 import operator
@@ -137,7 +137,7 @@ def test_the_context_of_the_run_reaches_its_subgraphs(driver: Any) -> None:
     assert driver.invoke(holding(child.compile()).compile(), {"x": 1}, context="ctx")["log"] == ["ctx"]
 
 
-def test_what_fails_in_a_subgraph_is_raised_with_notes_of_both_nodes(driver: Any, paint: Any) -> None:
+def test_an_exception_in_a_subgraph_has_notes_of_both_nodes(driver: Any, paint: Any) -> None:
     def bad(state: Any) -> None:
         raise KeyError("inside")
 
@@ -186,7 +186,7 @@ def counted(by: int, *, depth: int = 1) -> Any:
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_what_a_subgraph_adds_is_added_once_at_any_depth(driver: Any, depth: int) -> None:
+def test_additions_of_a_subgraph_are_merged_once_at_any_depth(driver: Any, depth: int) -> None:
     app = StateGraph(Counting).add_node("a", counted(1, depth=depth)).add_node("b", counted(10, depth=depth))
     app.add_edge(START, "a").add_edge(START, "b")
 
@@ -274,7 +274,7 @@ def test_the_entry_of_a_subgraph_decides_on_the_state_that_its_nodes_see(driver:
     assert len(SEEN) == 1
 
 
-def test_what_a_call_is_given_is_an_input_as_for_any_run(driver: Any) -> None:
+def test_the_argument_of_a_call_is_an_input_as_for_any_run(driver: Any) -> None:
     inner = StateGraph(Defaults).add_node("look", look).add_edge(START, "look").compile()
     told: list[Any] = []
     app = StateGraph(State).add_node("call", lambda s: told.append(inner.invoke({"total": 5}))).add_edge(START, "call")
@@ -386,7 +386,7 @@ def test_supersteps_of_a_subgraph_before_its_question_are_not_run_again(driver: 
     assert runs == ["one", "two", "three", "three", "four"]
 
 
-def test_a_subgraph_whose_node_failed_goes_on_where_it_was(driver: Any, runs: list[str]) -> None:
+def test_a_subgraph_whose_node_failed_continues_where_it_was(driver: Any, runs: list[str]) -> None:
     def flaky(state: Any) -> Any:
         RUNS.append("flaky")
         if RUNS.count("flaky") == 1:
@@ -402,7 +402,7 @@ def test_a_subgraph_whose_node_failed_goes_on_where_it_was(driver: Any, runs: li
     assert runs == ["one", "flaky", "flaky"]
 
 
-def test_several_calls_in_one_node_are_told_apart_by_their_order(driver: Any, runs: list[str]) -> None:
+def test_several_calls_in_one_node_are_distinguished_by_their_order(driver: Any, runs: list[str]) -> None:
     first, second = beside(say("first")).compile(), beside(ask("second")).compile()
 
     def call(state: Any) -> Any:
@@ -566,14 +566,14 @@ def test_a_command_for_the_parent_to_an_unknown_node_is_named(driver: Any) -> No
     assert any("'child'" in note for note in getattr(caught.value, "__notes__", [])), "like every error of a task"
 
 
-def test_a_command_for_the_parent_to_an_unknown_node_beside_siblings_is_named(driver: Any, paint: Any) -> None:
+def test_a_command_for_the_parent_to_an_unknown_node_with_siblings_is_named(driver: Any, paint: Any) -> None:
     app = holding(escaping(goto="othr"), paint(say("a"))).add_node("other", say("other")).add_edge("child", "other")
 
     with pytest.raises(UnknownTarget, match="'othr'"):
         driver.invoke(app.compile(), {"x": 1})
 
 
-def test_a_command_for_the_parent_beside_siblings(driver: Any, paint: Any) -> None:
+def test_a_command_for_the_parent_with_siblings(driver: Any, paint: Any) -> None:
     child = escaping(update={"log": ["up"]}, goto="other")
     app = holding(child, paint(say("a")), paint(say("b")), destinations=["other"]).add_node(
         "other", paint(say("other"))
@@ -675,7 +675,7 @@ def test_4_5_calls_with_keys_may_change_their_order(driver: Any) -> None:
     assert driver.invoke(app, Command(resume={second.id: 2}), thread_id="1")["log"] == ["through"]
 
 
-def test_4_5_a_key_tells_one_call_apart(driver: Any) -> None:
+def test_4_5_a_key_identifies_a_call(driver: Any) -> None:
     child = beside(say("inner")).compile()
 
     def caller(state: Any) -> None:
@@ -689,7 +689,7 @@ def test_4_5_a_key_tells_one_call_apart(driver: Any) -> None:
 
 @pytest.mark.parametrize("memory", ["call", "thread"])
 @pytest.mark.parametrize("key", ["", "#1", "#2", "%", "%#1", "x|inner", "a:b", "1"])
-def test_4_5_a_call_with_a_key_is_another_one_than_those_without_and_those_inside_others(
+def test_4_5_a_call_with_a_key_differs_from_those_without_and_those_inside_others(
     driver: Any, key: str, memory: Any
 ) -> None:
     def telling(name: str) -> Any:
@@ -787,7 +787,7 @@ def test_4_5_the_state_of_subgraphs_can_be_seen_at_any_depth(driver: Any) -> Non
     assert [one.next for one in app.get_state_history(named)] == [("deep",)]
 
 
-def test_4_5_the_state_of_a_subgraph_can_be_changed_before_it_goes_on(driver: Any) -> None:
+def test_4_5_the_state_of_a_subgraph_can_be_changed_before_it_continues(driver: Any) -> None:
     app = two_deep(InMemorySaver())
     driver.invoke(app, {"x": 5}, thread_id="1")
     inner = app.get_state(thread_id="1", subgraphs=True).tasks[0].state.tasks[0].state
@@ -805,7 +805,7 @@ def test_4_5_subgraphs_can_be_listed(driver: Any) -> None:
     assert [path for path, _ in app.get_subgraphs("middle:abc|inner")] == ["middle|inner"]
 
 
-def test_4_5_a_namespace_that_leads_nowhere_is_refused(driver: Any) -> None:
+def test_4_5_an_unknown_namespace_is_refused(driver: Any) -> None:
     app = two_deep(InMemorySaver())
     driver.invoke(app, {"x": 5}, thread_id="1")
 

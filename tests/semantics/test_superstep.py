@@ -203,7 +203,7 @@ def test_a_plain_node_never_runs_on_the_event_loop_unless_it_is_inline(count: in
     assert set(seen["inline"]) == {threading.current_thread()}
 
 
-def test_an_inline_node_stays_inline_beside_coroutines_under_a_limit() -> None:
+def test_an_inline_node_stays_inline_with_coroutines_under_a_limit() -> None:
     seen: list[threading.Thread] = []
 
     async def other(state: Any) -> None:
@@ -236,7 +236,7 @@ def test_a_blocking_plain_node_does_not_block_the_loop() -> None:
     assert asyncio.run(main())["log"] == ["done"]
 
 
-def test_several_coroutine_nodes_run_beside_each_other(driver: Any, within: Any) -> None:
+def test_several_coroutine_nodes_run_concurrently(driver: Any, within: Any) -> None:
     events: dict[str, asyncio.Event] = {}
 
     def meet(mine: str, other: str) -> Any:
@@ -253,7 +253,7 @@ def test_several_coroutine_nodes_run_beside_each_other(driver: Any, within: Any)
     assert within(lambda: driver.invoke(app, {"x": 1}))["log"] == ["a", "b"]
 
 
-def test_several_plain_nodes_run_beside_each_other(driver: Any, within: Any) -> None:
+def test_several_plain_nodes_run_concurrently(driver: Any, within: Any) -> None:
     barrier = threading.Barrier(3)
     graph = StateGraph(State)
     for name in "abc":
@@ -262,7 +262,7 @@ def test_several_plain_nodes_run_beside_each_other(driver: Any, within: Any) -> 
     assert within(lambda: driver.invoke(graph.compile(), {"x": 1}))["log"] == ["a0", "b0", "c0"]
 
 
-def test_a_plain_node_and_a_coroutine_node_run_beside_each_other(driver: Any, within: Any) -> None:
+def test_a_plain_node_and_a_coroutine_node_run_concurrently(driver: Any, within: Any) -> None:
     plain_runs = threading.Event()
     loop_runs = threading.Event()
 
@@ -356,7 +356,7 @@ def test_the_default_recursion_limit_is_a_thousand(driver: Any) -> None:
     assert len(ran) == 1000
 
 
-def test_what_was_done_up_to_the_limit_is_saved_and_the_thread_goes_on(driver: Any) -> None:
+def test_work_up_to_the_limit_is_saved_and_the_thread_continues(driver: Any) -> None:
     graph = StateGraph(State).add_node("a", lambda s: {"x": s["x"] + 1})
     graph.add_conditional_edges("a", lambda s: "a" if s["x"] < 5 else END, ["a", END])
     app = graph.add_edge(START, "a").compile(InMemorySaver())
@@ -367,7 +367,7 @@ def test_what_was_done_up_to_the_limit_is_saved_and_the_thread_goes_on(driver: A
     assert driver.invoke(app, None, thread_id="1", recursion_limit=3)["x"] == 5
 
 
-def test_a_drained_run_stops_at_the_next_boundary_and_can_go_on(driver: Any) -> None:
+def test_a_drained_run_stops_at_the_next_boundary_and_can_continue(driver: Any) -> None:
     control = RunControl()
 
     def a(state: Any) -> Any:
@@ -396,7 +396,7 @@ def test_a_drain_asked_for_during_the_last_superstep_lets_the_run_complete(drive
 # -- 3.5 fresh input
 
 
-def test_fresh_input_is_a_commit_of_its_own_whose_frontier_is_the_entry(driver: Any) -> None:
+def test_new_input_is_a_commit_of_its_own_whose_frontier_is_the_entry(driver: Any) -> None:
     app = graph_of("a", "b").add_edge(START, "a").add_edge(START, "b").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, thread_id="1")
 

@@ -214,7 +214,7 @@ def case_of() -> Iterator[Callable[..., Case]]:
 
 @pytest.mark.parametrize("way", ["task", "step"])
 @pytest.mark.parametrize("error", [LeaseLost("another", "x", "y"), RunCancelled("x"), GraphDrained("x")])
-def test_what_the_work_of_a_node_hears_of_another_thread_can_be_caught(driver: Any, error: Any, way: str) -> None:
+def test_errors_of_another_thread_in_a_node_can_be_caught(driver: Any, error: Any, way: str) -> None:
     def call_elsewhere() -> Any:
         raise error
 
@@ -232,7 +232,7 @@ def test_what_the_work_of_a_node_hears_of_another_thread_can_be_caught(driver: A
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("way", list(WAYS))
-def test_what_ends_once_the_next_run_has_the_call_counts_for_that_run(
+def test_a_call_that_ends_after_the_next_run_took_it_over_counts_for_that_run(
     driver: Any, case_of: Any, way: str, end: str, answer: str
 ) -> None:
     case = case_of(way, end, answer)

@@ -1,4 +1,4 @@
-"""Part I section 6.4: looking at threads, changing them, forking and replaying, and who may go on."""
+"""Part I section 6.4: inspecting threads, changing them, forking and replaying, and resuming."""
 
 from typing import Annotated, Any, TypedDict
 
@@ -61,7 +61,7 @@ def test_a_thread_without_checkpoints_is_empty() -> None:
     assert (state.values, state.next, state.tasks, state.created_at, state.parent_config) == ({}, (), (), None, None)
 
 
-def test_get_state_shows_values_what_is_due_and_where_it_is(driver: Any) -> None:
+def test_get_state_shows_values_due_nodes_and_their_config(driver: Any) -> None:
     app = graph_of("abc", "^>a", "a>b", "a>c").compile(InMemorySaver(), interrupt_before="b")
     driver.invoke(app, {"x": 1}, THREAD, run_id="r")
     state = app.get_state(THREAD)
@@ -124,7 +124,7 @@ def test_a_thread_remembers_across_runs(driver: Any) -> None:
     assert driver.invoke(app, {"x": 3}, thread_id="2") == {"x": 3, "log": ["a"]}
 
 
-def test_durability_exit_saves_only_at_rest(driver: Any) -> None:
+def test_durability_exit_saves_only_when_the_run_ends_or_pauses(driver: Any) -> None:
     app = graph_of("abc", "^>a", "a>b", "b>c").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD, durability="exit")
 
@@ -144,7 +144,7 @@ def test_durability_exit_saves_also_when_a_run_fails_or_asks(driver: Any) -> Non
 # -- None as input
 
 
-def test_none_goes_on_where_the_thread_stands(driver: Any) -> None:
+def test_none_continues_where_the_thread_was(driver: Any) -> None:
     app = graph_of("ab", "^>a", "a>b").compile(InMemorySaver(), interrupt_after="a")
     driver.invoke(app, {"x": 1}, THREAD)
 
@@ -160,7 +160,7 @@ def test_none_on_a_finished_thread_gives_its_values_and_writes_nothing(driver: A
     assert app.get_state(THREAD) == before
 
 
-def test_none_with_nothing_to_go_on_with_is_an_error(driver: Any) -> None:
+def test_none_with_nothing_to_continue_with_is_an_error(driver: Any) -> None:
     with pytest.raises(EmptyInputError, match="nothing to go on"):
         driver.invoke(graph_of("a", "^>a").compile(InMemorySaver()), None, THREAD)
     with pytest.raises(EmptyInputError, match="checkpointer"):
@@ -435,7 +435,7 @@ def test_a_fork_is_a_new_branch_from_any_checkpoint(driver: Any) -> None:
     ]
 
 
-def test_a_fork_keeps_ids_of_tasks_and_questions_and_landed_results(driver: Any) -> None:
+def test_a_fork_keeps_ids_of_tasks_and_questions_and_finished_results(driver: Any) -> None:
     app = linked(graph_of("a", "^>a").add_node(ask), "^>ask").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
     before = app.get_state(THREAD)
@@ -491,7 +491,7 @@ def test_a_replay_asks_again_and_its_question_has_the_same_id(driver: Any) -> No
     assert driver.invoke(app, Command(resume="two"), THREAD)["log"] == ["two"]
 
 
-def test_an_answer_to_an_older_checkpoint_answers_it_anew(driver: Any) -> None:
+def test_an_answer_to_an_older_checkpoint_answers_it_again(driver: Any) -> None:
     app = linked(StateGraph(State).add_node(ask), "^>ask").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
     before = app.get_state(THREAD)
@@ -500,7 +500,7 @@ def test_an_answer_to_an_older_checkpoint_answers_it_anew(driver: Any) -> None:
     assert driver.invoke(app, Command(resume="two"), before.config)["log"] == ["two"]
 
 
-def test_fresh_input_on_an_older_checkpoint_forks_there(driver: Any) -> None:
+def test_new_input_on_an_older_checkpoint_forks_there(driver: Any) -> None:
     app = graph_of("a", "^>a").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
     first = app.get_state(THREAD)
@@ -510,7 +510,7 @@ def test_fresh_input_on_an_older_checkpoint_forks_there(driver: Any) -> None:
     assert app.get_state(THREAD).values == {"x": 3, "log": ["a", "a"]}
 
 
-def test_branches_live_apart(driver: Any) -> None:
+def test_branches_are_isolated(driver: Any) -> None:
     app = graph_of("a", "^>a").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
     app.fork(THREAD, branch="side")
@@ -521,7 +521,7 @@ def test_branches_live_apart(driver: Any) -> None:
     assert app.get_state(THREAD, branch="side").values == {"x": 2, "log": ["a", "a"]}
 
 
-def test_diff_says_what_differs() -> None:
+def test_diff_lists_the_differences() -> None:
     assert diff({"a": 1, "b": 2}, {"b": 3, "c": 4}) == {"a": (1, None), "b": (2, 3), "c": (None, 4)}
 
 
@@ -539,7 +539,7 @@ def failing(graph: StateGraph) -> StateGraph:
     return graph.add_node("bad", bad, inline=True)
 
 
-def test_fresh_input_after_a_failure_applies_landed_results_and_names_what_it_discards(driver: Any) -> None:
+def test_new_input_after_a_failure_applies_finished_results_and_names_what_it_discards(driver: Any) -> None:
     graph = StateGraph(State).add_node("a", say("a"), inline=True)
     graph = linked(failing(graph).add_node("b", say("b")), "^>a", "^>bad", "a>b")
     app = graph.compile(InMemorySaver())
@@ -553,7 +553,7 @@ def test_fresh_input_after_a_failure_applies_landed_results_and_names_what_it_di
     assert discarding == [["bad"], None]
 
 
-def test_fresh_input_while_questions_are_open_is_refused_and_lists_them(driver: Any) -> None:
+def test_new_input_while_questions_are_open_is_refused_and_lists_them(driver: Any) -> None:
     app = linked(graph_of("a", "^>a").add_node(ask), "^>ask").compile(InMemorySaver())
     (question,) = driver.invoke(app, {"x": 1}, THREAD)["__interrupt__"]
     before = app.get_state(THREAD)
@@ -564,7 +564,7 @@ def test_fresh_input_while_questions_are_open_is_refused_and_lists_them(driver: 
     assert app.get_state(THREAD) == before
 
 
-def test_on_unfinished_discard_starts_anew_with_what_had_landed(driver: Any) -> None:
+def test_on_unfinished_discard_starts_over_with_finished_results(driver: Any) -> None:
     asked: list[int] = []
 
     def once(state: Any) -> Any:
@@ -608,7 +608,7 @@ def test_on_unfinished_finish_reports_the_questions_that_stop_it(driver: Any) ->
     assert result["x"] == 1
 
 
-def test_fresh_input_on_a_thread_that_is_paused_starts_anew(driver: Any) -> None:
+def test_new_input_on_a_thread_that_is_paused_starts_over(driver: Any) -> None:
     app = graph_of("ab", "^>a", "a>b").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD, interrupt_before="b")
 

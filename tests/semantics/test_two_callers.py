@@ -1,4 +1,4 @@
-"""Several callers on one thread, stopped between any two calls of its saver: one order of them explains every answer.
+"""Several callers on one thread, interleaved at any call of its saver: one order of them explains every result.
 
 Part I sections 6.2, 6.5 and 7.2. The oracle is the engine itself: the calls that were accepted, one after another in
 the order in which they held the thread and with nothing beside them, must give the same answers and the same state; a

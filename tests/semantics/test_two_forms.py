@@ -1,4 +1,4 @@
-"""A node with a form for each driver, and a node whose subgraph speaks for it."""
+"""A node with a separate function for each driver, and a transparent node."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def app(sends: int = 0) -> Any:
     return graph.compile()
 
 
-def test_the_driver_without_a_loop_calls_the_plain_form_where_it_stands() -> None:
+def test_the_driver_without_a_loop_calls_the_plain_form_on_its_own_thread() -> None:
     assert app().invoke({"seen": []})["seen"] == [("plain", threading.current_thread().name)]
 
 
@@ -44,7 +44,7 @@ def test_several_plain_forms_share_worker_threads() -> None:
     assert all(name.startswith("statewright-worker") for _, name in seen)
 
 
-def test_what_a_transparent_nodes_subgraph_says_is_shown_as_said_by_the_graph() -> None:
+def test_messages_of_a_transparent_nodes_subgraph_are_shown_as_those_of_the_graph() -> None:
     """Others show it only to those who ask for subgraphs."""
 
     def speak(state: Any) -> dict[str, Any]:

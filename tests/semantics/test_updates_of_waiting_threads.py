@@ -1,4 +1,4 @@
-"""Questions of tasks that a change from outside has done, discarded or put back."""
+"""Questions of tasks that an external update has completed, discarded or restored."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_an_update_as_another_node_leaves_questions_open(driver: Any, saver: Any
     assert sorted(result["log"]) == ["A", "B", "after a", "after b", "more"]
 
 
-def test_a_question_of_a_discarded_line_is_closed_and_that_of_a_fork_is_asked_anew(driver: Any, saver: Any) -> None:
+def test_a_question_of_a_discarded_line_is_closed_and_that_of_a_fork_is_asked_again(driver: Any, saver: Any) -> None:
     app = graph(0, saver)
     driver.invoke(app, {}, THREAD)
     asked = ids(app)
@@ -154,7 +154,7 @@ def test_a_memory_that_a_task_still_waits_for_is_refused_to_others(driver: Any, 
         driver.invoke(app, {}, THREAD, max_concurrency=1)  # the second begins when the first one has asked
 
 
-def test_a_call_that_failed_beside_a_question_leaves_its_memory_free(driver: Any, saver: Any) -> None:
+def test_a_call_that_failed_next_to_a_question_releases_its_memory(driver: Any, saver: Any) -> None:
     def fail(state: State) -> None:
         raise ValueError("broken")
 

@@ -1,4 +1,4 @@
-"""Values that are changed in place: a container belongs to whoever holds it, what is returned is written.
+"""Values changed in place: each reader has its own container, and only returned values are written.
 
 Each rule is tested for a graph by itself and in every form of nesting, two levels deep.
 """
@@ -132,7 +132,7 @@ def test_a_counter_that_is_changed_in_place_counts_on_the_saved_thread(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_subgraph_that_remembers_goes_on_with_what_it_changed_in_place(driver: Any, kind: str) -> None:
+def test_a_subgraph_that_remembers_continues_with_what_it_changed_in_place(driver: Any, kind: str) -> None:
     make, change, size = KINDS[kind]
 
     def count(state: Any) -> Any:
@@ -149,7 +149,7 @@ def test_a_subgraph_that_remembers_goes_on_with_what_it_changed_in_place(driver:
         assert size(driver.invoke(app, {"log": []}, THREAD)["own"]) == expected
 
 
-def test_what_was_changed_before_an_interrupt_is_part_of_the_update_after_it(driver: Any, placed: Any) -> None:
+def test_changes_before_an_interrupt_are_part_of_the_update_after_it(driver: Any, placed: Any) -> None:
     def change(state: Any) -> Any:
         state["box"].count += 1
         return {"box": state["box"]}
@@ -331,7 +331,7 @@ def test_not_on_the_thread_nor_in_its_history(driver: Any, placed: Any, schema: 
 
 
 @pytest.mark.parametrize("mode", ["values", "updates", "tasks", "checkpoints", "debug"])
-def test_what_readers_of_a_stream_change_is_theirs(driver: Any, mode: str) -> None:
+def test_changes_of_stream_readers_stay_with_them(driver: Any, mode: str) -> None:
     def spoil_all(value: Any) -> None:
         inner = list(value.values()) if isinstance(value, dict) else list(value) if isinstance(value, list) else []
         for one in inner:
@@ -366,7 +366,7 @@ def test_one_answer_that_is_changed_and_returned_again_is_two_answers(driver: An
     assert app.get_state(THREAD).values["plain"] == [0, 1, 2]
 
 
-def test_the_arguments_of_sends_are_apart_for_tasks_and_attempts(driver: Any, placed: Any) -> None:
+def test_the_arguments_of_sends_are_copied_for_tasks_and_attempts(driver: Any, placed: Any) -> None:
     looks: list[Any] = []
     shared = {"plain": ["in"]}
 
@@ -408,7 +408,7 @@ def test_a_reducer_that_changes_its_first_argument_changes_no_checkpoint(driver:
     assert history[-1] == first
 
 
-def test_what_runtime_shows_of_the_state_is_apart(driver: Any, placed: Any) -> None:
+def test_the_state_in_the_runtime_is_a_copy(driver: Any, placed: Any) -> None:
     def look(state: Any, runtime: Runtime[Any]) -> Any:
         runtime.state["plain"].append("dirt")
         return {"log": [*runtime.state["plain"], len(runtime.state)]}
@@ -418,7 +418,7 @@ def test_what_runtime_shows_of_the_state_is_apart(driver: Any, placed: Any) -> N
     assert driver.invoke(app, {"plain": ["in"], "log": []})["log"][0] == "in"
 
 
-def test_what_a_step_gave_is_the_same_whenever_the_node_runs_again(driver: Any, placed: Any) -> None:
+def test_the_result_of_a_step_is_the_same_whenever_the_node_runs_again(driver: Any, placed: Any) -> None:
     def node(state: Any, runtime: Runtime[Any]) -> Any:
         rows = runtime.step("rows", lambda: ["row"])
         rows.append("of the node")
@@ -460,7 +460,7 @@ def test_an_answer_is_the_same_whenever_the_node_runs_again(driver: Any, placed:
     "policy", [{}, {"cache_policy": CachePolicy()}, {"retry_policy": AGAIN}], ids=["plain", "cached", "retried"]
 )
 @pytest.mark.parametrize("awaited", [False, True])
-def test_what_a_called_task_gave_is_the_same_whenever_the_node_runs_again(
+def test_the_result_of_a_called_task_is_the_same_whenever_the_node_runs_again(
     driver: Any, placed: Any, saver: Any, policy: Any, awaited: bool
 ) -> None:
     attempts: list[list[str]] = []
@@ -498,7 +498,7 @@ def test_what_a_called_task_gave_is_the_same_whenever_the_node_runs_again(
         assert attempts[-1] == ["row", "of the node"]
 
 
-def test_what_readers_change_of_a_question_is_theirs(driver: Any, placed: Any, saver: Any) -> None:
+def test_changes_of_readers_to_a_question_stay_with_them(driver: Any, placed: Any, saver: Any) -> None:
     draft = {"text": "one"}
 
     def node(state: Any) -> Any:
@@ -517,7 +517,7 @@ def test_what_readers_change_of_a_question_is_theirs(driver: Any, placed: Any, s
     assert driver.invoke(app, Command(resume=2), THREAD)["log"] == [1, 2]
 
 
-def test_what_an_entrypoint_remembers_is_apart(driver: Any) -> None:
+def test_the_memory_of_an_entrypoint_is_a_copy(driver: Any) -> None:
     @entrypoint(InMemorySaver())
     def remember(value: list[int], *, previous: list[int] | None = None) -> entrypoint.final[list[int], list[int]]:
         known = previous or []
@@ -530,7 +530,7 @@ def test_what_an_entrypoint_remembers_is_apart(driver: Any) -> None:
     assert driver.invoke(remember, [], THREAD) == [1, 1]
 
 
-def test_a_cached_answer_is_apart_from_the_node_and_from_callers(driver: Any, placed: Any) -> None:
+def test_a_cached_result_is_a_copy_for_the_node_and_for_callers(driver: Any, placed: Any) -> None:
     answer = ["first"]
     graph = StateGraph(Shared).add_node("a", lambda s: {"plain": answer}, cache_policy=CachePolicy())
     app = placed(graph.add_edge(START, "a").compile(cache=InMemoryCache()))

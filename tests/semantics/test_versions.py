@@ -1,4 +1,4 @@
-"""Graphs that change under threads: aliases, migrations, and what does not fit is told (spec/graph.md, 7.5)."""
+"""Graphs that change under threads: aliases, migrations, and reports of incompatibilities (spec/graph.md, 7.5)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def migrated(graph: StateGraph) -> StateGraph:
     return graph
 
 
-def test_7_5_a_renamed_node_goes_on_under_its_new_name(driver: Any, saver: Any) -> None:
+def test_7_5_a_renamed_node_continues_under_its_new_name(driver: Any, saver: Any) -> None:
     driver.invoke(old().compile(saver), {}, thread_id="t")
     app = migrated(new(aliases=["ask"])).compile(saver)
     assert driver.invoke(app, Command(resume="yes"), thread_id="t") == {"names": ["count", "yes"], "total": 3}
@@ -78,7 +78,7 @@ def test_7_5_migrations_follow_each_other(driver: Any, saver: Any) -> None:
     assert driver.invoke(graph.compile(saver), Command(resume="yes"), thread_id="t")["total"] == 6
 
 
-def test_7_5_what_landed_and_what_is_held_is_renamed_too(driver: Any, saver: Any) -> None:
+def test_7_5_finished_results_and_deferred_tasks_are_renamed_too(driver: Any, saver: Any) -> None:
     def graph_of(worker: str, gather: str, **options: Any) -> StateGraph:
         graph = StateGraph(Old)
         graph.add_node("plan", lambda state: Command(goto=[Send(worker, n) for n in (1, 2)]), destinations=[worker])
@@ -128,7 +128,7 @@ def test_7_5_a_field_that_was_renamed_without_a_version_is_reported_once(driver:
     }
 
 
-def test_7_5_it_is_refused_or_ignored_where_unknown_keys_are(driver: Any, saver: Any) -> None:
+def test_7_5_an_unknown_field_is_refused_or_ignored_as_unknown_keys_says(driver: Any, saver: Any) -> None:
     driver.invoke(_writing(Notes, "notes").compile(saver), {}, thread_id="t")
     graph = _writing(Remarks, "remarks")
     with pytest.raises(GraphVersionMismatch, match="'notes', which is no field"):

@@ -56,7 +56,7 @@ def send_event(driver: Any, app: Any, name: str, payload: Any = None, **options:
 # -- timers
 
 
-def test_6_1_a_node_that_sleeps_goes_on_when_its_time_has_come(driver: Any, paint: Any, clock: FakeClock) -> None:
+def test_6_1_a_node_that_sleeps_continues_when_its_time_has_come(driver: Any, paint: Any, clock: FakeClock) -> None:
     def node(state: State) -> dict[str, Any]:
         sleep(timedelta(minutes=5))
         return {"log": ["awake"]}
@@ -131,7 +131,7 @@ def test_6_1_an_event_that_does_not_come_in_time_is_none(driver: Any, clock: Fak
         send_event(driver, app, "paid", **THREAD)
 
 
-def test_6_1_an_event_for_nobody_is_an_error_and_nothing_is_lost(driver: Any, clock: FakeClock) -> None:
+def test_6_1_an_event_that_no_task_waits_for_is_an_error_and_nothing_is_lost(driver: Any, clock: FakeClock) -> None:
     def node(state: State) -> dict[str, Any]:
         return {"log": [wait_for_event("paid")]}
 
@@ -158,7 +158,7 @@ def test_6_1_a_payload_must_have_the_type_that_was_asked_for(driver: Any, clock:
 # -- questions
 
 
-def test_6_1_a_question_that_nobody_answers_in_time_is_answered_by_none(driver: Any, clock: FakeClock) -> None:
+def test_6_1_a_question_without_an_answer_in_time_returns_none(driver: Any, clock: FakeClock) -> None:
     def node(state: State) -> dict[str, Any]:
         return {"log": [interrupt("sure?", schema=str, timeout=30)]}
 
@@ -284,6 +284,6 @@ def test_6_1_waits_that_make_no_sense_are_refused(driver: Any, clock: FakeClock,
 
 
 @pytest.mark.parametrize("wait", [lambda: sleep(1), lambda: wait_for_event("e"), lambda: interrupt("?")])
-def test_6_1_nobody_waits_outside_a_node(wait: Any) -> None:
+def test_6_1_waiting_outside_a_node_is_an_error(wait: Any) -> None:
     with pytest.raises(InvalidUpdateError, match="outside a node"):
         wait()

@@ -75,7 +75,7 @@ def test_a_thread_that_is_held_in_one_workspace_is_free_in_another(driver: Any, 
     assert free.get_state(THREAD).values == {"log": ["free"]}
 
 
-def test_runs_on_savers_of_one_workspace_stand_in_one_line(driver: Any, saver_of: Any) -> None:
+def test_runs_on_savers_of_one_workspace_share_one_queue(driver: Any, saver_of: Any) -> None:
     """Time stands still: whoever waits goes on only because the holder calls the first in line."""
     gate, clock = Gate(), FakeClock()
     held = app_of(gate.node, saver_of("one"), clock=clock)
