@@ -52,8 +52,7 @@ class Deliverer:
         self._ledger = ledger
         self._clock = clock
         self._settings = settings
-        self._http = HttpPost(settings)
-        self._post: Post = post or self._http
+        self._post: Post = post or HttpPost(settings)
         self._tried = tried
         self._patience = patience
         self._lanes: dict[str, asyncio.Task[None]] = {}
@@ -85,7 +84,6 @@ class Deliverer:
             await asyncio.gather(*self._lanes.values(), return_exceptions=True)
             self._lanes.clear()
             self._closing = False
-            await self._http.close()
 
     async def _settle(self, seconds: float) -> None:
         """Wait for lanes to end. Raises what one of them has raised."""
