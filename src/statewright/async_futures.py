@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, ref
 
@@ -99,3 +99,22 @@ async def wait_for_all(futures: Iterable[asyncio.Future[Any]]) -> asyncio.Cancel
 async def aresolve(answer: Any) -> Any:
     """The answer of a saver, awaited if it comes later."""
     return await await_future(answer) if is_future(answer) else answer
+
+
+async def adrive(generator: Generator[Any, Any, T], perform: Callable[[Any], Awaitable[Any]] = aresolve) -> T:
+    """Run a generator to its end like `futures.drive`, without blocking the event loop."""
+    value: Any = None
+    error: Exception | None = None
+    while True:
+        try:
+            pending = generator.send(value) if error is None else generator.throw(error)
+        except StopIteration as end:
+            return end.value
+        value = error = None
+        try:
+            value = await perform(pending)
+        except Exception as raised:
+            error = raised
+        except BaseException:
+            generator.close()
+            raise

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Final, Generic, Self, TypeGuard, TypeVar
@@ -145,6 +145,29 @@ def resolve(answer: MaybeFuture[T]) -> T:
         return answer  # pyright: ignore[reportReturnType]
     wait_until_done(answer)
     return answer.result()
+
+
+def drive(generator: Generator[Any, Any, T], perform: Callable[[Any], Any] = resolve) -> T:
+    """Run a generator to its end, and return its result. It is sent the result of `perform` for each yielded value.
+
+    By default a generator yields values that may be futures. An error of `perform` is raised inside the generator; a
+    KeyboardInterrupt or another signal closes it first.
+    """
+    value: Any = None
+    error: Exception | None = None
+    while True:
+        try:
+            pending = generator.send(value) if error is None else generator.throw(error)
+        except StopIteration as end:
+            return end.value
+        value = error = None
+        try:
+            value = perform(pending)
+        except Exception as raised:
+            error = raised
+        except BaseException:
+            generator.close()
+            raise
 
 
 def wait_until_done(answer: AnyFuture[Any], timeout: float | None = None) -> bool:

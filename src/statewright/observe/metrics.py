@@ -18,7 +18,7 @@ from statewright.clock import Clock, SystemClock
 from statewright.errors import ConflictingWrites, InvalidUpdateError, MutatedState, StatewrightError, UnknownTarget
 from statewright.events import Event
 from statewright.extras import optional
-from statewright.observe.bounded import BoundedMap
+from statewright.lru_cache import LRUCache
 from statewright.observe.event_facts import Key, error_of, graph_of, is_failure, run_of, task_of
 from statewright.runtime import Instrument
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
     from prometheus_client.core import GaugeMetricFamily
 
+_MAX_ENTRIES: Final = 10_000
+"""Running things and runs that are remembered, as their end may never be reported."""
 MOST_VALUES: Final = 200
 """Combinations of user-defined label values per metric."""
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -48,9 +50,9 @@ class Metrics(Instrument):
         self._clock = clock or SystemClock()
         self._meters = Meters(self.registry)
         self._refusals = RefusedUpdates()
-        self._began: BoundedMap[Key, float] = BoundedMap()
+        self._began: LRUCache[Key, float] = LRUCache(_MAX_ENTRIES)
         """Start times of running runs, supersteps and tasks."""
-        self._workspaces: BoundedMap[str, str] = BoundedMap()
+        self._workspaces: LRUCache[str, str] = LRUCache(_MAX_ENTRIES)
         """Workspaces by run id."""
         self._graphs, self._models, self._tools, self._routes = (LabelValues(most_label_values) for _ in range(4))
         self._nodes = LabelValues(most_label_values)
@@ -168,7 +170,7 @@ class Metrics(Instrument):
 
     def _seconds(self, what: Key) -> float | None:
         """Return the elapsed time; None if the start is unknown."""
-        began = self._began.take(what)
+        began = self._began.pop(what)
         return None if began is None else max(self._clock.monotonic() - began, 0.0)
 
     def _end_superstep(self, event: Event) -> None:

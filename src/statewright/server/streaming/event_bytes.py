@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Any, Final
 
+from statewright.lru_cache import LRUCache
 from statewright.runs import RunEvent
 from statewright.server.http.encode import encode
 from statewright.service import LiveEvent
 
-_KEPT: Final = 1024
-"""Events."""
+_MAX_EVENTS: Final = 1024
 _LARGEST: Final = 16 * 1024
 """The largest cached event, in bytes."""
 
@@ -41,30 +40,29 @@ def shown_live(event: LiveEvent) -> dict[str, Any]:
 class EventBytes:
     """A cache of encoded events: `event`, one line of `data`, `id`.
 
-    An event of the log never changes, so run and number are enough to know it by. What is not in the log has no number,
-    and is known by itself: all readers are told the same object.
+    An event of the log never changes, so run and number identify it. A live event has no number; all readers receive
+    the same object, which identifies it.
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, int], tuple[RunEvent | LiveEvent, bytes]] = OrderedDict()
+        self._cache: LRUCache[tuple[str, int], tuple[RunEvent | LiveEvent, bytes]] = LRUCache(_MAX_EVENTS)
 
     def of(self, event: RunEvent | LiveEvent) -> bytes:
+        """Return the bytes of an event."""
         live = isinstance(event, LiveEvent)
         key = ("", id(event)) if live else (event.run_id, event.seq)
-        found = self._kept.get(key)
-        if found is not None and (not live or found[0] is event):
-            return found[1]
-        written = _written_live(event) if live else _written(event)
-        if len(written) <= _LARGEST:
-            self._kept[key] = event, written
-            if len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        return written
+        cached = self._cache.get(key)
+        if cached is not None and (not live or cached[0] is event):
+            return cached[1]
+        encoded = _encode_live(event) if live else _encode(event)
+        if len(encoded) <= _LARGEST:
+            self._cache.put(key, (event, encoded))
+        return encoded
 
 
-def _written(event: RunEvent) -> bytes:
+def _encode(event: RunEvent) -> bytes:
     return b"event: %b\ndata: %b\nid: %d\n\n" % (event.type.encode(), encode(shown_event(event)), event.seq)
 
 
-def _written_live(event: LiveEvent) -> bytes:
+def _encode_live(event: LiveEvent) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (event.type.encode(), encode(shown_live(event)))

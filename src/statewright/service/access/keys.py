@@ -5,7 +5,6 @@ A key is 32 random bytes, so its plain hash reveals nothing about it; only the h
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -22,6 +21,7 @@ from statewright.errors import (
     suggestion,
 )
 from statewright.ids import draw_checkpoint_id
+from statewright.lru_cache import LRUCache
 from statewright.runs import ApiKey, Insert, Ledger, Order, Update, where
 from statewright.service.context.validation import instant, number, text, texts
 
@@ -216,39 +216,33 @@ class KeyRing:
 
     def __init__(self, ledger: Ledger, *, most: int = MOST_KEYS, fresh: timedelta = FRESH) -> None:
         self._ledger = ledger
-        self._most = most
         self._fresh = fresh
-        self._known: OrderedDict[str | None, tuple[ApiKey, datetime]] = OrderedDict()
-        self._forgotten = 0
-        """Counts invalidations: a record that was read before one is not cached after it."""
+        self._records: LRUCache[str | None, tuple[ApiKey, datetime]] = LRUCache(most)
+        """Records by digest, with the time at which they were read."""
+        self._invalidations = 0
+        """A record that was read before an invalidation is not cached after it."""
 
     async def find(self, key: str, now: datetime) -> ApiKey:
         """Return the record of a key. Raises Unauthorized."""
         digest = digest_of(key)
-        known = self._known.get(digest)
-        if known is not None and abs(now - known[1]) < self._fresh:
-            self._known.move_to_end(digest)
-            return checked_key(known[0], now)
-        before = self._forgotten
-        found = checked_key(await look_up(self._ledger, digest), now)
-        if before == self._forgotten:
-            self._remember(digest, found, now)
-        return found
+        cached = self._records.get(digest)
+        if cached is not None and abs(now - cached[1]) < self._fresh:
+            return checked_key(cached[0], now)
+        before = self._invalidations
+        record = checked_key(await look_up(self._ledger, digest), now)
+        if before == self._invalidations:
+            self._records.put(digest, (record, now))
+        return record
 
     async def revoke(self, workspace_id: str, key_id: str, now: datetime) -> ApiKey:
-        """Revoke a key like `revoke_key`, and know it no more."""
+        """Revoke a key like `revoke_key`, and remove it from the cache."""
         revoked = await revoke_key(self._ledger, workspace_id, key_id, now)
         self.forget(key_id)
         return revoked
 
     def forget(self, key_id: str) -> None:
-        """Read a key again when it is used next."""
-        self._forgotten += 1
-        for digest in [digest for digest, (key, _) in self._known.items() if key.id == key_id]:
-            del self._known[digest]
-
-    def _remember(self, digest: str | None, key: ApiKey, now: datetime) -> None:
-        self._known[digest] = (key, now)
-        self._known.move_to_end(digest)
-        if len(self._known) > self._most:
-            self._known.popitem(last=False)
+        """Remove a key from the cache, so that it is read again when it is used next."""
+        self._invalidations += 1
+        for digest, (key, _) in self._records.items():
+            if key.id == key_id:
+                self._records.pop(digest)

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from statewright.async_futures import aresolve
+from statewright.async_futures import adrive, aresolve
 from statewright.errors import DuplicateRecord, RequestConflict
 from statewright.runs import Insert, Json, StoredDefinition, where
 from statewright.service.catalog.catalog import definition_id
-from statewright.service.catalog.versions import alookup
 from statewright.service.context.records import Page
 from statewright.service.context.service_context import ServiceContext
 from statewright.workflow.steps import read_definition
@@ -82,7 +81,7 @@ class Definitions:
         return Added(stored, created=True)
 
     async def _same(self, stored: StoredDefinition) -> StoredDefinition:
-        known = await alookup(self._versions.stored(stored.workspace_id, stored.id))
+        known = await adrive(self._versions.stored(stored.workspace_id, stored.id))
         if known.digest != stored.digest:
             raise RequestConflict(
                 f"Version {stored.version!r} of {stored.name!r} is stored with another content, and a version never "
@@ -98,7 +97,7 @@ class Definitions:
 
     async def get(self, workspace_id: str, identity: str) -> StoredDefinition:
         """Return a version, of the workspace or of the project. Raises NotFound."""
-        return await alookup(self._versions.stored(workspace_id, identity))
+        return await adrive(self._versions.stored(workspace_id, identity))
 
     async def graphs(self, workspace_id: str) -> list[ServedGraph]:
         """Return the graphs that can be run by name: those of the project, and the newest versions of the workspace."""
@@ -110,7 +109,7 @@ class Definitions:
 
     async def graph(self, workspace_id: str, name: str) -> GraphDescription:
         """Return one of these. Raises NotFound."""
-        definition = await alookup(self._versions.newest(workspace_id, name))
+        definition = await adrive(self._versions.newest(workspace_id, name))
         app = self._context.catalog.app_of(definition)
         drawing = app.get_graph()
         drawn = drawing.to_json()

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from statewright.errors import InvalidRequest, suggestion
-from statewright.futures import resolve
+from statewright.futures import drive, resolve
 from statewright.runs import Change, Run, Signal, where
 from statewright.runtime import RUN_ENDED
-from statewright.service.catalog.versions import lookup
 from statewright.service.context.jsonable import as_json
 from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext
@@ -67,7 +66,7 @@ class ChildStarter:
             **options,
         )
         check_start(wanted, self._context.settings)
-        definition = lookup(self._context.versions.requested(self._run.workspace_id, wanted))
+        definition = drive(self._context.versions.requested(self._run.workspace_id, wanted))
         _, changes = self._starter.made(self._run.workspace_id, wanted, definition, self._context.now())
         self._started[run_id] = wanted
         self._progress.steps.add(work, changes)

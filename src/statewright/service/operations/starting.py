@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
-from statewright.async_futures import aresolve
+from statewright.async_futures import adrive, aresolve
 from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge, RequestConflict, suggestion
+from statewright.futures import drive
 from statewright.ids import draw_checkpoint_id, draw_run_id
 from statewright.runs import (
     Absent,
@@ -24,7 +25,6 @@ from statewright.runs import (
     Workspace,
     where,
 )
-from statewright.service.catalog.versions import alookup, lookup
 from statewright.service.context.jsonable import entries_as_text, iso
 from statewright.service.context.records import MOST_LABELS, others_on_thread
 from statewright.service.context.requests import StartRun
@@ -80,7 +80,7 @@ class Starter:
         """
         check_start(wanted, self._context.settings)
         made = self.made(
-            workspace_id, wanted, await alookup(self._context.versions.requested(workspace_id, wanted)), now
+            workspace_id, wanted, await adrive(self._context.versions.requested(workspace_id, wanted)), now
         )
         await self._context.spending.check_start(workspace_id, wanted.after)
         return made
@@ -141,7 +141,7 @@ class Starter:
         if ending.status is not RunStatus.FAILED or graph is None or run.source.startswith("failure:"):
             return ()
         try:
-            definition = lookup(context.versions.newest(run.workspace_id, graph))
+            definition = drive(context.versions.newest(run.workspace_id, graph))
         except NotFound:
             logger.exception("Run %s has failed, and its on_failure graph cannot be started.", run.id)
             return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from statewright.async_futures import aresolve
+from statewright.async_futures import adrive, aresolve
 from statewright.checkpoint import Checkpointer
 from statewright.errors import (
     CheckpointNotFound,
@@ -21,7 +21,6 @@ from statewright.runs import ApiKey, Condition, Order, Run, RunStatus, where
 from statewright.runtime import CompiledGraph, StateSnapshot
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.service.access.approval_permission import check_thread_change
-from statewright.service.catalog.versions import alookup
 from statewright.service.context.jsonable import as_json, iso
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.operations.thread_edits import AT_WORK, EditRecorder, RestingRun, guard_no_run_since
@@ -125,7 +124,7 @@ class Threads:
 
     async def _check_change(self, workspace_id: str, thread_id: str, key: ApiKey | None) -> None:
         async def body_of(definition_id: str) -> Any:
-            return (await alookup(self._context.versions.stored(workspace_id, definition_id))).body
+            return (await adrive(self._context.versions.stored(workspace_id, definition_id))).body
 
         await check_thread_change(key, self._context.ledger, workspace_id, thread_id, body_of)
 

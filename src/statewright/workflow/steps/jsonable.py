@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from statewright.errors import InvalidUpdateError
+from statewright.shorten import short_repr
 
 
 def to_jsonable(value: Any, what: str) -> Any:
@@ -30,7 +31,7 @@ def to_jsonable(value: Any, what: str) -> Any:
 def to_jsonable_map(value: Any, what: str) -> dict[str, Any]:
     """Convert a map to JSON, as a copy. Raises InvalidUpdateError for anything else."""
     if not isinstance(value, Mapping):
-        raise InvalidUpdateError(f"{what} is {_short(value)} of type {type(value).__name__}. Use a map.")
+        raise InvalidUpdateError(f"{what} is {short_repr(value)} of type {type(value).__name__}. Use a map.")
     return to_jsonable(cast("Mapping[str, Any]", value), what)
 
 
@@ -39,8 +40,3 @@ def copy_json(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: copy_json(one) for key, one in cast("dict[str, Any]", value).items()}
     return [copy_json(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
