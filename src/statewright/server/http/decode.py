@@ -15,16 +15,16 @@ from statewright.errors import InvalidRequest
 MAX_DEPTH: Final = 100
 """The limit of nested containers."""
 _MAX_DIGITS: Final = 100
-"""Of a whole number."""
+"""The limit of digits of a whole number."""
 
 
 def decode(body: bytes) -> Any:
     """Decode a body. Raises InvalidRequest, with the reason."""
     try:
-        from_json(body, allow_inf_nan=False)  # knows what is no JSON, no UTF-8 and no Unicode, and how deep it may be
+        from_json(body, allow_inf_nan=False)  # refuses invalid UTF-8 and Unicode, and limits the depth
     except ValueError as error:
         raise InvalidRequest(f"The body is not valid JSON: {error}.") from error
-    value = _strictly(body)
+    value = _decode_strictly(body)
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
         _check_depth(value)
     if b"\\u0000" in body:
@@ -32,26 +32,26 @@ def decode(body: bytes) -> Any:
     return value
 
 
-def _strictly(body: bytes) -> Any:
+def _decode_strictly(body: bytes) -> Any:
     try:
         return json.loads(
             body,
             object_pairs_hook=_object,
             parse_int=_whole,
             parse_float=_finite,
-            parse_constant=_no_number,
+            parse_constant=_refuse_constant,
         )
     except RecursionError as error:
         raise _too_deep() from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidRequest(f"The body has an object with {twice!r} twice. Send each name once.")
-    return found
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise InvalidRequest(f"The body has an object with {duplicate!r} twice. Send each name once.")
+    return members
 
 
 def _whole(digits: str) -> int:
@@ -69,7 +69,7 @@ def _finite(digits: str) -> float:
     return number
 
 
-def _no_number(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise InvalidRequest(f"The body has {name}, which is not valid JSON. Send null or a string.")
 
 
@@ -80,15 +80,15 @@ def _too_deep() -> InvalidRequest:
 def _check_depth(value: Any) -> None:
     layer = [value]
     for _ in range(MAX_DEPTH):
-        layer = [part for one in layer for part in _parts(one)]
+        layer = [part for value in layer for part in _parts(value)]
         if not layer:
             return
-    if any(isinstance(one, dict | list) for one in layer):
+    if any(isinstance(value, dict | list) for value in layer):
         raise _too_deep()
 
 
 def check_text(value: Any) -> None:
-    """Raises InvalidRequest where a text, or the name of an entry, has a NUL character."""
+    """Raise InvalidRequest if a string, or a name in an object, has a NUL character."""
     if isinstance(value, str):
         if "\0" in value:
             raise InvalidRequest("The body has a string with the character NUL (\\u0000). Remove it.")

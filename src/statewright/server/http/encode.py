@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 from starlette.responses import Response
@@ -25,17 +25,17 @@ def _encode_with_care(value: Any) -> bytes:
     return json.dumps(_plain(value, 0), ensure_ascii=True).encode("ascii")
 
 
-_DEEPEST = 300
+_MAX_DEPTH: Final = 300
 """The limit of nested containers in a response."""
 
 
 def _plain(value: Any, depth: int) -> Any:
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         return "..."
     if isinstance(value, Mapping):
-        return {_key(key): _plain(one, depth + 1) for key, one in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return {_key(key): _plain(item, depth + 1) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, list | tuple):
-        return [_plain(one, depth + 1) for one in value]  # pyright: ignore[reportUnknownVariableType]
+        return [_plain(item, depth + 1) for item in value]  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, str | bool | int) or value is None:
         return value
     try:

@@ -107,7 +107,7 @@ def unexpected(request_id: str) -> Json:
 def _unavailable(error: StatewrightError, status: int, code: str, request_id: str) -> Json:
     """Return the response for a storage fault or a shutdown. The log has the message, which may name files."""
     logger.warning("A request cannot be served now: %s: %s", request_id, error)
-    message = next((told for kind, told in _REASONS.items() if isinstance(error, kind)), _CANNOT_SERVE)
+    message = next((text for kind, text in _REASONS.items() if isinstance(error, kind)), _CANNOT_SERVE)
     details = {**_details(error), "requestId": request_id}
     return refusal(status, code, f"{message} Try again later.", details, headers=_headers(error))
 
@@ -142,12 +142,12 @@ async def _answer_invalid(request: Request, error: Exception) -> Json:
     return invalid(error.errors())
 
 
-def invalid(found: Sequence[Mapping[str, Any]]) -> Json:
+def invalid(errors: Sequence[Mapping[str, Any]]) -> Json:
     """Return the response for an invalid request, with the path and the expectation of each problem."""
-    problems = [{"path": _path(one["loc"]), "message": _sentence(one)} for one in found]
-    told = "; ".join(f"{one['path'] or 'body'}: {one['message']}" for one in problems[:3])
+    problems = [{"path": _path(error["loc"]), "message": _sentence(error)} for error in errors]
+    summary = "; ".join(f"{problem['path'] or 'body'}: {problem['message']}" for problem in problems[:3])
     more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
-    return refusal(400, InvalidRequest.api_code, f"The request is not valid: {told}{more}.", {"problems": problems})
+    return refusal(400, InvalidRequest.api_code, f"The request is not valid: {summary}{more}.", {"problems": problems})
 
 
 def _path(where: Sequence[Any]) -> str:
@@ -178,7 +178,6 @@ async def _answer_http(request: Request, error: Exception) -> Json:
 
 def _methods_at(request: Request) -> list[str]:
     """Return the methods that a path supports, over all its routes."""
-    tried = ("GET", "POST", "PUT", "PATCH", "DELETE")
     routes = request.app.routes
-    scopes = ({**request.scope, "method": method} for method in tried)
+    scopes = ({**request.scope, "method": method} for method in ("GET", "POST", "PUT", "PATCH", "DELETE"))
     return [scope["method"] for scope in scopes if any(route.matches(scope)[0] is Match.FULL for route in routes)]

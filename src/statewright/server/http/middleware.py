@@ -38,22 +38,22 @@ class Frame:
             await self._app(scope, receive, send)
             return
         scope["request_id"] = request_id = _request_id(scope)
-        answered = _Answered(scope, send)
+        sender = _ResponseSender(scope, send)
         started = time.perf_counter()
         try:
             with bound(request_id=request_id):
-                await self._app(scope, receive, answered.send)
+                await self._app(scope, receive, sender.send)
         except Exception as error:
-            if answered.status:  # it has begun: close the connection, so that it is not taken for complete
+            if sender.status:  # the response has begun: close the connection, so that it does not look complete
                 raise
-            await answer_to(error, request_id)(scope, receive, answered.send)
+            await answer_to(error, request_id)(scope, receive, sender.send)
         finally:
             if self._metrics is not None:
                 seconds = time.perf_counter() - started
-                self._metrics.answered_request(scope["method"], _route(scope), answered.status or 499, seconds)
+                self._metrics.answered_request(scope["method"], _route(scope), sender.status or 499, seconds)
 
 
-class _Answered:
+class _ResponseSender:
     """A response that is being sent."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
@@ -75,8 +75,8 @@ class _Answered:
 
 def _request_id(scope: Scope) -> str:
     """Return the request id of the caller if it is valid, or else a new one."""
-    given = Headers(scope=scope).get("x-request-id", "")
-    return given if _REQUEST_ID.fullmatch(given) else f"req_{uuid4().hex}"
+    sent = Headers(scope=scope).get("x-request-id", "")
+    return sent if _REQUEST_ID.fullmatch(sent) else f"req_{uuid4().hex}"
 
 
 def _route(scope: Scope) -> str:
@@ -94,8 +94,8 @@ class BodyLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif (announced := _announced(scope)) is not None and announced > self._most:
-            refused = refusal(413, "PAYLOAD_TOO_LARGE", self._sentence(f"has {announced} bytes"), self._details())
+        elif (declared := _declared_length(scope)) is not None and declared > self._most:
+            refused = refusal(413, "PAYLOAD_TOO_LARGE", self._sentence(f"has {declared} bytes"), self._details())
             await refused(scope, receive, send)
         else:
             await self._app(scope, self._counted(receive), send)
@@ -113,16 +113,14 @@ class BodyLimit:
 
         return counting
 
-    def _sentence(self, found: str) -> str:
-        return (
-            f"The body {found}; at most {self._most} bytes are taken. Send less, or keep it elsewhere and send where."
-        )
+    def _sentence(self, problem: str) -> str:
+        return f"The body {problem}; at most {self._most} bytes are allowed. Send less, or a URL instead."
 
     def _details(self) -> dict[str, int]:
         return {"maxBytes": self._most}
 
 
-def _announced(scope: Scope) -> int | None:
+def _declared_length(scope: Scope) -> int | None:
     """Return the declared length of the body; None if it is not declared."""
     length = Headers(scope=scope).get("content-length", "")
     return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else None
@@ -131,8 +129,8 @@ def _announced(scope: Scope) -> int | None:
 class Names:
     """Accepts only requests to local host names, from pages of the same machine.
 
-    Without keys a page of a stranger could otherwise let the user's browser call the server: by a name that the
-    stranger points to loopback, or by a form.
+    Without keys, any web page could otherwise make the user's browser call the server: by a name that resolves to
+    loopback, or by a form.
     """
 
     def __init__(self, app: ASGIApp, allowed_hosts: Sequence[str], origins: Sequence[str]) -> None:
@@ -150,7 +148,7 @@ class Names:
     def _refused(self, scope: Scope) -> str | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if not self._is_ours(_hostname(f"//{host}")):
+        if not self._is_local(_hostname(f"//{host}")):
             return (
                 f"The server was called as {host!r}, and requires no keys: it accepts requests to loopback only. "
                 f"Call it as 127.0.0.1, or add the name to allowed_hosts."
@@ -158,11 +156,11 @@ class Names:
         origin = headers.get("origin")
         if origin is None or origin in self._origins or scope.get("method") in _SAFE_METHODS:
             return None
-        if self._is_ours(_hostname(origin)):
+        if self._is_local(_hostname(origin)):
             return None
         return f"The page {origin!r} may not call this server. Add it to cors_origins to allow it."
 
-    def _is_ours(self, name: str) -> bool:
+    def _is_local(self, name: str) -> bool:
         return is_loopback(name) or name in self._hosts
 
 

@@ -33,49 +33,49 @@ Scopes of keys: """ + ", ".join(f"`{scope}`" for scope in SCOPES)
 
 
 def add_document(app: FastAPI) -> None:
-    """Make the application serve its document, which is built on first use."""
+    """Make an application serve its document, which is built on first use."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = _made(app)
+            app.openapi_schema = _build(app)
         return app.openapi_schema
 
     app.openapi = document
 
 
-def _made(app: FastAPI) -> dict[str, Any]:
-    told = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
-    schemas = told.setdefault("components", {}).setdefault("schemas", {})
+def _build(app: FastAPI) -> dict[str, Any]:
+    document = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
     schemas.update(_definition_schemas())
-    told["components"]["securitySchemes"] = _SCHEMES
-    asked = _asked_for(app.state.context.settings)
-    for operation in _operations(told):
-        _add_security(operation, asked)
+    document["components"]["securitySchemes"] = _SCHEMES
+    credentials = _required_credentials(app.state.context.settings)
+    for operation in _operations(document):
+        _add_security(operation, credentials)
         _tidy_body(operation)
-        operation["responses"].pop("422", None)  # the framework's own; what is wrong is told with a 400
+        operation["responses"].pop("422", None)  # the framework's own; invalid requests are answered with a 400
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    return told
+    return document
 
 
-def _operations(told: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for path in told["paths"].values():
+def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for path in document["paths"].values():
         yield from path.values()
 
 
-def _asked_for(settings: ServerSettings) -> dict[bool, list[dict[str, list[str]]]]:
+def _required_credentials(settings: ServerSettings) -> dict[bool, list[dict[str, list[str]]]]:
     """Return the required credentials, for the routes of the operator (True) and for all others (False)."""
     keys = settings.auth == "keys"
     return {True: [{"adminToken": []}] if keys or settings.admin_token else [], False: _KEY if keys else []}
 
 
-def _add_security(operation: dict[str, Any], asked: dict[bool, list[dict[str, list[str]]]]) -> None:
+def _add_security(operation: dict[str, Any], credentials: dict[bool, list[dict[str, list[str]]]]) -> None:
     scope = operation.get("x-scope", "open")
     if scope == "open":
         operation["security"] = []
         del operation["x-scope"]
     else:
-        operation["security"] = asked[scope == ADMIN]
+        operation["security"] = credentials[scope == ADMIN]
 
 
 def _tidy_body(operation: dict[str, Any]) -> None:

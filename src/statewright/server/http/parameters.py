@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import Depends, Header, Query, Request
 
@@ -18,20 +18,34 @@ PageNumber = Annotated[int, Query(ge=1, le=1_000_000, description="Which page, f
 PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=100, description="How many a page has.")]
 
 
-def page_of(kind: type[Shown], items: Sequence[Any], page: int, page_size: int, total: int) -> Json:
-    """Return the response for a page of a list."""
-    return answer(all_shown(kind, items), meta=meta(page, page_size, total))
+class Page(NamedTuple):
+    """The requested page of a list."""
+
+    number: int
+    """From 1."""
+    size: int
+
+    @property
+    def offset(self) -> int:
+        """The number of items on the pages before."""
+        return (self.number - 1) * self.size
+
+    def meta(self, total: int) -> dict[str, int]:
+        """Return the metadata of the page: its position in the list."""
+        pages = -(-total // self.size)
+        return {"page": self.number, "pageSize": self.size, "total": total, "totalPages": pages}
+
+    def answer(self, kind: type[Shown], items: Sequence[Any], total: int) -> Json:
+        """Return the response with the items of the page."""
+        return answer(all_shown(kind, items), meta=self.meta(total))
 
 
-def meta(page: int, page_size: int, total: int) -> dict[str, int]:
-    """Return the metadata of a page: its position in the list."""
-    return {"page": page, "pageSize": page_size, "total": total, "totalPages": -(-total // page_size)}
+async def _read_page(page: PageNumber = 1, page_size: PageSize = 20) -> Page:
+    return Page(page, page_size)
 
 
-def cut(kind: type[Shown], items: Sequence[Any], page: int, page_size: int) -> Json:
-    """Return the response for a page of a list that is in memory."""
-    begin = (page - 1) * page_size
-    return page_of(kind, items[begin : begin + page_size], page, page_size, len(items))
+Paged = Annotated[Page, Depends(_read_page)]
+"""The page in a query."""
 
 
 # -- the header `Idempotency-Key`, an alternative to the field of the body
@@ -46,7 +60,7 @@ IdempotencyKey = Annotated[
 ]
 
 
-def one_key(header: str | None, field: str | None, name: str) -> str | None:
+def read_key(header: str | None, field: str | None, name: str) -> str | None:
     """Return the key of a request, from its header or the named field of its body.
 
     The header may be quoted, as the draft of its standard wants. Raises RequestConflict if the two differ, and
@@ -104,7 +118,7 @@ async def _run_query(
     created_to: Annotated[Instant | None, Query(alias="createdTo", description="Before this instant.")] = None,
 ) -> RunFilter:
     return RunFilter(
-        status=[_status(part) for one in status or () for part in one.split(",")],
+        status=[_status(part) for text in status or () for part in text.split(",")],
         graph=graph,
         definition_id=definition_id,
         thread_id=thread_id,
@@ -121,20 +135,20 @@ def _status(name: str) -> RunStatus:
     try:
         return RunStatus(name.strip().lower())
     except ValueError:
-        told = suggestion(name.lower(), _STATUSES, noun="Statuses")
         problem = {"path": "query.status", "message": "is not known"}
-        raise InvalidRequest(f"There is no status {name!r}. {told}", details={"problems": [problem]}) from None
+        message = f"There is no status {name!r}. {suggestion(name.lower(), _STATUSES, noun='Statuses')}"
+        raise InvalidRequest(message, details={"problems": [problem]}) from None
 
 
 def _metadata(request: Request) -> dict[str, str]:
     """Return the metadata filters of a query: `metadata.name` or `metadata[name]`."""
-    found: dict[str, str] = {}
+    filters: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name.startswith("metadata."):
-            found[name.removeprefix("metadata.")] = value
+            filters[name.removeprefix("metadata.")] = value
         elif name.startswith("metadata[") and name.endswith("]"):
-            found[name[len("metadata[") : -1]] = value
-    return found
+            filters[name[len("metadata[") : -1]] = value
+    return filters
 
 
 RunQuery = Annotated[RunFilter, Depends(_run_query)]

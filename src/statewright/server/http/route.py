@@ -48,23 +48,29 @@ def described(
 ) -> dict[str, Any]:
     """Return the arguments of a route decorator that describe the route in the OpenAPI document.
 
-    `also` are further statuses with the same answer; `errors` those beyond what can happen to any request.
+    `also` are further statuses with the same response; `errors` those beyond the ones that any request can get.
     """
     model = None if answer is None else (Answers[answer] if page else Answer[answer])
     general = () if scope == _OPEN else (400, 401, 403, 413, 429, 503)
-    responses: dict[int | str, Any] = {status: _told(summary, model)}
-    responses.update({other: _told(told, model) for other, told in (also or {}).items()})
-    responses.update({code: _told(_REASONS[code], Refusal) for code in sorted({*general, *errors})})
+    responses: dict[int | str, Any] = {status: _response(summary, model)}
+    responses.update({other: _response(text, model) for other, text in (also or {}).items()})
+    responses.update({code: _response(_REASONS[code], Refusal) for code in sorted({*general, *errors})})
     extra: dict[str, Any] = {"x-scope": scope}
     if parameters:
         extra["parameters"] = list(parameters)
     if body is not None:
         extra["requestBody"] = body
-    told: dict[str, Any] = {"summary": summary, "status_code": status, "responses": responses, "response_model": None}
-    return {**told, "openapi_extra": extra, "response_class": Response}
+    return {
+        "summary": summary,
+        "status_code": status,
+        "responses": responses,
+        "response_model": None,
+        "response_class": Response,
+        "openapi_extra": extra,
+    }
 
 
-def _told(description: str, model: Any) -> dict[str, Any]:
+def _response(description: str, model: Any) -> dict[str, Any]:
     return {"description": description} if model is None else {"description": description, "model": model}
 
 
@@ -75,7 +81,7 @@ class StrictRequest(Request):
         try:
             return decode(await self.body())
         except InvalidRequest as error:
-            # The framework passes its own exceptions on, and would tell nothing of others.
+            # The framework passes its own exceptions on, and hides the messages of others.
             raise HTTPException(400, str(error)) from error
 
 
@@ -87,7 +93,7 @@ class StrictRoute(APIRoute):
         extra: Mapping[str, Any] = self.openapi_extra or {}
         scope: str = extra.get("x-scope", _OPEN)
         names = set(_query_names(self.dependant))
-        prefixes = tuple(str(one["name"]) for one in extra.get("parameters", ()))
+        prefixes = tuple(str(parameter["name"]) for parameter in extra.get("parameters", ()))
 
         async def strictly(request: Request) -> Response:
             if scope != _OPEN:
@@ -101,17 +107,17 @@ class StrictRoute(APIRoute):
 def _query_names(dependant: Dependant) -> Iterator[str]:
     """Yield the query parameters of a route and of its dependencies."""
     yield from (str(field.alias) for field in dependant.query_params)
-    for one in dependant.dependencies:
-        yield from _query_names(one)
+    for dependency in dependant.dependencies:
+        yield from _query_names(dependency)
 
 
 def _check_names(request: Request, names: set[str], prefixes: tuple[str, ...]) -> None:
     for name in request.query_params:
-        if name not in names and not name.startswith(tuple(f"{one}{sign}" for one in prefixes for sign in ".[")):
-            known = {*names, *(f"{one}.<name>" for one in prefixes)}
+        if name not in names and not name.startswith(tuple(f"{prefix}{mark}" for prefix in prefixes for mark in ".[")):
+            allowed = {*names, *(f"{prefix}.<name>" for prefix in prefixes)}
             raise InvalidRequest(
                 f"{request.method} {request.url.path} has no parameter {name!r}. "
-                + suggestion(name, known, noun="Parameters"),
+                + suggestion(name, allowed, noun="Parameters"),
                 details={"problems": [{"path": f"query.{name}", "message": "is not known"}]},
             )
 
@@ -122,5 +128,5 @@ async def _caller_of(request: Request) -> Caller:
 
 Signed = Annotated[Caller, Depends(_caller_of)]
 """The authenticated caller."""
-Identity = Annotated[str, Path(alias="id", min_length=1, max_length=200)]
+PathId = Annotated[str, Path(alias="id", min_length=1, max_length=200)]
 """The id in a path."""

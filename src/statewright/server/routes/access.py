@@ -9,8 +9,8 @@ from fastapi import APIRouter, Response
 from statewright.runs import ApiKey
 from statewright.server.context.auth import ADMIN
 from statewright.server.http.encode import answer
-from statewright.server.http.parameters import PageNumber, PageSize, page_of
-from statewright.server.http.route import Identity, Signed, StrictRoute, described
+from statewright.server.http.parameters import Paged
+from statewright.server.http.route import PathId, Signed, StrictRoute, described
 from statewright.server.models.access import (
     KeyBody,
     KeyShown,
@@ -36,9 +36,9 @@ router = APIRouter(prefix="/api/v1", route_class=StrictRoute)
 )
 async def create_workspace(caller: Signed, body: WorkspaceBody) -> Response:
     """The answer has the first key to it, which is not shown again."""
-    made = await workspaces.create_workspace(caller.ledger, WantedWorkspace(**body.model_dump()), caller.now)
-    record, key = await keys.create_key(caller.ledger, made.id, "first", [keys.ADMIN], now=caller.now)
-    return answer({**shown(WorkspaceShown, made), "apiKey": _with_key(record, key)}, status=201)
+    created = await workspaces.create_workspace(caller.ledger, WantedWorkspace(**body.model_dump()), caller.now)
+    record, key = await keys.create_key(caller.ledger, created.id, "first", [keys.ADMIN], now=caller.now)
+    return answer({**shown(WorkspaceShown, created), "apiKey": _with_key(record, key)}, status=201)
 
 
 def _with_key(record: ApiKey, key: str) -> dict[str, Any]:
@@ -46,10 +46,9 @@ def _with_key(record: ApiKey, key: str) -> dict[str, Any]:
 
 
 @router.get("/workspaces", tags=["workspaces"], **described("Workspaces.", WorkspaceShown, scope=ADMIN, page=True))
-async def list_workspaces(caller: Signed, page: PageNumber = 1, page_size: PageSize = 20) -> Response:
-    begin = (page - 1) * page_size
-    found = await workspaces.list_workspaces(caller.ledger, limit=page_size, offset=begin)
-    return page_of(WorkspaceShown, found, page, page_size, await workspaces.count_workspaces(caller.ledger))
+async def list_workspaces(caller: Signed, page: Paged) -> Response:
+    items = await workspaces.list_workspaces(caller.ledger, limit=page.size, offset=page.offset)
+    return page.answer(WorkspaceShown, items, await workspaces.count_workspaces(caller.ledger))
 
 
 @router.get(
@@ -75,10 +74,10 @@ async def read_spending(caller: Signed) -> Response:
     tags=["workspaces"],
     **described("Change the limits of a workspace.", WorkspaceShown, scope=ADMIN, errors=(404,)),
 )
-async def change_workspace(caller: Signed, identity: Identity, body: WorkspaceChanges) -> Response:
+async def change_workspace(caller: Signed, workspace_id: PathId, body: WorkspaceChanges) -> Response:
     changes = body.model_dump(exclude_unset=True)
-    changed = await workspaces.change_workspace(caller.ledger, identity, changes)
-    caller.context.limits.forget(identity)
+    changed = await workspaces.change_workspace(caller.ledger, workspace_id, changes)
+    caller.context.limits.forget(workspace_id)
     return answer(shown(WorkspaceShown, changed))
 
 
@@ -105,11 +104,10 @@ async def create_key(caller: Signed, body: KeyBody) -> Response:
     tags=["api-keys"],
     **described("Keys, the newest first, without what they are.", KeyShown, scope="keys:manage", page=True),
 )
-async def list_keys(caller: Signed, page: PageNumber = 1, page_size: PageSize = 20) -> Response:
-    begin = (page - 1) * page_size
-    found = await keys.list_keys(caller.ledger, caller.workspace_id, limit=page_size, offset=begin)
+async def list_keys(caller: Signed, page: Paged) -> Response:
+    items = await keys.list_keys(caller.ledger, caller.workspace_id, limit=page.size, offset=page.offset)
     total = await keys.count_keys(caller.ledger, caller.workspace_id)
-    return page_of(KeyShown, found, page, page_size, total)
+    return page.answer(KeyShown, items, total)
 
 
 @router.delete(
@@ -117,8 +115,8 @@ async def list_keys(caller: Signed, page: PageNumber = 1, page_size: PageSize = 
     tags=["api-keys"],
     **described("Revoke a key.", KeyShown, scope="keys:manage", errors=(404, 409)),
 )
-async def revoke_key(caller: Signed, identity: Identity) -> Response:
+async def revoke_key(caller: Signed, key_id: PathId) -> Response:
     """Streams that are read with it end. The last key with the scope `admin` cannot be revoked."""
-    revoked = await caller.context.keys.revoke(caller.workspace_id, identity, caller.now)
-    caller.context.streams.end_of_key(identity)
+    revoked = await caller.context.keys.revoke(caller.workspace_id, key_id, caller.now)
+    caller.context.streams.end_of_key(key_id)
     return answer(shown(KeyShown, revoked))

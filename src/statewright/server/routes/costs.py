@@ -21,6 +21,6 @@ End = Annotated[Instant | None, Query(alias="to", description="Before this insta
 async def read_summary(caller: Signed, begin: Begin = None, end: End = None) -> Response:
     if begin is not None and end is not None and begin >= end:
         raise InvalidRequest("'from' is not before 'to'. Give a span of time.")
-    found = await caller.service.cost_summary(caller.workspace_id, begin, end)
-    by_model = all_shown(ModelCost, found.by_model)
-    return answer({"start": begin, "end": end, "total": shown(Spent, found.total), "byModel": by_model})
+    summary = await caller.service.cost_summary(caller.workspace_id, begin, end)
+    by_model = all_shown(ModelCost, summary.by_model)
+    return answer({"start": begin, "end": end, "total": shown(Spent, summary.total), "byModel": by_model})

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Response
 
 from statewright.server.http.encode import answer
 from statewright.server.http.openapi import DEFINITION_BODY
-from statewright.server.http.parameters import PageNumber, PageSize, page_of
-from statewright.server.http.route import Identity, Signed, StrictRoute, described
+from statewright.server.http.parameters import Paged
+from statewright.server.http.route import PathId, Signed, StrictRoute, described
 from statewright.server.models.base import JsonMap, all_shown, shown
 from statewright.server.models.definitions import (
     DefinitionShown,
@@ -46,9 +46,9 @@ async def add_definition(caller: Signed, body: JsonMap) -> Response:
     tags=["workflow-definitions"],
     **described("Definitions, the newest first.", DefinitionShown, scope="definitions:read", page=True),
 )
-async def list_definitions(caller: Signed, page: PageNumber = 1, page_size: PageSize = 20) -> Response:
-    found = await caller.service.definitions(caller.workspace_id, page=page, page_size=page_size)
-    return page_of(DefinitionShown, found.items, page, page_size, found.total)
+async def list_definitions(caller: Signed, page: Paged) -> Response:
+    result = await caller.service.definitions(caller.workspace_id, page=page.number, page_size=page.size)
+    return page.answer(DefinitionShown, result.items, result.total)
 
 
 @router.get(
@@ -56,8 +56,8 @@ async def list_definitions(caller: Signed, page: PageNumber = 1, page_size: Page
     tags=["workflow-definitions"],
     **described("A definition.", DefinitionWithBody, scope="definitions:read", errors=(404,)),
 )
-async def read_definition(caller: Signed, identity: Identity) -> Response:
-    return answer(shown(DefinitionWithBody, await caller.service.definition(caller.workspace_id, identity)))
+async def read_definition(caller: Signed, definition_id: PathId) -> Response:
+    return answer(shown(DefinitionWithBody, await caller.service.definition(caller.workspace_id, definition_id)))
 
 
 @router.get("/graphs", tags=["graphs"], **described("What is served.", list[GraphShown], scope="definitions:read"))
@@ -72,14 +72,14 @@ async def list_graphs(caller: Signed) -> Response:
         "A graph: its drawing and its schemas.", GraphDescriptionShown, scope="definitions:read", errors=(404,)
     ),
 )
-async def read_graph(caller: Signed, identity: Identity) -> Response:
-    found = await caller.service.graph(caller.workspace_id, identity)
+async def read_graph(caller: Signed, name: PathId) -> Response:
+    graph = await caller.service.graph(caller.workspace_id, name)
     parts: dict[str, Any] = {
-        "drawing": found.mermaid,
-        "nodes": found.nodes,
-        "edges": found.edges,
-        "inputSchema": found.input_schema,
-        "outputSchema": found.output_schema,
-        "stateSchema": found.state_schema,
+        "drawing": graph.mermaid,
+        "nodes": graph.nodes,
+        "edges": graph.edges,
+        "inputSchema": graph.input_schema,
+        "outputSchema": graph.output_schema,
+        "stateSchema": graph.state_schema,
     }
-    return answer({**shown(GraphShown, found.served), **parts})
+    return answer({**shown(GraphShown, graph.served), **parts})

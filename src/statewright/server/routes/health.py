@@ -21,11 +21,11 @@ _READY = {"model": Readiness, "description": "Send requests here."}
 _NOT_READY = {"model": Readiness, "description": "Not yet, or not any more."}
 
 
-def _plainly(summary: str, responses: dict[int | str, dict[str, object]]) -> dict[str, object]:
+def _describe(summary: str, responses: dict[int | str, dict[str, object]]) -> dict[str, object]:
     return {**described(summary), "responses": responses}
 
 
-@router.get("/health", **_plainly("Whether the service works.", {200: _WELL, 503: _ILL}))  # pyright: ignore[reportArgumentType]
+@router.get("/health", **_describe("Whether the service works.", {200: _WELL, 503: _ILL}))  # pyright: ignore[reportArgumentType]
 async def health(request: Request) -> Response:
     context = server_context_of(request)
     checks = {
@@ -33,8 +33,8 @@ async def health(request: Request) -> Response:
         "writes": "ok" if await context.writes.succeeds() else "failing",
         "queue": "ok" if context.service.worker is not None else "failing",
     }
-    well = all(one == "ok" for one in checks.values())
-    return Json({"status": "ok" if well else "failing", "checks": checks}, 200 if well else 503)
+    healthy = all(check == "ok" for check in checks.values())
+    return Json({"status": "ok" if healthy else "failing", "checks": checks}, 200 if healthy else 503)
 
 
 async def _database_check(context: ServerContext) -> str:
@@ -45,7 +45,7 @@ async def _database_check(context: ServerContext) -> str:
     return "ok"
 
 
-@router.get("/ready", **_plainly("Whether requests should be sent here.", {200: _READY, 503: _NOT_READY}))  # pyright: ignore[reportArgumentType]
+@router.get("/ready", **_describe("Whether requests should be sent here.", {200: _READY, 503: _NOT_READY}))  # pyright: ignore[reportArgumentType]
 async def ready(request: Request) -> Response:
     context = server_context_of(request)
     if context.closing.begun:
@@ -57,8 +57,8 @@ _NUMBERS = {"content": {"text/plain": {"schema": {"type": "string"}}}, "descript
 
 
 def _metrics_described() -> dict[str, object]:
-    told = described("Numbers for Prometheus.", scope=METRICS, errors=(404,))
-    return {**told, "responses": {**told["responses"], 200: _NUMBERS}}
+    route = described("Numbers for Prometheus.", scope=METRICS, errors=(404,))
+    return {**route, "responses": {**route["responses"], 200: _NUMBERS}}
 
 
 @router.get("/metrics", **_metrics_described())  # pyright: ignore[reportArgumentType]

@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from statewright.server.http.encode import answer
-from statewright.server.http.parameters import IdempotencyKey, PageNumber, PageSize, one_key, page_of
-from statewright.server.http.route import Identity, Signed, StrictRoute, described
+from statewright.server.http.parameters import IdempotencyKey, Paged, read_key
+from statewright.server.http.route import PathId, Signed, StrictRoute, described
 from statewright.server.models.base import shown
 from statewright.server.models.interrupts import (
     ApprovalShown,
@@ -28,10 +28,10 @@ Pending = Annotated[bool | None, Query(description="True: nobody has decided yet
     tags=["interrupts"],
     **described("What runs wait for.", WaitShown, scope="runs:read", page=True),
 )
-async def list_waits(caller: Signed, run_id: OfRun = None, page: PageNumber = 1, page_size: PageSize = 20) -> Response:
+async def list_waits(caller: Signed, page: Paged, run_id: OfRun = None) -> Response:
     """Questions are answered by `POST /workflow-runs/{id}/resume` with `answers` by these ids; timers take none."""
-    found = await caller.service.waits(caller.workspace_id, run_id=run_id, page=page, page_size=page_size)
-    return page_of(WaitShown, found.items, page, page_size, found.total)
+    result = await caller.service.waits(caller.workspace_id, run_id=run_id, page=page.number, page_size=page.size)
+    return page.answer(WaitShown, result.items, result.total)
 
 
 @router.get(
@@ -41,15 +41,14 @@ async def list_waits(caller: Signed, run_id: OfRun = None, page: PageNumber = 1,
 )
 async def list_approvals(
     caller: Signed,
+    page: Paged,
     pending: Pending = None,
     run_id: OfRun = None,
-    page: PageNumber = 1,
-    page_size: PageSize = 20,
 ) -> Response:
-    found = await caller.service.approvals(
-        caller.workspace_id, pending=pending, run_id=run_id, page=page, page_size=page_size
+    result = await caller.service.approvals(
+        caller.workspace_id, pending=pending, run_id=run_id, page=page.number, page_size=page.size
     )
-    return page_of(ApprovalShown, found.items, page, page_size, found.total)
+    return page.answer(ApprovalShown, result.items, result.total)
 
 
 @router.get(
@@ -57,8 +56,8 @@ async def list_approvals(
     tags=["approval-requests"],
     **described("An approval.", ApprovalShown, scope="runs:read", errors=(404,)),
 )
-async def read_approval(caller: Signed, identity: Identity) -> Response:
-    return answer(shown(ApprovalShown, await caller.service.approval(caller.workspace_id, identity)))
+async def read_approval(caller: Signed, approval_id: PathId) -> Response:
+    return answer(shown(ApprovalShown, await caller.service.approval(caller.workspace_id, approval_id)))
 
 
 @router.post(
@@ -66,11 +65,11 @@ async def read_approval(caller: Signed, identity: Identity) -> Response:
     tags=["approval-requests"],
     **described("Decide, once and for all.", ApprovalShown, scope="approvals:decide", errors=(404, 409)),
 )
-async def decide(caller: Signed, identity: Identity, body: DecideBody) -> Response:
+async def decide(caller: Signed, approval_id: PathId, body: DecideBody) -> Response:
     """The run goes on. A second decision is refused."""
     decided = await caller.service.decide(
         caller.workspace_id,
-        identity,
+        approval_id,
         body.decision,
         edited_content=body.edited_content,
         decided_by=body.decided_by,
@@ -86,6 +85,6 @@ async def decide(caller: Signed, identity: Identity, body: DecideBody) -> Respon
 )
 async def send_event(caller: Signed, body: SendEventBody, idempotency_key: IdempotencyKey = None) -> Response:
     """It wakes the runs that wait for it, and starts those whose triggers it fits."""
-    key = one_key(idempotency_key, body.key, "key")
+    key = read_key(idempotency_key, body.key, "key")
     sent = await caller.service.send_event(caller.workspace_id, body.name, body.payload, key=key)
     return answer(shown(ReceivedEventShown, sent))

@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from statewright.server.http.encode import answer
-from statewright.server.http.parameters import PageNumber, PageSize, page_of
-from statewright.server.http.route import Identity, Signed, StrictRoute, described
+from statewright.server.http.parameters import Paged
+from statewright.server.http.route import PathId, Signed, StrictRoute, described
 from statewright.server.models.base import shown
 from statewright.server.models.schedules import Preview, ScheduleBody, ScheduleChanges, ScheduleShown
 from statewright.service import schedules
@@ -23,45 +23,44 @@ _SCOPE = "schedules:manage"
     **described("Make a schedule.", ScheduleShown, scope=_SCOPE, status=201, errors=(404, 409)),
 )
 async def add_schedule(caller: Signed, body: ScheduleBody) -> Response:
-    made = await schedules.add_schedule(
+    created = await schedules.add_schedule(
         caller.ledger, caller.workspace_id, NewSchedule(**body.model_dump()), caller.now
     )
     caller.service.ring()
-    return answer(shown(ScheduleShown, made), status=201)
+    return answer(shown(ScheduleShown, created), status=201)
 
 
 @router.get(
     "",
     **described("Schedules, by their names.", ScheduleShown, scope=_SCOPE, page=True),
 )
-async def list_schedules(caller: Signed, page: PageNumber = 1, page_size: PageSize = 20) -> Response:
-    begin = (page - 1) * page_size
-    found = await schedules.list_schedules(caller.ledger, caller.workspace_id, limit=page_size, offset=begin)
+async def list_schedules(caller: Signed, page: Paged) -> Response:
+    items = await schedules.list_schedules(caller.ledger, caller.workspace_id, limit=page.size, offset=page.offset)
     total = await schedules.count_schedules(caller.ledger, caller.workspace_id)
-    return page_of(ScheduleShown, found, page, page_size, total)
+    return page.answer(ScheduleShown, items, total)
 
 
 @router.get(
     "/{id}",
     **described("A schedule.", ScheduleShown, scope=_SCOPE, errors=(404,)),
 )
-async def read_schedule(caller: Signed, identity: Identity) -> Response:
-    return answer(shown(ScheduleShown, await schedules.get_schedule(caller.ledger, caller.workspace_id, identity)))
+async def read_schedule(caller: Signed, schedule_id: PathId) -> Response:
+    return answer(shown(ScheduleShown, await schedules.get_schedule(caller.ledger, caller.workspace_id, schedule_id)))
 
 
 @router.patch(
     "/{id}",
     **described("Change a schedule.", ScheduleShown, scope=_SCOPE, errors=(404, 409)),
 )
-async def change_schedule(caller: Signed, identity: Identity, body: ScheduleChanges) -> Response:
-    changes = {name: value for name, value in body.model_dump(exclude_unset=True).items() if _says(name, value)}
-    changed = await schedules.change_schedule(caller.ledger, caller.workspace_id, identity, changes, caller.now)
+async def change_schedule(caller: Signed, schedule_id: PathId, body: ScheduleChanges) -> Response:
+    changes = {name: value for name, value in body.model_dump(exclude_unset=True).items() if _is_set(name, value)}
+    changed = await schedules.change_schedule(caller.ledger, caller.workspace_id, schedule_id, changes, caller.now)
     caller.service.ring()
     return answer(shown(ScheduleShown, changed))
 
 
-def _says(name: str, value: object) -> bool:
-    """Return whether a change says something: null does for the input only."""
+def _is_set(name: str, value: object) -> bool:
+    """Return whether a field changes: null is a value of the input only."""
     return value is not None or name == "input"
 
 
@@ -69,8 +68,8 @@ def _says(name: str, value: object) -> bool:
     "/{id}/pause",
     **described("Start nothing until it is resumed.", ScheduleShown, scope=_SCOPE, errors=(404, 409)),
 )
-async def pause_schedule(caller: Signed, identity: Identity) -> Response:
-    paused = await schedules.pause_schedule(caller.ledger, caller.workspace_id, identity, caller.now)
+async def pause_schedule(caller: Signed, schedule_id: PathId) -> Response:
+    paused = await schedules.pause_schedule(caller.ledger, caller.workspace_id, schedule_id, caller.now)
     return answer(shown(ScheduleShown, paused))
 
 
@@ -78,8 +77,8 @@ async def pause_schedule(caller: Signed, identity: Identity) -> Response:
     "/{id}/resume",
     **described("Go on with the next time after now.", ScheduleShown, scope=_SCOPE, errors=(404, 409)),
 )
-async def resume_schedule(caller: Signed, identity: Identity) -> Response:
-    resumed = await schedules.resume_schedule(caller.ledger, caller.workspace_id, identity, caller.now)
+async def resume_schedule(caller: Signed, schedule_id: PathId) -> Response:
+    resumed = await schedules.resume_schedule(caller.ledger, caller.workspace_id, schedule_id, caller.now)
     caller.service.ring()
     return answer(shown(ScheduleShown, resumed))
 
@@ -89,9 +88,9 @@ async def resume_schedule(caller: Signed, identity: Identity) -> Response:
     **described("When it starts its next runs.", Preview, scope=_SCOPE, errors=(404,)),
 )
 async def preview_schedule(
-    caller: Signed, identity: Identity, count: Annotated[int, Query(ge=1, le=100)] = 10
+    caller: Signed, schedule_id: PathId, count: Annotated[int, Query(ge=1, le=100)] = 10
 ) -> Response:
-    schedule = await schedules.get_schedule(caller.ledger, caller.workspace_id, identity)
+    schedule = await schedules.get_schedule(caller.ledger, caller.workspace_id, schedule_id)
     return answer({"times": schedules.preview(schedule, count, caller.now)})
 
 
@@ -99,6 +98,6 @@ async def preview_schedule(
     "/{id}",
     **described("Remove a schedule.", scope=_SCOPE, status=204, errors=(404,)),
 )
-async def remove_schedule(caller: Signed, identity: Identity) -> Response:
-    await schedules.remove_schedule(caller.ledger, caller.workspace_id, identity)
+async def remove_schedule(caller: Signed, schedule_id: PathId) -> Response:
+    await schedules.remove_schedule(caller.ledger, caller.workspace_id, schedule_id)
     return Response(status_code=204)

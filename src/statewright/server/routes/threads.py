@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from statewright.server.http.encode import answer
-from statewright.server.http.route import Identity, Signed, StrictRoute, described
+from statewright.server.http.route import PathId, Signed, StrictRoute, described
 from statewright.server.models.base import JsonMap
 from statewright.server.models.threads import ForkBody, ThreadShown, UpdateThreadBody
 
@@ -19,40 +19,40 @@ Checkpoint = Annotated[str, Query(min_length=1, max_length=200, description="The
 
 
 @router.get("/state", **described("The state of a thread.", ThreadShown, scope="threads:read", errors=(404,)))
-async def read_state(caller: Signed, identity: Identity, at: At = None) -> Response:
-    return answer(await caller.service.threads.state(caller.workspace_id, identity, at))
+async def read_state(caller: Signed, thread_id: PathId, at: At = None) -> Response:
+    return answer(await caller.service.threads.state(caller.workspace_id, thread_id, at))
 
 
 @router.get("/history", **described("Its checkpoints.", list[ThreadShown], scope="threads:read", errors=(404,)))
-async def read_history(caller: Signed, identity: Identity, branch: Branch = None, limit: Limit = 100) -> Response:
+async def read_history(caller: Signed, thread_id: PathId, branch: Branch = None, limit: Limit = 100) -> Response:
     """The newest first, of all branches. Each names its parent, so that they are a tree."""
-    return answer(await caller.service.threads.history(caller.workspace_id, identity, branch=branch, limit=limit))
+    return answer(await caller.service.threads.history(caller.workspace_id, thread_id, branch=branch, limit=limit))
 
 
 @router.get("/diff", **described("What two checkpoints differ in.", JsonMap, scope="threads:read", errors=(404,)))
-async def read_diff(caller: Signed, identity: Identity, before: Checkpoint, after: Checkpoint) -> Response:
-    return answer(await caller.service.threads.diff(caller.workspace_id, identity, before, after))
+async def read_diff(caller: Signed, thread_id: PathId, before: Checkpoint, after: Checkpoint) -> Response:
+    return answer(await caller.service.threads.diff(caller.workspace_id, thread_id, before, after))
 
 
 @router.post(
     "/fork",
     **described("Begin a branch at a checkpoint.", ThreadShown, scope="threads:write", status=201, errors=(404, 409)),
 )
-async def fork(caller: Signed, identity: Identity, body: ForkBody) -> Response:
+async def fork(caller: Signed, thread_id: PathId, body: ForkBody) -> Response:
     """If its runs ask for approvals, the scope `approvals:decide` is needed too."""
     forked = await caller.service.threads.fork(
-        caller.workspace_id, identity, body.checkpoint_id, body.branch, key=caller.key
+        caller.workspace_id, thread_id, body.checkpoint_id, body.branch, key=caller.key
     )
     return answer(forked, status=201)
 
 
 @router.post("/state", **described("Change the state.", ThreadShown, scope="threads:write", errors=(404, 409)))
-async def update_state(caller: Signed, identity: Identity, body: UpdateThreadBody) -> Response:
+async def update_state(caller: Signed, thread_id: PathId, body: UpdateThreadBody) -> Response:
     """As if the node `asNode` had answered `values`; what was there before stays in the history. If its runs ask for
     approvals, the scope `approvals:decide` is needed too."""
     update = caller.service.threads.update(
         caller.workspace_id,
-        identity,
+        thread_id,
         body.values,
         as_node=body.as_node,
         checkpoint_id=body.checkpoint_id,

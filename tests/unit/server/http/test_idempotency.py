@@ -8,7 +8,7 @@ import pytest
 from tests.unit.server.serving import LEAD, PAYMENT, serving
 
 from statewright.errors import InvalidRequest, RequestConflict
-from statewright.server.http.parameters import one_key
+from statewright.server.http.parameters import read_key
 
 
 @pytest.mark.parametrize(
@@ -16,18 +16,18 @@ from statewright.server.http.parameters import one_key
     [(None, None, None), (None, "f", "f"), ("h", None, "h"), ("k", "k", "k"), ('"k"', "k", "k"), ('"', None, '"')],
 )
 def test_either_is_taken(header: str | None, field: str | None, key: str | None) -> None:
-    assert one_key(header, field, "idempotencyKey") == key
+    assert read_key(header, field, "idempotencyKey") == key
 
 
 @pytest.mark.parametrize("header", ["", '""', "x" * 256, "a\x00b"])
 def test_what_cannot_be_a_key_is_refused(header: str) -> None:
     with pytest.raises(InvalidRequest, match="Idempotency-Key"):
-        one_key(header, None, "idempotencyKey")
+        read_key(header, None, "idempotencyKey")
 
 
 def test_two_that_differ_are_a_conflict() -> None:
     with pytest.raises(RequestConflict, match="signalId in the body is 'b'"):
-        one_key("a", "b", "signalId")
+        read_key("a", "b", "signalId")
 
 
 def test_runs_signals_and_events_count_once() -> None:
