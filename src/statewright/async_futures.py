@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable
+from contextlib import suppress
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, ref
 
+from statewright.clock import Clock
 from statewright.futures import AnyFuture, is_future
 
 T = TypeVar("T")
@@ -118,3 +120,18 @@ async def adrive(generator: Generator[Any, Any, T], perform: Callable[[Any], Awa
         except BaseException:
             generator.close()
             raise
+
+
+async def sleep(clock: Clock, seconds: float) -> None:
+    """Wait on the event loop for so many seconds of a clock."""
+    loop, is_over = asyncio.get_running_loop(), asyncio.Event()
+
+    def wake() -> None:
+        with suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(is_over.set)
+
+    timer = clock.call_later(seconds, wake)
+    try:
+        await is_over.wait()
+    finally:
+        timer.cancel()

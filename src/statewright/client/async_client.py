@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TYPE_CHECKING, Any, Self
 
+from statewright.async_futures import sleep
 from statewright.client.flow.effects import Effect, Flow, Lost, Open, Read, Send, Sleep, Yield, advance
 from statewright.client.resources.root import Root
 from statewright.client.settings import DEFAULT_URL, ClientSettings
@@ -116,7 +116,7 @@ class _Connection:
             case Read():
                 return await self._read()
             case Sleep(seconds):
-                return await self._sleep(seconds)
+                return await sleep(self._settings.clock, seconds)
             case Yield():
                 raise AssertionError("items are for those who iterate")
 
@@ -132,14 +132,6 @@ class _Connection:
             if piece:
                 return piece
         return b""
-
-    async def _sleep(self, seconds: float) -> None:
-        loop, passed = asyncio.get_running_loop(), asyncio.Event()
-        timer = self._settings.clock.call_later(seconds, lambda: loop.call_soon_threadsafe(passed.set))
-        try:
-            await passed.wait()
-        finally:
-            timer.cancel()
 
     async def close(self) -> None:
         """Close the stream, if one is open."""

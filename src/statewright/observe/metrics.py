@@ -266,20 +266,20 @@ class LabelValues:
     def __init__(self, most: int, of_an_owner: int = OF_AN_OWNER) -> None:
         self._most = most
         self._of_an_owner = min(most, of_an_owner)
-        self._known: set[tuple[str, ...]] = set()
+        self._combinations: set[tuple[str, ...]] = set()
         self._added: collections.Counter[str | None] = collections.Counter()
         self._lock = threading.Lock()
 
     def __call__(self, *values: object, owner: str | None = None) -> tuple[str, ...]:
         """Return the values, or replacements beyond the limit."""
         combination = tuple(str(value)[:LONGEST] for value in values)
-        if combination in self._known:
+        if combination in self._combinations:
             return combination
         with self._lock:
             if self._added[owner] >= (self._most if owner is None else self._of_an_owner):
                 return (OTHER,) * len(combination)
-            if combination not in self._known:  # perhaps by another thread meanwhile
-                self._known.add(combination)
+            if combination not in self._combinations:  # perhaps by another thread meanwhile
+                self._combinations.add(combination)
                 self._added[owner] += 1
         return combination
 
@@ -295,7 +295,7 @@ class CallbackGauge:
 
     def __init__(self, name: str, documentation: str, label: str, counts: Counts) -> None:
         self._name = name
-        self._told = documentation
+        self._documentation = documentation
         self._label = label
         self._counts = counts
 
@@ -314,9 +314,9 @@ class CallbackGauge:
         return [family]
 
     def _family(self) -> GaugeMetricFamily:
-        from prometheus_client.core import GaugeMetricFamily  # whoever has a registry has the library
+        from prometheus_client.core import GaugeMetricFamily  # a registry implies that the library is installed
 
-        return GaugeMetricFamily(self._name, self._told, labels=[self._label])
+        return GaugeMetricFamily(self._name, self._documentation, labels=[self._label])
 
 
 # -- refused updates
@@ -332,7 +332,7 @@ class RefusedUpdates:
     """Finds refused updates in events, each once."""
 
     def __init__(self) -> None:
-        self._told: WeakSet[BaseException] = WeakSet()
+        self._reported: WeakSet[BaseException] = WeakSet()
         self._lock = threading.Lock()
 
     def find(self, event: Event) -> tuple[str, StatewrightError] | None:
@@ -341,9 +341,9 @@ class RefusedUpdates:
         if not isinstance(error, REFUSED):
             return None
         with self._lock:
-            if error in self._told:
+            if error in self._reported:
                 return None
-            self._told.add(error)
+            self._reported.add(error)
         return _names(error, node), error
 
 

@@ -42,11 +42,11 @@ async def check_thread_change(
     runs: Where = where(workspace_id=workspace_id, thread_id=thread_id)
     while True:
         named = Among(Run, "id", runs)
-        asked = [Condition("run_id", "in", named)]
-        if await aresolve(ledger.count(Approval, asked)):
+        of_runs = [Condition("run_id", "in", named)]
+        if await aresolve(ledger.count(Approval, of_runs)):
             check_decider(key)
         # Whether tools may be called has no record but these.
-        check_answers(key, await aresolve(ledger.find(Wait, asked)))
+        check_answers(key, await aresolve(ledger.find(Wait, of_runs)))
         for group in await aresolve(ledger.groups(Run, ["definition_id"], where=runs)):
             if _has_approval_step(await body_of(group.key[0] or "")):
                 check_decider(key)

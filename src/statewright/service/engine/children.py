@@ -67,7 +67,7 @@ class ChildStarter:
         )
         check_start(wanted, self._context.settings)
         definition = drive(self._context.versions.requested(self._run.workspace_id, wanted))
-        _, changes = self._starter.made(self._run.workspace_id, wanted, definition, self._context.now())
+        _, changes = self._starter.build_run(self._run.workspace_id, wanted, definition, self._context.now())
         self._started[run_id] = wanted
         self._progress.steps.add(work, changes)
 

@@ -233,7 +233,7 @@ class Progress:
         if self.limits is None:
             return False
         today = DailySpending.of(self.run.workspace_id, now)
-        parts = [one for one in (self.spent, changeset.spent) if one is not None and one.day == today.day]
+        parts = [part for part in (self.spent, changeset.spent) if part is not None and part.day == today.day]
         return self.limits.reached(reduce(DailySpending.plus, parts, today), now) is not None
 
     # -- beginning
@@ -380,7 +380,7 @@ class Progress:
 def _open_questions(log: Log | None) -> frozenset[str]:
     """Return the ids of the interrupts that the run waits for; a write may also hold ones that were answered."""
     groups = [entry[4] for entry in log.entries if entry[0] == "interrupted"] if log is not None else []
-    return frozenset(one["id"] for questions in groups for one in questions)
+    return frozenset(question["id"] for questions in groups for question in questions)
 
 
 def _code_of(error: Json) -> Any:

@@ -28,7 +28,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from statewright.async_futures import aresolve
+from statewright.async_futures import aresolve, sleep
 from statewright.clock import Clock
 from statewright.errors import DuplicateRecord, RecordConflict, StatewrightError
 from statewright.ids import draw_run_id
@@ -249,11 +249,11 @@ class RunWorker:
     async def _until_due(self) -> float:
         unclaimed = [Condition("claim", "=", None), Condition("due_at", "!=", None)]
         try:
-            found = await aresolve(self._ledger.find(Run, unclaimed, order=Order("due_at"), limit=1))
+            next_runs = await aresolve(self._ledger.find(Run, unclaimed, order=Order("due_at"), limit=1))
         except Exception:
             return self._settings.look_every
         now = self._clock.now()
-        due = found[0].due_at if found else None
+        due = next_runs[0].due_at if next_runs else None
         self._has_blocked_runs = due is not None and due <= now
         if due is None or self._has_blocked_runs:
             return self._settings.look_every
@@ -302,7 +302,7 @@ class RunWorker:
         """Renew the lease, take over from lost workers, and check the records of claimed runs, in a loop."""
         seconds = self._beat_every
         while True:
-            await self._pause(seconds)
+            await sleep(self._clock, seconds)
             seconds = self._beat_every
             try:
                 await self._renew_lease()
@@ -324,15 +324,6 @@ class RunWorker:
             )
             self._is_known = False
             await self._register(self._clock.now())
-
-    async def _pause(self, seconds: float) -> None:
-        passed = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        timer = self._clock.call_later(seconds, lambda: loop.call_soon_threadsafe(passed.set))
-        try:
-            await passed.wait()
-        finally:
-            timer.cancel()
 
     async def _release_lost_workers(self, now: datetime) -> None:
         """Release the runs of lost workers, for any worker with capacity."""
@@ -380,10 +371,10 @@ class RunWorker:
         """Stop attempts at runs that belong to others by now, and pause those that should pause."""
         attempts = list(self._at_work.values())
         for start in range(0, len(attempts), 200):
-            ids = [one.run_id for one in attempts[start : start + 200]]
-            found = {run.id: run for run in await aresolve(self._ledger.find(Run, [Condition("id", "in", ids)]))}
-            for one in attempts[start : start + 200]:
-                one.check_record(found.get(one.run_id))
+            ids = [attempt.run_id for attempt in attempts[start : start + 200]]
+            records = {run.id: run for run in await aresolve(self._ledger.find(Run, [Condition("id", "in", ids)]))}
+            for attempt in attempts[start : start + 200]:
+                attempt.check_record(records.get(attempt.run_id))
 
     async def _release_unattended(self) -> None:
         """Release the runs that this worker has claimed and does not work on.

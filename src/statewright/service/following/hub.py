@@ -55,7 +55,7 @@ class Listener:
     def tell(self, events: Sequence[FollowedEvent]) -> None:
         """Add events. Called from any thread, with the lock of the hub. A slow listener misses live events."""
         if len(self._events) >= MOST_WAITING:
-            self._events = [one for one in self._events[-MOST_WAITING // 2 :] if isinstance(one, RunEvent)]
+            self._events = [event for event in self._events[-MOST_WAITING // 2 :] if isinstance(event, RunEvent)]
         self._events.extend(events)
         if self._rung:
             return

@@ -78,15 +78,15 @@ class Control:
         """Return the changes that cancel runs, as they were read, and their child runs."""
         now = self._context.now()
         families = [(run, await self._descendants(run)) for run in runs]
-        below = {one.id for _, descendants in families for one in descendants}
+        below = {child.id for _, descendants in families for child in descendants}
         ended: list[Run] = []
         changes: list[Change] = []
         for run, descendants in families:
             if run.id in below:  # it ends with its parent, and behind it: its end moves a parent that waits for it
                 continue
             changes += _cancelled(run, reason, now)
-            for one in descendants:
-                changes += _cancelled(one, f"run {run.id}, which has started it, was cancelled", now)
+            for child in descendants:
+                changes += _cancelled(child, f"run {run.id}, which has started it, was cancelled", now)
             ended += [run, *descendants]
 
         def tell() -> None:
@@ -97,14 +97,14 @@ class Control:
 
     async def _descendants(self, run: Run) -> list[Run]:
         """Return the runs that a run has started, and those that these have, as far as they have not ended."""
-        found: list[Run] = []
+        descendants: list[Run] = []
         parents = [run.id]
         while parents:
             conditions = [Condition("parent_id", "in", parents), Condition("status", "in", GOING)]
             children = await aresolve(self._context.ledger.find(Run, conditions))
-            found += children
+            descendants += children
             parents = [child.id for child in children]
-        return found
+        return descendants
 
     def _stop(self, runs: Sequence[Run]) -> None:
         """Stop the attempts of this process at cancelled runs."""
@@ -180,9 +180,9 @@ class Control:
         if run.status is not RunStatus.FAILED:
             return
         for conditions, message in _find_blockers(run):
-            found: Sequence[Run] = await aresolve(self._context.ledger.find(Run, conditions, limit=1))
-            if found:
-                other = found[0]
+            others: Sequence[Run] = await aresolve(self._context.ledger.find(Run, conditions, limit=1))
+            if others:
+                other = others[0]
                 raise RequestConflict(
                     f"Run {run.id} cannot be tried again: its thread {run.thread_id!r} "
                     + message.format(id=other.id, status=other.status),
@@ -200,7 +200,7 @@ class Control:
         return await self._all(workspace_id, wanted, [RunStatus.FAILED], self.retry)
 
     async def _all(self, workspace_id: str, wanted: RunFilter, among: Sequence[RunStatus], act: Any) -> list[str]:
-        status = [one for one in among if not wanted.status or one in wanted.status]
+        status = [name for name in among if not wanted.status or name in wanted.status]
         conditions = conditions_of(workspace_id, replace(wanted, status=tuple(status)))
         if not status:
             return []

@@ -113,8 +113,10 @@ class Signals:
         by_name = {name: wait for wait in waits for name in (wait.id, wait.interrupt_id)}
         unknown = next((name for name in answers if name not in by_name), None)
         if unknown is not None:
-            known = [wait.id for wait in waits]
-            raise NotFound(f"Run {run.id} has no open question {unknown!r}. " + suggestion(unknown, known, noun="Open"))
+            open_ids = [wait.id for wait in waits]
+            raise NotFound(
+                f"Run {run.id} has no open question {unknown!r}. " + suggestion(unknown, open_ids, noun="Open")
+            )
         check_answers(key, (by_name[name] for name in answers))
         for name, value in answers.items():
             self._check_answer(by_name[name], value)
@@ -124,10 +126,10 @@ class Signals:
         if size_of(answers) > context.settings.max_payload:
             raise PayloadTooLarge(f"The answers have more than {context.settings.max_payload} bytes.")
         now = context.now()
-        kept: list[Change] = [Insert(answer_to(by_name[name], value, now)) for name, value in answers.items()]
+        inserts: list[Change] = [Insert(answer_to(by_name[name], value, now)) for name, value in answers.items()]
         guards = [guard for name in answers for guard in guard_unanswered(by_name[name])]
         try:
-            await context.write([*guards, *kept, *decisions, *woken(run.id, now)])
+            await context.write([*guards, *inserts, *decisions, *woken(run.id, now)])
         except (DuplicateRecord, RecordPresent):
             raise _already_answered(run) from None
         except RecordConflict:  # its time went by, or the thread was changed, since the waits were read
@@ -143,16 +145,16 @@ class Signals:
         """Return the answers by the ids of their waits but for those of approvals, and what decides these."""
         approvals = {wait.id for wait in waits if approval_of(wait) is not None}
         changes: list[Change] = []
-        for identity in (name for name in answers if name in approvals):
-            answer: Any = answers[identity]
+        for wait_id in (name for name in answers if name in approvals):
+            answer: Any = answers[wait_id]
             if not isinstance(answer, Mapping):
                 raise InvalidRequest(
-                    f"{identity} is an approval. Answer with an object: decision, and content if edited."
+                    f"{wait_id} is an approval. Answer with an object: decision, and content if edited."
                 )
             decision = cast("Mapping[str, Any]", answer)
             changes += await self._decide(
                 workspace_id,
-                identity,
+                wait_id,
                 str(decision.get("decision")),
                 edited_content=decision.get("content") if decision.get("decision") == "edited" else None,
                 decided_by=_note(decision.get("decidedBy")),

@@ -79,24 +79,23 @@ class Starter:
         workspace that has used up its day.
         """
         check_start(wanted, self._context.settings)
-        made = self.made(
-            workspace_id, wanted, await adrive(self._context.versions.requested(workspace_id, wanted)), now
-        )
+        definition = await adrive(self._context.versions.requested(workspace_id, wanted))
+        run, changes = self.build_run(workspace_id, wanted, definition, now)
         await self._context.spending.check_start(workspace_id, wanted.after)
-        return made
+        return run, changes
 
-    def made(
+    def build_run(
         self, workspace_id: str, wanted: StartRun, definition: StoredDefinition, now: datetime
     ) -> tuple[Run, list[Change]]:
         """Return a new run of a version, and the changes that create it. Raises InvalidRequest for invalid input."""
         check_input(definition, wanted.input)
-        identity = wanted.run_id or self.new_id()
+        run_id = wanted.run_id or self.new_id()
         run = Run(
-            id=identity,
+            id=run_id,
             workspace_id=workspace_id,
             graph=definition.name,
             definition_id=definition.id,
-            thread_id=wanted.thread_id or identity,
+            thread_id=wanted.thread_id or run_id,
             due_at=max(wanted.after, now) if wanted.after is not None else now,
             input=wanted.input,
             settings={**wanted.settings, **({"notBefore": iso(wanted.after)} if wanted.after is not None else {})},
@@ -148,14 +147,14 @@ class Starter:
         error = context.redact(ending.error) if context.redact is not None else ending.error
         failure = {"runId": run.id, "graph": run.graph, "input": run.input, "error": error}
         request = StartRun(graph=graph, input=failure, source=f"failure:{run.id}", metadata={"failedRun": run.id})
-        return self.made(run.workspace_id, request, definition, now)[1]
+        return self.build_run(run.workspace_id, request, definition, now)[1]
 
     # -- existing runs
 
-    async def known(self, workspace_id: str, key: str) -> Run | None:
+    async def find_by_key(self, workspace_id: str, key: str) -> Run | None:
         """Return the run that an idempotency key gave before."""
-        found = await aresolve(self._context.ledger.find(Run, where(workspace_id=workspace_id, idempotency_key=key)))
-        return found[0] if found else None
+        runs = await aresolve(self._context.ledger.find(Run, where(workspace_id=workspace_id, idempotency_key=key)))
+        return runs[0] if runs else None
 
     async def make_room(self, run: Run, cancelling: Cancelling) -> Room | Run:
         """Find a place for a new run on its thread, as its `on_busy` says; or the run that was started as this one.
@@ -165,7 +164,9 @@ class Starter:
         if run.thread_id == run.id:
             return Room(run)
         busy = await aresolve(self._context.ledger.find(Run, others_on_thread(run)))
-        same = next((one for one in busy if run.idempotency_key and one.idempotency_key == run.idempotency_key), None)
+        same = next(
+            (other for other in busy if run.idempotency_key and other.idempotency_key == run.idempotency_key), None
+        )
         if same is not None:
             return same
         if run.on_busy == "enqueue":
@@ -177,11 +178,11 @@ class Starter:
             raise RequestConflict(
                 f"Thread {run.thread_id!r} is busy with run {busy[0].id}, which is {busy[0].status}. Wait for its "
                 f"end, or say with onBusy what is to be done: enqueue, interrupt or rollback.",
-                details={"runs": [one.id for one in busy]},
+                details={"runs": [other.id for other in busy]},
             )
         cancellation = await cancelling(busy, f"run on_busy={run.on_busy!r} took its thread")
-        before = [one.id for one in busy] + [each for one in busy for each in one.settings.get("takesOver", ())]
-        undone = any(one.settings.get("rollsBack") for one in busy if not one.begun)
+        before = [other.id for other in busy] + [each for other in busy for each in other.settings.get("takesOver", ())]
+        undone = any(other.settings.get("rollsBack") for other in busy if not other.begun)
         taken = {"takesOver": before, "rollsBack": undone or run.on_busy == "rollback"}
         taking = replace(run, settings={**run.settings, **taken})
         return Room(taking, [*cancellation.changes, alone], cancellation.tell)
@@ -205,8 +206,8 @@ def _labels(run: Run) -> list[Insert]:
     """Return the labels of a run, by which it is found: its tags and metadata."""
     pairs = [*(("", tag) for tag in run.tags), *entries_as_text(run.metadata).items()]
     return [
-        Insert(RunLabel(id=f"{run.id}/{place}", run_id=run.id, name=name, value=value[:_LONGEST_TAG]))
-        for place, (name, value) in enumerate(dict.fromkeys(pairs))
+        Insert(RunLabel(id=f"{run.id}/{number}", run_id=run.id, name=name, value=value[:_LONGEST_TAG]))
+        for number, (name, value) in enumerate(dict.fromkeys(pairs))
     ]
 
 

@@ -95,17 +95,17 @@ class Scheduler:
         A run that cannot start is logged, and its schedule continues with its next time.
         """
         due = [Condition("paused", "=", False), Condition("next_at", "<=", now)]
-        found = await aresolve(self._ledger.find(Schedule, due, order=Order("next_at"), limit=AT_ONCE))
-        for schedule in found:
+        schedules = await aresolve(self._ledger.find(Schedule, due, order=Order("next_at"), limit=AT_ONCE))
+        for schedule in schedules:
             await self._serve(schedule, now)
         return await self._due_next()
 
     async def _due_next(self) -> datetime | None:
         waiting = [Condition("paused", "=", False), Condition("next_at", "!=", None)]
-        found: Sequence[Schedule] = await aresolve(
+        schedules: Sequence[Schedule] = await aresolve(
             self._ledger.find(Schedule, waiting, order=Order("next_at"), limit=1)
         )
-        return found[0].next_at if found else None
+        return schedules[0].next_at if schedules else None
 
     async def _serve(self, schedule: Schedule, now: datetime) -> None:
         """Start the due runs of one schedule. Another process may do the same concurrently."""
@@ -134,8 +134,8 @@ class Scheduler:
             return None
 
     async def _has_changed(self, schedule: Schedule) -> bool:
-        found: Schedule | None = await aresolve(self._ledger.get(Schedule, schedule.id))
-        return found is None or found.version != schedule.version
+        current: Schedule | None = await aresolve(self._ledger.get(Schedule, schedule.id))
+        return current is None or current.version != schedule.version
 
     async def _start(self, schedule: Schedule, turn: Turn, now: datetime) -> Schedule:
         if turn.at is None:

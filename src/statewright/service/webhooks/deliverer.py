@@ -105,7 +105,9 @@ class Deliverer:
         """Send the messages to one webhook until none is due."""
         while not self._closing and (batch := await self._due_to(webhook_id)):
             webhook = await aresolve(self._ledger.get(Webhook, webhook_id))
-            done = await asyncio.gather(*(self._deliver(one, webhook) for one in batch), return_exceptions=True)
+            done = await asyncio.gather(
+                *(self._deliver(delivery, webhook) for delivery in batch), return_exceptions=True
+            )
             for error in done:
                 if error is not None:
                     raise error
@@ -133,10 +135,10 @@ class Deliverer:
 
     async def _keep(self, delivery: Delivery, claim: str, outcome: Outcome) -> None:
         now = self._clock.now()
-        kept = outcome_changes(delivery, claim, outcome, now, self._settings)
+        changes = outcome_changes(delivery, claim, outcome, now, self._settings)
         # A run may be gone before its messages. A delivery that is refused belongs to another process, or was removed.
-        if await self._refused([*kept, *event_changes(delivery, outcome, now)]) == Run.TABLE:
-            await self._refused(kept)
+        if await self._refused([*changes, *event_changes(delivery, outcome, now)]) == Run.TABLE:
+            await self._refused(changes)
 
     async def _refused(self, changes: Sequence[Change]) -> str | None:
         """Write changes. Return the table of the conflicting record if they were refused."""

@@ -72,8 +72,8 @@ def outcome_of(delivery: Delivery, answer: Answer, now: datetime, settings: Webh
     pauses = () if delivery.event_type == TEST_EVENT else settings.retry_after
     if delivery.attempts >= len(pauses):
         return Outcome(status="failed", answer=answer)
-    asked = min(answer.retry_after or 0.0, settings.longest_pause)
-    pause = max(pauses[delivery.attempts], asked) * (1 + _JITTER * _part(delivery))
+    requested = min(answer.retry_after or 0.0, settings.longest_pause)
+    pause = max(pauses[delivery.attempts], requested) * (1 + _JITTER * _part(delivery))
     return Outcome(status="pending", answer=answer, due_at=now + timedelta(seconds=pause))
 
 
