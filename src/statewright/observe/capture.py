@@ -227,7 +227,7 @@ class CaptureBuffer:
         self._lock = threading.RLock()  # reentrant, because a signal handler may print while the lock is held
 
     def add(self, attempt_key: TaskAttempt, text: str, fields: CapturedLine) -> None:
-        """Add a message, which may have several lines; `told` has its other fields."""
+        """Add a message, which may have several lines; `fields` are its other fields."""
         with self._lock:
             attempt = self._attempt(attempt_key)
             if attempt.is_full(self._limits):

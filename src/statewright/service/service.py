@@ -404,4 +404,4 @@ class Service:
 
 
 def _ignore_try(outcome: str) -> None:
-    """Ignore the outcome of a delivery, where nothing measures the service."""
+    """Ignore the outcome of a delivery, if nothing measures the service."""

@@ -302,7 +302,7 @@ class Progress:
         elif status == "waiting":
             self._wait(changeset, now)
         elif self.is_cancelled or (status == "cancelled" and "error" not in rest):
-            # Without an error it is the process that ends. Either way others go on with the run.
+            # Without an error the process is ending. In both cases other workers resume the run.
             changeset.values.update(claim=None, worker_id=None, due_at=now)
         elif rest.get("drained") and self.stopping == "pause":
             self._pause(changeset)
@@ -349,7 +349,7 @@ class Progress:
         due = next_due(waits, self.run.deadline_at)
         changeset.values.update(status=RunStatus.WAITING, claim=None, worker_id=None, due_at=due)
         changeset.add_event("WORKFLOW_PAUSED", {"reason": _reason_to_wait(waits)})
-        # What came while the run was at work has not been looked at: then it is due at once.
+        # Signals that arrived while the run was at work have not been handled: they make it due at once.
         changeset.ends.extend(due_again(self.run.id, now))
 
     def _end_as(self, changeset: ChangeSet, ending: Ending, now: datetime) -> None:

@@ -379,7 +379,7 @@ class RunWorker:
     async def _release_unattended(self) -> None:
         """Release the runs that this worker has claimed and does not work on.
 
-        A claim that was under way when such a run was seen may be the run's own: then it is looked at once more.
+        A claim that was in flight when such a run was seen may be the claim of this run, so it is checked once more.
         """
         claimed = await aresolve(self._ledger.find(Run, _claimed_by(self.id)))
         with self._reserving:

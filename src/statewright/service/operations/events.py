@@ -33,10 +33,10 @@ class Events:
         self._starter = starter
 
     async def send(self, workspace_id: str, name: str, payload: Json, *, key: str | None = None) -> ReceivedEvent:
-        """Take an event, and everything that it does, in one transaction; what that was.
+        """Receive an event: store it with all of its effects in one transaction, and return its record.
 
-        With a `key` that was sent before nothing happens again. Raises InvalidRequest for an empty name or a payload
-        that is no map, NotFound if a trigger names a graph that is not there.
+        An event with a `key` that was sent before changes nothing. Raises InvalidRequest for an empty name or a payload
+        that is not a map, NotFound if a trigger names an unknown graph.
         """
         context = self._context
         if not 1 <= len(name) <= 255 or name.startswith("__"):

@@ -99,7 +99,7 @@ class Launcher:
             await aresolve(self._context.ledger.write([*room.changes, Insert(run), *labels]))
         except DuplicateRecord:
             return Started(await self._find_existing(workspace_id, request) or run, created=False)
-        room.tell()
+        room.publish()
         if run.claim is None:
             self._ring()
         return Started(run, created=True)

@@ -37,7 +37,7 @@ logger = logging.getLogger("statewright.service")
 ON_BUSY: Final = ("reject", "enqueue", "interrupt", "rollback")
 _LONGEST_KEY: Final = 255
 _LONGEST_TAG: Final = 200
-_KNOWN_FOR: Final = 2.0
+_LIMIT_CACHE_SECONDS: Final = 2.0
 """Seconds for which the limits of a workspace are cached."""
 Cancelling = Callable[[Sequence[Run], str], Awaitable[Cancellation]]
 """Returns the cancellation of runs; see `Control.cancellation`."""
@@ -60,7 +60,7 @@ class Room:
     """The run, as it will be written."""
     changes: Sequence[Change] = ()
     """Changes that free and guard the slot, to be written before the run in the same transaction."""
-    tell: Callable[[], object] = lambda: None
+    publish: Callable[[], object] = lambda: None
     """Publishes the changes; to be called once they are written."""
 
 
@@ -116,14 +116,14 @@ class Starter:
         return run, [Insert(run), *_labels(run)]
 
     def new_id(self) -> str:
-        """Return an id for a run: later ones sort behind it."""
+        """Return an id for a run; later ids sort behind it."""
         return f"run_{draw_checkpoint_id()}"
 
     async def is_limited(self, workspace_id: str) -> bool:
         """Return whether a workspace has a limit of concurrent runs."""
         read, limited = self._limited.get(workspace_id, (None, False))
         now = self._context.clock.monotonic()
-        if read is None or now - read > _KNOWN_FOR:
+        if read is None or now - read > _LIMIT_CACHE_SECONDS:
             workspace = await aresolve(self._context.ledger.get(Workspace, workspace_id))
             limited = workspace is not None and workspace.max_running is not None
             self._limited[workspace_id] = (now, limited)
@@ -152,14 +152,14 @@ class Starter:
     # -- existing runs
 
     async def find_by_key(self, workspace_id: str, key: str) -> Run | None:
-        """Return the run that an idempotency key gave before."""
+        """Return the run that was started with an idempotency key; None if there is none."""
         runs = await aresolve(self._context.ledger.find(Run, where(workspace_id=workspace_id, idempotency_key=key)))
         return runs[0] if runs else None
 
     async def make_room(self, run: Run, cancelling: Cancelling) -> Room | Run:
-        """Find a place for a new run on its thread, as its `on_busy` says; or the run that was started as this one.
+        """Return the slot of a new run on its thread by its `on_busy`, or the run with the same idempotency key.
 
-        Raises RequestConflict if another run has the thread, and nothing else was said.
+        Raises RequestConflict if another run has the thread, by default.
         """
         if run.thread_id == run.id:
             return Room(run)
@@ -177,7 +177,7 @@ class Starter:
         if run.on_busy == "reject":
             raise RequestConflict(
                 f"Thread {run.thread_id!r} is busy with run {busy[0].id}, which is {busy[0].status}. Wait for its "
-                f"end, or say with onBusy what is to be done: enqueue, interrupt or rollback.",
+                f"end, or set onBusy to enqueue, interrupt or rollback.",
                 details={"runs": [other.id for other in busy]},
             )
         cancellation = await cancelling(busy, f"run on_busy={run.on_busy!r} took its thread")
@@ -185,7 +185,7 @@ class Starter:
         undone = any(other.settings.get("rollsBack") for other in busy if not other.begun)
         taken = {"takesOver": before, "rollsBack": undone or run.on_busy == "rollback"}
         taking = replace(run, settings={**run.settings, **taken})
-        return Room(taking, [*cancellation.changes, alone], cancellation.tell)
+        return Room(taking, [*cancellation.changes, alone], cancellation.publish)
 
 
 def claimed(run: Run, worker_id: str) -> Run:
@@ -194,7 +194,7 @@ def claimed(run: Run, worker_id: str) -> Run:
 
 
 def check_input(definition: StoredDefinition, value: Any) -> None:
-    """Raise InvalidRequest for an input that is not an object, where steps in JSON are to read its fields."""
+    """Raise InvalidRequest for an input that is not an object, if steps in JSON read its fields."""
     if definition.kind == "steps" and value is not None and not isinstance(value, Mapping):
         raise InvalidRequest(
             f"The input of {definition.name!r} is of type {type(value).__name__}. Its steps read fields of it: give an "
@@ -203,7 +203,7 @@ def check_input(definition: StoredDefinition, value: Any) -> None:
 
 
 def _labels(run: Run) -> list[Insert]:
-    """Return the labels of a run, by which it is found: its tags and metadata."""
+    """Return the labels by which a run can be found: its tags and metadata."""
     pairs = [*(("", tag) for tag in run.tags), *entries_as_text(run.metadata).items()]
     return [
         Insert(RunLabel(id=f"{run.id}/{number}", run_id=run.id, name=name, value=value[:_LONGEST_TAG]))
@@ -220,7 +220,7 @@ def size_of(value: Any) -> int:
 
 
 def check_start(wanted: StartRun, settings: ServiceSettings) -> None:
-    """Raise InvalidRequest or PayloadTooLarge for what cannot be started, wherever it is."""
+    """Raise InvalidRequest or PayloadTooLarge for an invalid request, before its graph is known."""
     if wanted.on_busy not in ON_BUSY:
         raise InvalidRequest(f"onBusy is {wanted.on_busy!r}. " + suggestion(wanted.on_busy, ON_BUSY, noun="Choices"))
     for name, value in (("idempotencyKey", wanted.idempotency_key), ("threadId", wanted.thread_id)):

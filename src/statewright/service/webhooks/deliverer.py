@@ -45,7 +45,7 @@ class Deliverer:
         tried: Callable[[str], object] = lambda _: None,
         patience: float = 1.0,
     ) -> None:
-        """`tried` is called with how each try has ended: `delivered` or `failed`.
+        """`tried` is called with the outcome of each attempt: `delivered` or `failed`.
 
         `patience`: seconds for which a sweep waits for lanes, and after which it wants to look at them again.
         """
@@ -56,13 +56,13 @@ class Deliverer:
         self._tried = tried
         self._patience = patience
         self._lanes: dict[str, asyncio.Task[None]] = {}
-        self._places = asyncio.Semaphore(settings.at_once)
+        self._slots = asyncio.Semaphore(settings.at_once)
         self._closing = False
 
     async def sweep(self, now: datetime) -> datetime | None:
-        """Send what is due, and say when to come again; None if nothing is pending.
+        """Send the due messages. Return when to sweep again; None if nothing is pending.
 
-        It raises what the ledger has refused to write. What was sent then is sent again, when its time is up.
+        Raises the errors of the ledger. A message whose outcome was not written is sent again when its claim expires.
         """
         due = [_PENDING, Condition("due_at", "<=", now)]
         for (webhook_id,), _, _ in await aresolve(self._ledger.groups(Delivery, ["webhook_id"], where=due)):
@@ -122,7 +122,7 @@ class Deliverer:
             reason = "The webhook was removed." if webhook is None else "The webhook is not active."
             await self._refused([drop_change(delivery, reason)])
             return
-        async with self._places:
+        async with self._slots:
             take = claim_change(delivery, self._clock.now(), self._settings)
             if await self._refused([take]) is None:  # else another process has it
                 await self._send(delivery, webhook, take.values["claim"])

@@ -22,9 +22,9 @@ class WebhookSettings:
     """Hosts that may be called whatever their addresses are, over plain HTTP too: `localhost`, `hooks.intranet:8080`.
     Without a port all ports are meant."""
     allow_private: bool = False
-    """Whether hosts in private networks are allowed. Loopback and link-local addresses never are."""
+    """True to allow hosts in private networks. Loopback and link-local addresses are never allowed."""
     allow_http: bool = False
-    """Whether plain HTTP is allowed for all hosts. Messages can then be read in transit."""
+    """True to allow plain HTTP for all hosts. Messages can then be read in transit."""
     timeout: float = 10.0
     """Seconds for one attempt, from resolving the host to the status of the response."""
     retry_after: Sequence[float] = (60, 300, 1800, 7200, 21600)

@@ -1,8 +1,8 @@
-"""Signatures, by which a receiver knows that a message is ours, whole, and of now.
+"""Signatures, by which a receiver verifies the sender, the content and the time of a message.
 
 The header `statewright-signature` is `t=<seconds since 1970>,v1=<hex>`: HMAC-SHA256 with the whole secret, `whsec_`
 included, of the time, a full stop and the body as it was received. While a secret is replaced by another one there are
-two `v1`; a message is good if one of them is. The time is signed too, so an old message cannot be sent again later.
+two `v1`; a message is valid if one of them is. The time is signed too, so an old message cannot be sent again later.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def verify(
 ) -> None:
     """Raise Unauthorized unless a message was signed with one of the secrets, at most `tolerance` seconds ago.
 
-    The body must be the bytes that were received: read and written again as JSON it may be another text. Within the
-    tolerance a message can come twice; its `id` tells.
+    The body must be the bytes that were received: parsed and encoded again as JSON, it may be different. Within the
+    tolerance a message can arrive twice; its `id` identifies it.
     """
     signed = _read(header)
     # Each signature is compared with each secret, so that the duration reveals nothing.
