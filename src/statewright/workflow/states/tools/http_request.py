@@ -24,6 +24,7 @@ from urllib.parse import quote
 from statewright.agents import Credentials, HttpError, ToolContext
 from statewright.errors import ToolError
 from statewright.http import CertificateError, HttpRequest, Url, retry_after, send
+from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.workflow.states.tools.guard import Guard, read_url
 from statewright.workflow.states.tools.settings import ToolSettings
 
@@ -75,7 +76,7 @@ class HttpRequests:
         try:
             async with asyncio.timeout(self._seconds):
                 for _ in range(REDIRECTS + 1):
-                    answer = await self._exchange(request, await asyncio.to_thread(guard.addresses, request.url))
+                    answer = await self._exchange(request, await call_in_thread(guard.addresses, request.url))
                     location = answer.headers.get("location")
                     if answer.status not in _REDIRECTING or location is None:
                         return _text_of(request, answer, context.credentials)

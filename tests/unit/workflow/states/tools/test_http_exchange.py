@@ -158,3 +158,14 @@ def test_an_encrypted_service_is_known_by_its_name(
 def test_a_certificate_of_nobody_is_refused(encrypted: tuple[int, Path]) -> None:
     with pytest.raises(ToolError, match=r"certificate of 'safe.example' cannot be trusted"):
         ask(f"https://safe.example:{encrypted[0]}/")
+
+
+def test_4_1_8_proxies_of_the_environment_are_not_used(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    assert ask(service.url).body == b"hello"
+
+
+def test_the_path_is_sent_as_it_is_written(service: Any) -> None:
+    ask(f"{service.url}/a/../b|{{x}}?q='%2f")
+    assert service.asked[0]["path"] == "/a/../b|{x}?q='%2f"
