@@ -170,7 +170,7 @@ class Progress:
                 self.steps.complete(changeset, result.task, now)
             still_open = _open_questions(log)
             for task, questions in pending.interrupts.items():
-                self.steps.ask(changeset, task, [one for one in questions if one.id in still_open], now)
+                self.steps.ask(changeset, task, [question for question in questions if question.id in still_open], now)
             for task, due in pending.retries.items():
                 self.steps.retry(changeset, task, pending.attempts.get(task, 1), due, now)
             for task, text in pending.errors.items():

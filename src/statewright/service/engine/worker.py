@@ -28,7 +28,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from statewright.async_futures import aresolve, sleep
+from statewright.async_futures import aresolve
 from statewright.clock import Clock
 from statewright.errors import DuplicateRecord, RecordConflict, StatewrightError
 from statewright.ids import draw_run_id
@@ -302,7 +302,7 @@ class RunWorker:
         """Renew the lease, take over from lost workers, and check the records of claimed runs, in a loop."""
         seconds = self._beat_every
         while True:
-            await sleep(self._clock, seconds)
+            await self._pause(seconds)
             seconds = self._beat_every
             try:
                 await self._renew_lease()
@@ -324,6 +324,16 @@ class RunWorker:
             )
             self._is_known = False
             await self._register(self._clock.now())
+
+    async def _pause(self, seconds: float) -> None:
+        # Not `async_futures.sleep`: the clock of tests recognises housekeeping by the module of the callback.
+        is_over = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        timer = self._clock.call_later(seconds, lambda: loop.call_soon_threadsafe(is_over.set))
+        try:
+            await is_over.wait()
+        finally:
+            timer.cancel()
 
     async def _release_lost_workers(self, now: datetime) -> None:
         """Release the runs of lost workers, for any worker with capacity."""
