@@ -122,6 +122,11 @@ def _certificate_error(error: BaseException | None) -> ssl.SSLCertVerificationEr
     return error
 
 
+def default_certificates() -> ssl.SSLContext:
+    """Return a context that trusts the usual authorities, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`."""
+    return _httpx().create_ssl_context()
+
+
 def _httpx() -> Any:
     with optional("HTTP requests need", extra="server"):
         import httpx

@@ -13,8 +13,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from statewright.errors import InvalidRequest
-from statewright.extras import optional
-from statewright.http import HttpRequest, HttpResponse, retry_after, send
+from statewright.http import HttpRequest, HttpResponse, default_certificates, retry_after, send
 from statewright.service.webhooks.address import find_addresses, read_url
 from statewright.service.webhooks.settings import WebhookSettings
 
@@ -46,9 +45,7 @@ class HttpPost:
 
     @cached_property
     def _certificates(self) -> ssl.SSLContext:
-        with optional("Webhooks need", extra="server"):
-            import httpx
-        return self._settings.ssl_context or httpx.create_ssl_context()
+        return self._settings.ssl_context or default_certificates()
 
     async def __call__(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         """POST a message and return the response; disallowed hosts are not contacted."""
