@@ -1,8 +1,8 @@
-"""Answers that come later.
+"""Futures: results that another thread provides later.
 
-Ports return what they are asked for, or a promise of it where another thread does the work. A `Future` of
-`concurrent.futures` serves as well; a promise has its three methods that readers need, and costs a tenth, which counts
-where each superstep of many runs waits for one. Nobody can cancel it: what was handed over is done.
+A method of a port returns its result, or a future of it if another thread does the work. A `Future` of
+`concurrent.futures` serves as well; a `LightFuture` has the three methods that readers need, and costs a tenth, which
+matters because each superstep of many runs waits for one. It cannot be cancelled: work that was handed over is done.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Final, Generic, Self, TypeGuard, TypeVar
@@ -21,7 +21,7 @@ SIGNAL_POLL_SECONDS: Final = 0.25
 
 
 class LightFuture(Generic[T]):
-    """An answer that some thread will give, and any other may wait for."""
+    """A result that one thread sets and any others may wait for."""
 
     __slots__ = ("_callbacks", "_done", "_error", "_value")
 
@@ -32,38 +32,38 @@ class LightFuture(Generic[T]):
         self._error: BaseException | None = None
 
     def done(self) -> bool:
-        """Whether the answer is there."""
+        """Return True once the result or an error is set."""
         return self._done
 
     def result(self, timeout: float | None = None) -> T:
-        """The answer, once it is there. Raises what was given in its place, and TimeoutError after so many seconds."""
+        """Wait for the result and return it. Raises the error that was set, or TimeoutError after so many seconds."""
         if not self.wait(timeout):
-            raise TimeoutError(f"There was no answer within {timeout} seconds.")
+            raise TimeoutError(f"There was no result within {timeout} seconds.")
         if self._error is not None:
             raise self._error
         return self._value
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block until the answer is there, whatever it is; False if it is not after so many seconds."""
+        """Block until the result or an error is set; return False if neither is after so many seconds."""
         return wait_until_done(self, timeout)
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
-        """Call when the answer is there, on the thread that gives it; at once if it is. It must not raise."""
+        """Call back once the future is done, on the thread that sets it; at once if it is. Callbacks must not raise."""
         self._callbacks.append(callback)
-        if self._done:  # only this one: a signal handler may interrupt this thread, and others wait for theirs
+        if self._done:  # only this callback: a signal handler may interrupt this thread, and call others
             try:
                 self._callbacks.remove(callback)
-            except ValueError:  # who answers has called it
+            except ValueError:  # the other thread has called it
                 return
             callback(self)
 
     def set_result(self, value: T) -> None:
-        """Give the answer."""
+        """Set the result."""
         self._value = value
         self._end()
 
     def set_exception(self, error: BaseException) -> None:
-        """Say that there will be no answer, and why."""
+        """Set an error in place of a result."""
         self._error = error
         self._end()
 
@@ -72,7 +72,7 @@ class LightFuture(Generic[T]):
         self._call_back()
 
     def _call_back(self) -> None:
-        """Call each once, though who adds one may do this while who answers does."""
+        """Call each callback once, even if a thread that adds one does this concurrently."""
         callbacks = self._callbacks
         while callbacks:
             try:
@@ -85,8 +85,8 @@ class LightFuture(Generic[T]):
 class SafeEvent(threading.Event):
     """An event that may be set anywhere: in a finaliser, a signal handler, a callback of the garbage collector.
 
-    Those of `threading` hold a lock while they are set and waited for. Code that interrupts the thread that holds it,
-    and sets the same event, would wait for itself; a signal handler that raises may leave it held for good.
+    The events of `threading` hold a lock while they are set and waited for. Code that interrupts the thread that holds
+    it, and sets the same event, would deadlock; a signal handler that raises may leave it locked for good.
     """
 
     def __init__(self) -> None:  # pyright: ignore[reportMissingSuperCall]  # without the lock of the base class
@@ -100,7 +100,7 @@ class SafeEvent(threading.Event):
         self._is_set = True
         try:
             self._wake()
-        except BaseException:  # of a signal handler: all are woken, even so
+        except BaseException:  # of a signal handler: all sleepers are woken, even so
             self._wake()
             raise
 
@@ -111,10 +111,10 @@ class SafeEvent(threading.Event):
                 sleeper = sleepers[0]
             except IndexError:  # another thread sets it, too
                 return
-            with suppress(RuntimeError):  # it was woken before
+            with suppress(RuntimeError):  # it is awake already
                 sleeper.release()  # releasing never waits
             with suppress(ValueError):
-                sleepers.remove(sleeper)  # only now: who is interrupted before this wakes it again
+                sleepers.remove(sleeper)  # last: a caller that is interrupted before this wakes it again
 
     def clear(self) -> None:
         self._is_set = False
@@ -125,7 +125,7 @@ class SafeEvent(threading.Event):
         sleeper = threading.Lock()
         sleeper.acquire()
         self._sleepers.append(sleeper)
-        if self._is_set:  # `set` may have come before the line above, and has woken nobody then
+        if self._is_set:  # `set` may have run before the line above, and has not seen this sleeper
             return True
         if not _acquire(sleeper, timeout):
             with suppress(ValueError):  # it was woken at the last moment
@@ -136,24 +136,47 @@ class SafeEvent(threading.Event):
 
 AnyFuture = LightFuture[T] | Future[T]
 MaybeFuture = T | LightFuture[T] | Future[T]
-_LATER: Final = (LightFuture, Future)
+_FUTURES: Final = (LightFuture, Future)
 
 
-def resolve(answer: MaybeFuture[T]) -> T:
-    """Return an answer, waited for if it comes later."""
-    if not is_future(answer):
-        return answer  # pyright: ignore[reportReturnType]
-    wait_until_done(answer)
-    return answer.result()
+def resolve(value: MaybeFuture[T]) -> T:
+    """Return a value, or the result of a future after waiting for it."""
+    if not is_future(value):
+        return value  # pyright: ignore[reportReturnType]
+    wait_until_done(value)
+    return value.result()
 
 
-def wait_until_done(answer: AnyFuture[Any], timeout: float | None = None) -> bool:
-    """Block until a promise or future is done, however it ends. Return False if it is not after so many seconds."""
-    if answer.done():
+def drive(generator: Generator[Any, Any, T], perform: Callable[[Any], Any] = resolve) -> T:
+    """Run a generator to its end, and return its result. It is sent the result of `perform` for each yielded value.
+
+    By default a generator yields values that may be futures. An error of `perform` is raised inside the generator; a
+    KeyboardInterrupt or another signal closes it first.
+    """
+    value: Any = None
+    error: Exception | None = None
+    while True:
+        try:
+            pending = generator.send(value) if error is None else generator.throw(error)
+        except StopIteration as end:
+            return end.value
+        value = error = None
+        try:
+            value = perform(pending)
+        except Exception as raised:
+            error = raised
+        except BaseException:
+            generator.close()
+            raise
+
+
+def wait_until_done(future: AnyFuture[Any], timeout: float | None = None) -> bool:
+    """Block until a future is done, however it ends. Return False if it is not after so many seconds."""
+    if future.done():
         return True
     waiting = threading.Lock()
     waiting.acquire()
-    answer.add_done_callback(lambda _: waiting.release())
+    future.add_done_callback(lambda _: waiting.release())
     return _acquire(waiting, timeout)
 
 
@@ -165,10 +188,10 @@ def is_main_thread() -> bool:
 def _acquire(lock: threading.Lock, timeout: float | None) -> bool:
     """Block until another thread releases a lock. Return False if none has after so many seconds.
 
-    Python runs signal handlers between two instructions of the main thread. If a signal comes after the last one, but
-    before the thread has gone to sleep, or comes to another thread, the sleep goes on, and the handler waits for its
-    end. Where the handler is what would end it (it cancels a run, or raises KeyboardInterrupt) that is for ever, so
-    the main thread looks up now and then.
+    Python runs signal handlers between two instructions of the main thread. If a signal arrives after the last one, but
+    before the thread has gone to sleep, or arrives at another thread, the sleep continues, and the handler waits for
+    its end. If only the handler would end it (it cancels a run, or raises KeyboardInterrupt), that is for ever, so the
+    main thread wakes now and then.
     """
     if not is_main_thread():
         return lock.acquire(timeout=-1 if timeout is None else max(timeout, 0.0))
@@ -184,6 +207,6 @@ def _acquire(lock: threading.Lock, timeout: float | None) -> bool:
     return True
 
 
-def is_future(answer: MaybeFuture[T]) -> TypeGuard[AnyFuture[T]]:
-    """Whether an answer is not there yet, or was not when it was returned."""
-    return isinstance(answer, _LATER)
+def is_future(value: MaybeFuture[T]) -> TypeGuard[AnyFuture[T]]:
+    """Return True for a future, whether it is done or not."""
+    return isinstance(value, _FUTURES)

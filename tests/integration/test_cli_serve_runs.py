@@ -304,7 +304,7 @@ def test_what_steps_say_is_shown(statewright: Command) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("show", "run_x"), "There is no run 'run_x'."),
+        (("show", "run_x"), "There is no run 'run_x' in this workspace."),
         (("start", "dubling"), "Did you mean 'doubling'?"),
         (("start",), "Say what to run"),
         (("start", "doubling", "--definition", "def_1"), "Say what to run"),

@@ -272,7 +272,6 @@ def answer_to(reply: Reply, *, timeout: float = 600.0, url: str | None = None) -
         async with Receiver([reply]).listening() as receiver:
             sender = HttpPost(WebhookSettings(allow_hosts=["127.0.0.1"], timeout=timeout))
             found = await sender(url or receiver.url, b"{}", {"content-type": "application/json"})
-            await sender.close()
             return found, receiver
 
     return asyncio.run(run())
@@ -434,7 +433,6 @@ def over_tls(certificates: Certificates, host: str, *, trusted: bool = True, add
             )
             sender = HttpPost(settings)
             found = await sender(f"https://{host}:{receiver.port}/", b"{}", {})
-            await sender.close()
             return found, receiver, named
 
     return asyncio.run(run())

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.interruptions import LONG, interruptions
 
-from statewright.async_futures import await_future
-from statewright.futures import LightFuture, SafeEvent, is_future
+from statewright.async_futures import adrive, await_future
+from statewright.futures import LightFuture, SafeEvent, drive, is_future
 
 LATER_OR_NOT: list[tuple[object, bool]] = [(LightFuture(), True), (Future(), True), (None, False), ("id", False)]
 
@@ -176,3 +176,53 @@ def test_all_who_sleep_are_woken_however_the_one_who_wakes_them_is_interrupted()
         for thread in threads:
             thread.join(LONG)
             assert not thread.is_alive()
+
+
+# -- generators that yield futures
+
+
+def _sum_of(*answers: Any):
+    total = 0
+    for answer in answers:
+        try:
+            total += yield answer
+        except KeyError:
+            total += 100
+    return total
+
+
+def _later(value: int | None) -> LightFuture[int]:
+    future: LightFuture[int] = LightFuture()
+    if value is None:
+        future.set_exception(KeyError())
+    else:
+        threading.Timer(0.01, future.set_result, [value]).start()
+    return future
+
+
+def test_a_generator_is_sent_values_and_errors():
+    assert drive(_sum_of(1, _later(2), _later(None))) == 103
+    assert asyncio.run(adrive(_sum_of(1, _later(2), _later(None)))) == 103
+
+
+def test_a_generator_raises_what_it_does_not_handle():
+    for run in (drive, lambda generator: asyncio.run(adrive(generator))):
+        with pytest.raises(TypeError):
+            run(_sum_of("text"))
+
+
+def test_a_signal_closes_the_generator():
+    closed: list[bool] = []
+
+    def generator():
+        try:
+            yield 1
+        finally:
+            closed.append(True)
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        drive(generator(), interrupted)
+    assert closed == [True]

@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Final
 
+from statewright.backoff import backoff, half_jitter
 from statewright.clock import Clock, SystemClock
 from statewright.errors import InvalidConfig
 
@@ -40,5 +41,4 @@ class ClientSettings:
 
     def pause(self, failures: int) -> float:
         """Return the seconds before the next try: exponential backoff with a cap and up to 50 % jitter."""
-        whole = min(self.first_pause * 2 ** (failures - 1), self.longest_pause)
-        return whole * random.uniform(0.5, 1.0)
+        return half_jitter(backoff(failures, initial=self.first_pause, longest=self.longest_pause), random.random())

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, cast
 
+from statewright.backoff import backoff
 from statewright.clock import Duration, as_seconds
 from statewright.errors import InvalidGraph, ModelAnswerInvalid, NodeTimeoutError, RateLimited, RunError
 
@@ -109,8 +110,8 @@ class RetryPolicy(_Policy):
 
     def delay(self, attempt: int, chance: float) -> float:
         """Seconds to wait after the given attempt, counted from 1; `chance` is between 0 and 1."""
-        grown = as_seconds(self.initial_interval) * self.backoff_factor ** (attempt - 1)
-        interval = min(grown, as_seconds(self.max_interval))
+        initial, longest = as_seconds(self.initial_interval), as_seconds(self.max_interval)
+        interval = backoff(attempt, initial=initial, longest=longest, factor=self.backoff_factor)
         return interval + (min(interval, 1.0) * chance if self.jitter else 0.0)
 
     def matches(self, error: BaseException) -> bool:

@@ -1,5 +1,26 @@
-"""Safe outbound HTTP: which addresses may be connected to."""
+"""Safe outbound HTTP: the addresses that may be connected to, and exchanges with checked addresses."""
 
 from statewright.http.addresses import Address, Kind, is_public, kind_of, must_be_spelled_out
+from statewright.http.exchange import CertificateError, HttpRequest, HttpResponse, default_certificates, send
+from statewright.http.retry_after import retry_after
+from statewright.http.url import PORTS, Url, look_up, parse_address, resolve_by_system, url_host
 
-__all__ = ["Address", "Kind", "is_public", "kind_of", "must_be_spelled_out"]
+__all__ = [
+    "PORTS",
+    "Address",
+    "CertificateError",
+    "HttpRequest",
+    "HttpResponse",
+    "Kind",
+    "Url",
+    "default_certificates",
+    "is_public",
+    "kind_of",
+    "look_up",
+    "must_be_spelled_out",
+    "parse_address",
+    "resolve_by_system",
+    "retry_after",
+    "send",
+    "url_host",
+]

@@ -1,9 +1,9 @@
 """The classification of IP addresses: public, or what else they are for. Webhooks and tools both decide by it.
 
-An address that is not known to be public is not: of IPv6 only the part that is assigned for global use, without the
-addresses that stand for one of IPv4 in a tunnel. Two forms that contain an address of IPv4 are judged by it, because
-hosts do use them: mapped addresses, which the system connects to over IPv4, and those of NAT64. A tunnel to a metadata
-service counts as that service, so that no form of its address is treated as less dangerous than another.
+Only addresses that are known to be public count as public: of IPv6 the part that is assigned for global use, without
+the addresses that stand for an IPv4 address in a tunnel. Two forms that contain an IPv4 address are classified by it,
+because hosts use them: mapped addresses, which the system connects to over IPv4, and those of NAT64. A tunnel to a
+metadata service counts as that service, so that no form of its address is treated as less dangerous than another.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def is_public(address: Address) -> bool:
 def must_be_spelled_out(address: Address) -> bool:
     """Return True for an address that no name may lead to: a link, where any neighbour answers, or a metadata service.
 
-    Whoever allows a host by its name rarely knows that it leads there.
+    A person who allows a host by its name rarely knows that it leads there.
     """
     return kind_of(address) in ("metadata", "link-local")
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import ClassVar
 
+from statewright.async_futures import sleep
 from statewright.clock import Clock, SystemClock
 from statewright.errors import ModelUnavailable, add_note
 from statewright.graph import RetryPolicy
@@ -153,20 +153,5 @@ class RetryingModel:
         """Wait until the next attempt. Raises the error if there is none."""
         if attempt >= self._policy.max_attempts or not self._policy.matches(error):
             raise error
-        asked: float = getattr(error, "retry_after", None) or 0.0
-        await _sleep(self._clock, max(self._policy.delay(attempt, random.random()), asked))
-
-
-async def _sleep(clock: Clock, seconds: float) -> None:
-    loop = asyncio.get_running_loop()
-    over = asyncio.Event()
-
-    def ring() -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(over.set)
-
-    timer = clock.call_later(seconds, ring)
-    try:
-        await over.wait()
-    finally:
-        timer.cancel()
+        requested: float = getattr(error, "retry_after", None) or 0.0
+        await sleep(self._clock, max(self._policy.delay(attempt, random.random()), requested))

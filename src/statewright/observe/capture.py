@@ -188,7 +188,7 @@ _OF_A_LINE: Final = 500
 class _AttemptLines:
     """The captured lines of one attempt."""
 
-    place: TaskAttempt
+    key: TaskAttempt
     lines: list[CapturedLine] = field(default_factory=list[CapturedLine])
     size: int = 0
     dropped: int = 0
@@ -214,7 +214,7 @@ class _AttemptLines:
             "logger": __package__,
             "stream": "log",
         }
-        return [*self.lines, {**last, "node": self.place.node, "message": f"{many} left out."}]
+        return [*self.lines, {**last, "node": self.key.node, "message": f"{many} left out."}]
 
 
 class CaptureBuffer:
@@ -228,13 +228,13 @@ class CaptureBuffer:
         self._lock = threading.RLock()  # reentrant, because a signal handler may print while the lock is held
 
     def add(self, attempt_key: TaskAttempt, text: str, fields: CapturedLine) -> None:
-        """Add a message, which may have several lines; `told` has its other fields."""
+        """Add a message, which may have several lines; `fields` are its other fields."""
         with self._lock:
             attempt = self._attempt(attempt_key)
             if attempt.is_full(self._limits):
                 attempt.dropped += 1
             else:
-                self._keep(attempt, self._shown(text), fields)
+                self._keep(attempt, self._redact(text), fields)
 
     def write(self, attempt_key: TaskAttempt, stream: str, text: str, fields: CapturedLine) -> None:
         """Add text that was written to a stream, line by line."""
@@ -295,15 +295,13 @@ class CaptureBuffer:
                 self._keep(attempt, line, fields)
         attempt.dropped += text.count("\n", len(seen))
 
-    def _shown(self, text: str) -> str:
+    def _redact(self, text: str) -> str:
         return self._redactor.text(plain(cut(text, self._longest)))
 
     def _keep(self, attempt: _AttemptLines, text: str, fields: CapturedLine) -> None:
         message = cut(text, self._limits.line)
         size = len(message.encode())
-        attempt.lines.append(
-            {**fields, "message": message, "node": attempt.place.node, "attempt": attempt.place.attempt}
-        )
+        attempt.lines.append({**fields, "message": message, "node": attempt.key.node, "attempt": attempt.key.attempt})
         attempt.size += size
         self._total += size + _OF_A_LINE
         self._forget_some()

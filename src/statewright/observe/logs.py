@@ -1,4 +1,4 @@
-"""Structured logs, one event per line: JSON for machines, or text for people.
+"""Structured logs, one event per line: JSON for machines, or text for reading.
 
 Loggers are those of the standard library. `configure_logging` adds a handler to the loggers of Statewright.
 """

@@ -18,7 +18,7 @@ from statewright.clock import Clock, SystemClock
 from statewright.errors import ConflictingWrites, InvalidUpdateError, MutatedState, StatewrightError, UnknownTarget
 from statewright.events import Event
 from statewright.extras import optional
-from statewright.observe.bounded import BoundedMap
+from statewright.lru_cache import LRUCache
 from statewright.observe.event_facts import Key, error_of, graph_of, is_failure, run_of, task_of
 from statewright.runtime import Instrument
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
     from prometheus_client.core import GaugeMetricFamily
 
+_MAX_ENTRIES: Final = 10_000
+"""Running things and runs that are remembered, as their end may never be reported."""
 MOST_VALUES: Final = 200
 """Combinations of user-defined label values per metric."""
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -48,9 +50,9 @@ class Metrics(Instrument):
         self._clock = clock or SystemClock()
         self._meters = Meters(self.registry)
         self._refusals = RefusedUpdates()
-        self._began: BoundedMap[Key, float] = BoundedMap()
+        self._began: LRUCache[Key, float] = LRUCache(_MAX_ENTRIES)
         """Start times of running runs, supersteps and tasks."""
-        self._workspaces: BoundedMap[str, str] = BoundedMap()
+        self._workspaces: LRUCache[str, str] = LRUCache(_MAX_ENTRIES)
         """Workspaces by run id."""
         self._graphs, self._models, self._tools, self._routes = (LabelValues(most_label_values) for _ in range(4))
         self._nodes = LabelValues(most_label_values)
@@ -168,7 +170,7 @@ class Metrics(Instrument):
 
     def _seconds(self, what: Key) -> float | None:
         """Return the elapsed time; None if the start is unknown."""
-        began = self._began.take(what)
+        began = self._began.pop(what)
         return None if began is None else max(self._clock.monotonic() - began, 0.0)
 
     def _end_superstep(self, event: Event) -> None:
@@ -264,20 +266,20 @@ class LabelValues:
     def __init__(self, most: int, of_an_owner: int = OF_AN_OWNER) -> None:
         self._most = most
         self._of_an_owner = min(most, of_an_owner)
-        self._known: set[tuple[str, ...]] = set()
+        self._combinations: set[tuple[str, ...]] = set()
         self._added: collections.Counter[str | None] = collections.Counter()
         self._lock = threading.Lock()
 
     def __call__(self, *values: object, owner: str | None = None) -> tuple[str, ...]:
         """Return the values, or replacements beyond the limit."""
         combination = tuple(str(value)[:LONGEST] for value in values)
-        if combination in self._known:
+        if combination in self._combinations:
             return combination
         with self._lock:
             if self._added[owner] >= (self._most if owner is None else self._of_an_owner):
                 return (OTHER,) * len(combination)
-            if combination not in self._known:  # perhaps by another thread meanwhile
-                self._known.add(combination)
+            if combination not in self._combinations:  # perhaps by another thread meanwhile
+                self._combinations.add(combination)
                 self._added[owner] += 1
         return combination
 
@@ -293,7 +295,7 @@ class CallbackGauge:
 
     def __init__(self, name: str, documentation: str, label: str, counts: Counts) -> None:
         self._name = name
-        self._told = documentation
+        self._documentation = documentation
         self._label = label
         self._counts = counts
 
@@ -312,9 +314,9 @@ class CallbackGauge:
         return [family]
 
     def _family(self) -> GaugeMetricFamily:
-        from prometheus_client.core import GaugeMetricFamily  # whoever has a registry has the library
+        from prometheus_client.core import GaugeMetricFamily  # a registry implies that the library is installed
 
-        return GaugeMetricFamily(self._name, self._told, labels=[self._label])
+        return GaugeMetricFamily(self._name, self._documentation, labels=[self._label])
 
 
 # -- refused updates
@@ -330,7 +332,7 @@ class RefusedUpdates:
     """Finds refused updates in events, each once."""
 
     def __init__(self) -> None:
-        self._told: WeakSet[BaseException] = WeakSet()
+        self._reported: WeakSet[BaseException] = WeakSet()
         self._lock = threading.Lock()
 
     def find(self, event: Event) -> tuple[str, StatewrightError] | None:
@@ -339,9 +341,9 @@ class RefusedUpdates:
         if not isinstance(error, REFUSED):
             return None
         with self._lock:
-            if error in self._told:
+            if error in self._reported:
                 return None
-            self._told.add(error)
+            self._reported.add(error)
         return _names(error, node), error
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from statewright.clock import Clock, SystemClock
 from statewright.events import Event
 from statewright.extras import optional
-from statewright.observe.bounded import BoundedMap
+from statewright.lru_cache import LRUCache
 from statewright.observe.event_facts import Key, code_of, error_of, graph_of, is_failure, run_of, task_of
 from statewright.observe.gen_ai import model_attributes, tool_attributes
 from statewright.redaction import Redactor
@@ -51,11 +51,11 @@ class Tracing(Instrument):
         self._spans = Spans(tracer_provider, redactor or Redactor())
         self._redactor = redactor or Redactor()
         self._clock = clock or SystemClock()
-        self._runs: BoundedMap[Key, OpenSpan] = BoundedMap(MAX_OPEN_SPANS)
-        self._supersteps: BoundedMap[Key, OpenSpan] = BoundedMap(MAX_OPEN_SPANS)
-        self._attempts: BoundedMap[Key, OpenSpan] = BoundedMap(MAX_OPEN_SPANS)
-        self._steps: BoundedMap[Key, OpenSpan] = BoundedMap(MAX_OPEN_SPANS)
-        self._alone: BoundedMap[Key, OpenSpan] = BoundedMap(MAX_OPEN_SPANS)
+        self._runs: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
+        self._supersteps: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
+        self._attempts: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
+        self._steps: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
+        self._alone: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
         """The latest attempt of each run; if it ran alone, it may still be current when the run is broken off."""
 
     # -- runs and supersteps
@@ -70,7 +70,7 @@ class Tracing(Instrument):
         key, rest, now = run_of(event), event.data, self._now
         self._leave_last(key)
         error = rest.error if rest.status == "failed" else None
-        superstep, run = self._supersteps.take(key), self._runs.take(key)
+        superstep, run = self._supersteps.pop(key), self._runs.pop(key)
         if superstep is not None:
             self._spans.close(superstep, now)
         if run is not None:
@@ -81,7 +81,7 @@ class Tracing(Instrument):
         key, now = run_of(event), self._now
         self._leave_last(key)
         failed = event.data if isinstance(event.data, Exception) else None
-        superstep, run = self._supersteps.take(key), self._runs.take(key)
+        superstep, run = self._supersteps.pop(key), self._runs.pop(key)
         if superstep is not None:
             self._spans.close(superstep, now)
         if run is not None:
@@ -90,7 +90,7 @@ class Tracing(Instrument):
 
     def on_superstep(self, event: Event) -> None:
         key, now = run_of(event), self._now
-        before = self._supersteps.take(key)
+        before = self._supersteps.pop(key)
         if before is not None:
             self._spans.close(before, now)
         parent = self._spans.within(self._runs.get(key))
@@ -104,14 +104,14 @@ class Tracing(Instrument):
 
     def on_attempt_failed(self, event: Event) -> None:
         error, delay = event.data
-        before = self._attempts.take(task_of(event))
+        before = self._attempts.pop(task_of(event))
         if before is not None:
             self._spans.leave(before)
             self._spans.close(before, self._now, error=error)
         self._begin_attempt(event, event.attempt + 1, nanoseconds(self._clock.now() + timedelta(seconds=delay)))
 
     def on_task_ended(self, event: Event) -> None:
-        opened = self._attempts.take(task_of(event))
+        opened = self._attempts.pop(task_of(event))
         if opened is None:
             return
         self._spans.leave(opened)
@@ -138,7 +138,7 @@ class Tracing(Instrument):
 
     def _leave_last(self, run: Key) -> None:
         """Leave the span of the latest attempt, which may have ended without an event."""
-        last = self._alone.take(run)
+        last = self._alone.pop(run)
         if last is not None:
             self._spans.leave(last)
 
@@ -153,7 +153,7 @@ class Tracing(Instrument):
 
     def on_step_finished(self, event: Event) -> None:
         name, ordinal, error = event.data
-        opened = self._steps.take((*task_of(event), name, ordinal))
+        opened = self._steps.pop((*task_of(event), name, ordinal))
         if opened is not None:
             self._spans.leave(opened)
             self._spans.close(opened, self._now, error=error if is_failure(error) else None)

@@ -57,8 +57,8 @@ def find_secret(text: str) -> str | None:
 
 
 def _mark(match: re.Match[str]) -> str:
-    kept = match.groupdict().get("kept")
-    return f"{kept or ''}{MARK}"
+    prefix = match.groupdict().get("kept")
+    return f"{prefix or ''}{MARK}"
 
 
 _START: Final = r"""(?: (?<![A-Za-z0-9_\-]) | (?<=\\[nrtbf]) | (?<=%[0-9A-Fa-f]{2}) | (?<=\\x[0-9A-Fa-f]{2})

@@ -1,4 +1,4 @@
-"""Masks secrets in values that people look at: logs, events, records.
+"""Masking of secrets in values that are shown or stored: logs, events, records.
 
 A redactor never changes its input, and returns the very object if there is nothing to mask. It takes time in proportion
 to its input, even if that was made to slow it down.

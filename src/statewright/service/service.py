@@ -372,9 +372,9 @@ class Service:
         """Return a page of the definitions that a workspace has stored, the newest first."""
         return await self._definitions.page(workspace_id, page=page, page_size=page_size)
 
-    async def definition(self, workspace_id: str, identity: str) -> StoredDefinition:
+    async def definition(self, workspace_id: str, definition_id: str) -> StoredDefinition:
         """Return a definition of the workspace or of the project. Raises NotFound."""
-        return await self._definitions.get(workspace_id, identity)
+        return await self._definitions.get(workspace_id, definition_id)
 
     async def graphs(self, workspace_id: str) -> list[ServedGraph]:
         """Return the graphs that can be run by name, sorted by name."""
@@ -404,4 +404,4 @@ class Service:
 
 
 def _ignore_try(outcome: str) -> None:
-    """Ignore the outcome of a delivery, where nothing measures the service."""
+    """Ignore the outcome of a delivery, if nothing measures the service."""

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol, cast
 
 from statewright.channels import Channel
 from statewright.errors import InvalidUpdateError, UnknownKeyWarning, suggestion
+from statewright.shorten import short_repr
 from statewright.state.schema import ROOT
 
 UnknownKeys = Literal["warn", "error", "drop"]
@@ -108,7 +109,7 @@ class UpdateReader:
         return values
 
     def _no_update(self, update: Any, node: str) -> str:
-        found = f"{_short(update)} of type {type(update).__name__}"
+        found = f"{short_repr(update)} of type {type(update).__name__}"
         if node == "__start__":
             return f"The input is {found}. Give a mapping with some of {_names(self._known)}."
         return (
@@ -183,8 +184,3 @@ def _from(node: str) -> str:
 
 def _names(names: Iterable[str]) -> str:
     return ", ".join(repr(name) for name in sorted(names)) or "no fields"
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -13,10 +13,10 @@ from typing import Final
 
 from statewright.agents.memory.conversation import Conversation, read_conversation
 from statewright.agents.memory.limits import Limits, check_at_least, recent_start
-from statewright.agents.memory.lru_cache import LRUCache
 from statewright.agents.memory.strategy import NO_CONTEXT, MemoryContext
 from statewright.errors import InvalidConfig, ModelError
 from statewright.fingerprint import fingerprint
+from statewright.lru_cache import LRUCache
 from statewright.messages import Message
 from statewright.store import Namespace, Store
 
@@ -33,7 +33,7 @@ class VectorSearch:
 
     def __init__(self, embed: Embed) -> None:
         self._embed = embed
-        self._vectors: LRUCache[Vector] = LRUCache(_KEPT)
+        self._vectors: LRUCache[str, Vector] = LRUCache(_KEPT)
 
     async def nearest(self, query: str, texts: Sequence[str], count: int) -> list[int]:
         """Return the indices of the texts nearest to the query, nearest first; later texts win ties."""
@@ -98,7 +98,7 @@ class StoreSearch:
 
     def __init__(self) -> None:
         self._store: Store | None = None
-        self._is_stored: LRUCache[bool] = LRUCache(_KNOWN)
+        self._is_stored: LRUCache[str, bool] = LRUCache(_KNOWN)
         """Items that are known to be in the store, by namespace and key."""
 
     async def nearest(

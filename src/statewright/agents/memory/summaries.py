@@ -20,9 +20,9 @@ from typing import Final
 
 from statewright.agents.memory.conversation import Unit
 from statewright.agents.memory.limits import estimate_tokens
-from statewright.agents.memory.lru_cache import LRUCache
 from statewright.agents.memory.strategy import MemoryContext
 from statewright.encodable import encodable_text
+from statewright.lru_cache import LRUCache
 from statewright.messages import Message, ToolCall
 from statewright.models import ChatModel, ModelRequest, ModelResponse, named, prepare_request
 
@@ -67,10 +67,10 @@ class Summaries:
     def __init__(self, model: ChatModel, instructions: str | None = None) -> None:
         self._model = model
         self._instructions = instructions or INSTRUCTIONS
-        self._texts: LRUCache[tuple[str, str | None]] = LRUCache(_MAX_CACHED)
+        self._texts: LRUCache[str, tuple[str, str | None]] = LRUCache(_MAX_CACHED)
         """Summaries with the task that made them. That task finds its own in its journal instead, so that the cost is
         counted by the execution that succeeds."""
-        self._failed: LRUCache[bool] = LRUCache(_MAX_CACHED)
+        self._failed: LRUCache[str, bool] = LRUCache(_MAX_CACHED)
         """Turns in which the model gave no summary, for conversations without notes."""
         self._making: dict[tuple[int, str], asyncio.Lock] = {}
 

@@ -24,7 +24,7 @@ def check_decider(key: ApiKey | None) -> None:
 
 
 def check_answers(key: ApiKey | None, waits: Iterable[Wait]) -> None:
-    """Raise Forbidden for a key without the scope, if an approval is among what is to be answered."""
+    """Raise Forbidden for a key without the scope, if an approval is among the waits to answer."""
     if any(approval_of(wait) is not None or _is_tool_approval(wait.value) for wait in waits):
         check_decider(key)
 
@@ -34,7 +34,7 @@ async def check_thread_change(
 ) -> None:
     """Raise Forbidden for a key without the scope, if the runs of a thread have asked for approvals, or can ask.
 
-    So do the runs that these have started and that go on: a change of the thread can be in place of their answer.
+    Unfinished child runs count too: a change of the thread can take the place of their answer.
     `body_of` returns the body of a definition by its id.
     """
     if key is None:
@@ -42,11 +42,11 @@ async def check_thread_change(
     runs: Where = where(workspace_id=workspace_id, thread_id=thread_id)
     while True:
         named = Among(Run, "id", runs)
-        asked = [Condition("run_id", "in", named)]
-        if await aresolve(ledger.count(Approval, asked)):
+        of_runs = [Condition("run_id", "in", named)]
+        if await aresolve(ledger.count(Approval, of_runs)):
             check_decider(key)
-        # Whether tools may be called has no record but these.
-        check_answers(key, await aresolve(ledger.find(Wait, asked)))
+        # Approvals of tool calls are recorded as waits only.
+        check_answers(key, await aresolve(ledger.find(Wait, of_runs)))
         for group in await aresolve(ledger.groups(Run, ["definition_id"], where=runs)):
             if _has_approval_step(await body_of(group.key[0] or "")):
                 check_decider(key)

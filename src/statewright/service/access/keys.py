@@ -5,7 +5,6 @@ A key is 32 random bytes, so its plain hash reveals nothing about it; only the h
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -15,14 +14,15 @@ from statewright.async_futures import aresolve
 from statewright.errors import (
     Forbidden,
     InvalidRequest,
-    NotFound,
     RecordConflict,
     RequestConflict,
     Unauthorized,
     suggestion,
 )
 from statewright.ids import draw_checkpoint_id
+from statewright.lru_cache import LRUCache
 from statewright.runs import ApiKey, Insert, Ledger, Order, Update, where
+from statewright.service.context.records import get_own
 from statewright.service.context.validation import instant, number, text, texts
 
 ADMIN: Final = "admin"
@@ -43,25 +43,25 @@ SCOPES: Final = (
     ADMIN,
 )
 METRICS: Final = "metrics:read"
-_OF_THE_OPERATOR: Final = (METRICS,)
+_OPERATOR_SCOPES: Final = (METRICS,)
 """Scopes that reach beyond one workspace; `admin` does not include them."""
 
 
 def check_scope(key: ApiKey, scope: str) -> None:
-    """Refuse what a key does not allow. Raises Forbidden."""
-    if scope not in key.scopes and (ADMIN not in key.scopes or scope in _OF_THE_OPERATOR):
+    """Raise Forbidden unless a key has a scope."""
+    if scope not in key.scopes and (ADMIN not in key.scopes or scope in _OPERATOR_SCOPES):
         raise Forbidden(
             f"The key {key.name!r} ({key.prefix}...) may not do this: it lacks the scope {scope!r}, and has "
             f"{', '.join(key.scopes)}. Use a key that has it."
         )
 
 
-def read_scopes(given: Any) -> list[str]:
+def read_scopes(names: Any) -> list[str]:
     """Validate the scopes of a request, without duplicates. Raises InvalidRequest for none or unknown ones."""
-    scopes = texts(given, "The scopes of a key")
-    for one in scopes:
-        if one not in SCOPES:
-            raise InvalidRequest(f"There is no scope {one!r}. {suggestion(one, SCOPES, noun='Scopes')}")
+    scopes = texts(names, "The scopes of a key")
+    for scope in scopes:
+        if scope not in SCOPES:
+            raise InvalidRequest(f"There is no scope {scope!r}. {suggestion(scope, SCOPES, noun='Scopes')}")
     if not scopes:
         raise InvalidRequest(f"A key without scopes allows nothing. Scopes: {', '.join(SCOPES)}.")
     return scopes
@@ -71,7 +71,7 @@ def read_scopes(given: Any) -> list[str]:
 
 BEGIN: Final = "stw_"
 """The prefix of every key, by which secret scanners recognise it."""
-SHOWN: Final = 12
+PREFIX_LENGTH: Final = 12
 """Characters of a key that are stored in plain text, to identify it."""
 LONGEST_KEY: Final = 100
 """Characters. Longer values cannot be keys, and are not hashed."""
@@ -98,7 +98,7 @@ async def create_key(
         workspace_id=workspace_id,
         name=text(name, "The name of a key"),
         digest=_hashed(key),
-        prefix=key[:SHOWN],
+        prefix=key[:PREFIX_LENGTH],
         scopes=read_scopes(scopes),
         requests_per_minute=number(requests_per_minute, "The key's requests_per_minute"),
         expires_at=expires_at,
@@ -111,10 +111,8 @@ async def create_key(
 async def list_keys(ledger: Ledger, workspace_id: str, *, limit: int | None = None, offset: int = 0) -> list[ApiKey]:
     """Return the keys of a workspace, including revoked ones, the newest first."""
     newest = Order("created_at", descending=True)
-    found = await aresolve(
-        ledger.find(ApiKey, where(workspace_id=workspace_id), order=newest, limit=limit, offset=offset)
-    )
-    return list(found)
+    conditions = where(workspace_id=workspace_id)
+    return list(await aresolve(ledger.find(ApiKey, conditions, order=newest, limit=limit, offset=offset)))
 
 
 async def count_keys(ledger: Ledger, workspace_id: str) -> int:
@@ -123,27 +121,23 @@ async def count_keys(ledger: Ledger, workspace_id: str) -> int:
 
 
 async def revoke_key(ledger: Ledger, workspace_id: str, key_id: str, now: datetime) -> ApiKey:
-    """Revoke a key; the first time counts. Raises NotFound, and RequestConflict for the last key that may do all.
+    """Revoke a key; the first time counts. Raises NotFound, and RequestConflict for the last key with the scope admin.
 
-    A `KeyRing` may know it for some seconds: let it forget the key where it is in the same process.
+    A `KeyRing` may have it cached for some seconds; one of the same process should `forget` it.
     """
     while True:
-        found: ApiKey | None = await aresolve(ledger.get(ApiKey, key_id))
-        if found is None or found.workspace_id != workspace_id:
-            raise NotFound(f"There is no key {key_id!r} in this workspace. List them to see their ids.")
-        if found.revoked_at is not None:
-            return found
-        another = await _another_admin(ledger, found, now)
+        key = await get_own(ledger, ApiKey, workspace_id, key_id, "key")
+        if key.revoked_at is not None:
+            return key
+        guards = await _guard_other_admin(ledger, key, now)
         try:
-            await aresolve(
-                ledger.write([*another, Update(ApiKey, key_id, {"revoked_at": now}, where(revoked_at=None))])
-            )
+            await aresolve(ledger.write([*guards, Update(ApiKey, key_id, {"revoked_at": now}, where(revoked_at=None))]))
         except RecordConflict:  # one of the two was revoked meanwhile
             continue
-        return replace(found, revoked_at=now)
+        return replace(key, revoked_at=now)
 
 
-async def _another_admin(ledger: Ledger, key: ApiKey, now: datetime) -> list[Update]:
+async def _guard_other_admin(ledger: Ledger, key: ApiKey, now: datetime) -> list[Update]:
     """Return the change that fails unless another admin key stays. Raises RequestConflict if there is none.
 
     It changes nothing: it keeps two requests from revoking the last two keys, each relying on the other's.
@@ -151,11 +145,11 @@ async def _another_admin(ledger: Ledger, key: ApiKey, now: datetime) -> list[Upd
     if ADMIN not in key.scopes or not is_open(key, now):
         return []
     keys: Sequence[ApiKey] = await aresolve(ledger.find(ApiKey, where(workspace_id=key.workspace_id, revoked_at=None)))
-    other = next((one for one in keys if one.id != key.id and ADMIN in one.scopes and is_open(one, now)), None)
+    other = next((each for each in keys if each.id != key.id and ADMIN in each.scopes and is_open(each, now)), None)
     if other is None:
         raise RequestConflict(
-            f"The key {key.prefix}... is the last one with the scope {ADMIN!r} in its workspace: without it no key "
-            f"could be made any more. Make another one first."
+            f"The key {key.prefix}... is the last one with the scope {ADMIN!r} in its workspace: without it no "
+            f"further key could be created. Create another one first."
         )
     return [Update(ApiKey, other.id, {"revoked_at": None}, where(revoked_at=None))]
 
@@ -176,19 +170,19 @@ async def look_up(ledger: Ledger, digest: str | None) -> ApiKey | None:
         return None
     from hmac import compare_digest
 
-    found: Sequence[ApiKey] = await aresolve(ledger.find(ApiKey, where(digest=digest), limit=1))
-    return found[0] if found and compare_digest(found[0].digest, digest) else None
+    keys: Sequence[ApiKey] = await aresolve(ledger.find(ApiKey, where(digest=digest), limit=1))
+    return keys[0] if keys and compare_digest(keys[0].digest, digest) else None
 
 
-def checked_key(found: ApiKey | None, now: datetime) -> ApiKey:
+def checked_key(key: ApiKey | None, now: datetime) -> ApiKey:
     """Return the record, if it opens its workspace at that instant. Raises Unauthorized."""
-    if found is None:
+    if key is None:
         raise Unauthorized("The key is unknown. Check that it was copied completely, or create another.")
-    if found.revoked_at is not None:
-        raise Unauthorized(f"The key {found.prefix}... was revoked. Use another.")
-    if found.expires_at is not None and found.expires_at <= now:
-        raise Unauthorized(f"The key {found.prefix}... has expired. Create a new one.")
-    return found
+    if key.revoked_at is not None:
+        raise Unauthorized(f"The key {key.prefix}... was revoked. Use another.")
+    if key.expires_at is not None and key.expires_at <= now:
+        raise Unauthorized(f"The key {key.prefix}... has expired. Create a new one.")
+    return key
 
 
 def digest_of(key: str) -> str | None:
@@ -216,39 +210,33 @@ class KeyRing:
 
     def __init__(self, ledger: Ledger, *, most: int = MOST_KEYS, fresh: timedelta = FRESH) -> None:
         self._ledger = ledger
-        self._most = most
         self._fresh = fresh
-        self._known: OrderedDict[str | None, tuple[ApiKey, datetime]] = OrderedDict()
-        self._forgotten = 0
-        """Counts invalidations: a record that was read before one is not cached after it."""
+        self._records: LRUCache[str | None, tuple[ApiKey, datetime]] = LRUCache(most)
+        """Records by digest, with the time at which they were read."""
+        self._invalidations = 0
+        """A record that was read before an invalidation is not cached after it."""
 
     async def find(self, key: str, now: datetime) -> ApiKey:
         """Return the record of a key. Raises Unauthorized."""
         digest = digest_of(key)
-        known = self._known.get(digest)
-        if known is not None and abs(now - known[1]) < self._fresh:
-            self._known.move_to_end(digest)
-            return checked_key(known[0], now)
-        before = self._forgotten
-        found = checked_key(await look_up(self._ledger, digest), now)
-        if before == self._forgotten:
-            self._remember(digest, found, now)
-        return found
+        cached = self._records.get(digest)
+        if cached is not None and abs(now - cached[1]) < self._fresh:
+            return checked_key(cached[0], now)
+        before = self._invalidations
+        record = checked_key(await look_up(self._ledger, digest), now)
+        if before == self._invalidations:
+            self._records.put(digest, (record, now))
+        return record
 
     async def revoke(self, workspace_id: str, key_id: str, now: datetime) -> ApiKey:
-        """Revoke a key like `revoke_key`, and know it no more."""
+        """Revoke a key like `revoke_key`, and remove it from the cache."""
         revoked = await revoke_key(self._ledger, workspace_id, key_id, now)
         self.forget(key_id)
         return revoked
 
     def forget(self, key_id: str) -> None:
-        """Read a key again when it is used next."""
-        self._forgotten += 1
-        for digest in [digest for digest, (key, _) in self._known.items() if key.id == key_id]:
-            del self._known[digest]
-
-    def _remember(self, digest: str | None, key: ApiKey, now: datetime) -> None:
-        self._known[digest] = (key, now)
-        self._known.move_to_end(digest)
-        if len(self._known) > self._most:
-            self._known.popitem(last=False)
+        """Remove a key from the cache, so that it is read again when it is used next."""
+        self._invalidations += 1
+        for digest, (key, _) in self._records.items():
+            if key.id == key_id:
+                self._records.pop(digest)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable
 from datetime import datetime
 from typing import Final
 
 from statewright.errors import TooManyRequests
+from statewright.lru_cache import LRUCache
 
 MOST_BUCKETS: Final = 10_000
 _ROUNDING: Final = 1e-9
@@ -30,8 +30,7 @@ class RateLimiter:
     """
 
     def __init__(self, most: int = MOST_BUCKETS) -> None:
-        self._most = most
-        self._buckets: OrderedDict[Hashable, _Bucket] = OrderedDict()
+        self._buckets: LRUCache[Hashable, _Bucket] = LRUCache(most)
 
     def check(self, name: Hashable, per_minute: int | None, now: datetime) -> None:
         """Take a token. Raises TooManyRequests, and takes none, if there is none; without a limit there always is."""
@@ -54,10 +53,8 @@ class RateLimiter:
         """Return the bucket of a name, filled up to now."""
         bucket = self._buckets.get(name)
         if bucket is None:
-            bucket = self._buckets[name] = _Bucket(per_minute, now)
-            if len(self._buckets) > self._most:
-                self._buckets.popitem(last=False)
-        self._buckets.move_to_end(name)
+            bucket = _Bucket(per_minute, now)
+            self._buckets.put(name, bucket)
         passed = max((now - bucket.at).total_seconds(), 0.0)
         bucket.tokens = min(bucket.tokens + passed * per_minute / 60, float(per_minute))
         bucket.at = max(now, bucket.at)

@@ -34,10 +34,10 @@ class SpendingLimits:
     requests_per_day: int | None = None
 
     def __post_init__(self) -> None:
-        given = {one.name: getattr(self, one.name) for one in fields(self)}
-        if all(most is None for most in given.values()):
-            raise InvalidConfig(f"SpendingLimits() has no limit. Give {', '.join(given)}, or some of them.")
-        for name, most in given.items():
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if all(most is None for most in values.values()):
+            raise InvalidConfig(f"SpendingLimits() has no limit. Give {', '.join(values)}, or some of them.")
+        for name, most in values.items():
             kinds = (int, float) if name == "cost_per_day" else (int,)
             is_number = isinstance(most, kinds) and not isinstance(most, bool)
             if most is not None and not (is_number and isfinite(most) and most > 0):
@@ -59,20 +59,20 @@ Limits = SpendingLimits | Mapping[str, SpendingLimits]
 """Limits of each workspace, or by name (slug or id) with `*` for all others."""
 
 
-def by_name(given: Limits | None) -> dict[str, SpendingLimits]:
+def by_name(limits: Limits | None) -> dict[str, SpendingLimits]:
     """Limits by the names of workspaces. Raises InvalidConfig."""
-    if given is None:
+    if limits is None:
         return {}
-    if isinstance(given, SpendingLimits):
-        return {EVERY_OTHER: given}
-    found = dict(cast("Mapping[Any, Any]", given))
-    for name, limits in found.items():
-        if not isinstance(name, str) or not isinstance(limits, SpendingLimits):
+    if isinstance(limits, SpendingLimits):
+        return {EVERY_OTHER: limits}
+    limits_by_name = dict(cast("Mapping[Any, Any]", limits))
+    for name, each in limits_by_name.items():
+        if not isinstance(name, str) or not isinstance(each, SpendingLimits):
             raise InvalidConfig(
-                f"spending_limits[{name!r}] is {limits!r}. Give SpendingLimits by the names of workspaces, and by "
+                f"spending_limits[{name!r}] is {each!r}. Give SpendingLimits by the names of workspaces, and by "
                 f"{EVERY_OTHER!r} for all others."
             )
-    return found
+    return limits_by_name
 
 
 # -- current spending
@@ -149,6 +149,10 @@ class Spending:
         """Log which workspaces with limits are not there: their names may be misspelt."""
         named = set(self._limits) - {EVERY_OTHER}
         if named:
-            known = {name for one in await aresolve(self._ledger.find(Workspace)) for name in (one.id, one.slug)}
-            for name in sorted(named - known):
+            existing = {
+                name
+                for workspace in await aresolve(self._ledger.find(Workspace))
+                for name in (workspace.id, workspace.slug)
+            }
+            for name in sorted(named - existing):
                 logger.warning("There are spending limits for workspace %r, which does not exist (yet).", name)

@@ -50,23 +50,23 @@ async def create_workspace(ledger: Ledger, new: NewWorkspace, now: datetime) -> 
 
 async def ensure_default_workspace(ledger: Ledger, now: datetime) -> Workspace:
     """Return the default workspace, and create it if it does not exist."""
-    found: Workspace | None = await aresolve(ledger.get(Workspace, DEFAULT_WORKSPACE))
-    if found is None:
-        made = Workspace(id=DEFAULT_WORKSPACE, slug=DEFAULT_WORKSPACE, name="Default", created_at=now)
-        try:
-            await aresolve(ledger.write([Insert(made)]))
-        except DuplicateRecord:  # another process was quicker
-            return await get_workspace(ledger, DEFAULT_WORKSPACE)
-        return made
-    return found
+    existing: Workspace | None = await aresolve(ledger.get(Workspace, DEFAULT_WORKSPACE))
+    if existing is not None:
+        return existing
+    workspace = Workspace(id=DEFAULT_WORKSPACE, slug=DEFAULT_WORKSPACE, name="Default", created_at=now)
+    try:
+        await aresolve(ledger.write([Insert(workspace)]))
+    except DuplicateRecord:  # another process was quicker
+        return await get_workspace(ledger, DEFAULT_WORKSPACE)
+    return workspace
 
 
 async def get_workspace(ledger: Ledger, workspace_id: str) -> Workspace:
     """Return a workspace. Raises NotFound."""
-    found: Workspace | None = await aresolve(ledger.get(Workspace, workspace_id))
-    if found is None:
+    workspace: Workspace | None = await aresolve(ledger.get(Workspace, workspace_id))
+    if workspace is None:
         raise NotFound(f"There is no workspace {workspace_id!r}. List them to see their ids.")
-    return found
+    return workspace
 
 
 async def list_workspaces(ledger: Ledger, *, limit: int | None = None, offset: int = 0) -> list[Workspace]:

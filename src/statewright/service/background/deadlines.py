@@ -28,10 +28,10 @@ class Deadlines:
         """Fail the runs whose deadline has passed; return the next deadline."""
         unclaimed = [Condition("claim", "=", None), Condition("deadline_at", "!=", None)]
         late = [*unclaimed, Condition("deadline_at", "<=", now), Condition("status", "in", _GOING)]
-        found = await aresolve(self._ledger.find(Run, late, order=Order("deadline_at"), limit=_AT_ONCE))
-        for run in found:
+        late_runs = await aresolve(self._ledger.find(Run, late, order=Order("deadline_at"), limit=_AT_ONCE))
+        for run in late_runs:
             await self._fail(run, now)
-        if len(found) == _AT_ONCE:
+        if len(late_runs) == _AT_ONCE:
             return now
         next_one = await aresolve(
             self._ledger.find(

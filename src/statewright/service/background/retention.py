@@ -92,13 +92,13 @@ class Retention:
         """Forget runs of one status that ended before an instant. Return whether more of them may be left."""
         ended = _ENDED_AT[status]
         old = [*where(workspace_id=workspace.id, status=status), Condition(ended, "<", before)]
-        gone = kept = 0
-        while gone < AT_ONCE:
-            page = await aresolve(self._ledger.find(Run, old, order=Order(ended), limit=AT_ONCE, offset=kept))
+        deleted = skipped = 0
+        while deleted < AT_ONCE:
+            page = await aresolve(self._ledger.find(Run, old, order=Order(ended), limit=AT_ONCE, offset=skipped))
             needed = await self._find_needed(page)
             forgotten = [run for run in page if run.id not in needed and await self._forget(run)]
-            gone += len(forgotten)
-            kept += len(page) - len(forgotten)  # and what comes after them gets its turn
+            deleted += len(forgotten)
+            skipped += len(page) - len(forgotten)  # and what comes after them gets its turn
             if len(page) < AT_ONCE:
                 return False
         return True
@@ -158,11 +158,11 @@ class Retention:
     ) -> bool:
         """Return whether there may be more."""
         old = [*where(workspace_id=workspace.id), *done, Condition("created_at", "<", before)]
-        found: Sequence[Any] = await aresolve(self._ledger.find(kind, old, limit=AT_ONCE))
-        if found:
-            ids = [one.id for one in found]
+        records: Sequence[Any] = await aresolve(self._ledger.find(kind, old, limit=AT_ONCE))
+        if records:
+            ids = [record.id for record in records]
             await aresolve(self._ledger.write([Delete(kind, [*done, Condition("id", "in", ids)])]))
-        return len(found) == AT_ONCE
+        return len(records) == AT_ONCE
 
 
 def _others(run: Run) -> list[Condition]:

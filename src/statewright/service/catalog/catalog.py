@@ -69,17 +69,19 @@ class Catalog:
     def serve(
         self,
         name: str,
-        found: CompiledGraph | StateGraph | Network[Any] | Agent,
+        graph: CompiledGraph | StateGraph | Network[Any] | Agent,
         *,
         description: str = "",
         version: str | None = None,
         on_failure: str | None = None,
     ) -> Served:
         """Serve a graph, an agent or a network under a name. Raises InvalidConfig for a name in use."""
-        app = _as_graph(found)
+        app = _as_graph(graph)
         drawn = app.get_graph().draw_mermaid()
-        known = version or app.graph.version or digest("topology", drawn)[:12]
-        served = Served(name=name, kind="graph", app=app, version=known, description=description, on_failure=on_failure)
+        graph_version = version or app.graph.version or digest("topology", drawn)[:12]
+        served = Served(
+            name=name, kind="graph", app=app, version=graph_version, description=description, on_failure=on_failure
+        )
         return self._add(served)
 
     def serve_steps(self, document: Any, *, name: str | None = None, on_failure: str | None = None) -> Served:
@@ -136,10 +138,10 @@ class Catalog:
 
     def named(self, name: str) -> Served:
         """Return the graph served under a name. Raises NotFound, which suggests similar names."""
-        found = self._served.get(name)
-        if found is None:
+        served = self._served.get(name)
+        if served is None:
             raise NotFound(f"There is no graph {name!r}. " + suggestion(name, self._served, noun="Graphs"))
-        return found
+        return served
 
     def stored(self, now: datetime) -> list[StoredDefinition]:
         """Return the versions that are served, as records."""
@@ -164,10 +166,10 @@ class Catalog:
         """Return the graph of a stored version. Raises NotFound for code that is not served any more."""
         app = self._compiled.get(definition.id)
         if app is None:
-            app = self._compiled[definition.id] = self._made(definition)
+            app = self._compiled[definition.id] = self._load(definition)
         return app
 
-    def _made(self, definition: StoredDefinition) -> CompiledGraph:
+    def _load(self, definition: StoredDefinition) -> CompiledGraph:
         body = definition.body
         if definition.kind == "steps":
             return self.compile_steps(read_definition(body))
@@ -185,7 +187,7 @@ class Catalog:
         return load_workflow(text).compile(models=self.states_models, project=self.project)
 
 
-def _as_graph(found: CompiledGraph | StateGraph | Network[Any] | Agent) -> CompiledGraph:
-    if isinstance(found, Agent):
-        found = found.alone()
-    return found if isinstance(found, CompiledGraph) else found.compile()
+def _as_graph(graph: CompiledGraph | StateGraph | Network[Any] | Agent) -> CompiledGraph:
+    if isinstance(graph, Agent):
+        graph = graph.alone()
+    return graph if isinstance(graph, CompiledGraph) else graph.compile()

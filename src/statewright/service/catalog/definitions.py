@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
-from statewright.async_futures import aresolve
+from statewright.async_futures import adrive, aresolve
 from statewright.errors import DuplicateRecord, RequestConflict
 from statewright.runs import Insert, Json, StoredDefinition, where
-from statewright.service.catalog.catalog import definition_id
-from statewright.service.catalog.versions import alookup
+from statewright.service.catalog import catalog
 from statewright.service.context.records import Page
 from statewright.service.context.service_context import ServiceContext
 from statewright.workflow.steps import read_definition
@@ -65,7 +65,7 @@ class Definitions:
         definition = read_definition(body)
         self._context.catalog.compile_steps(definition)  # what it names must be there
         stored = StoredDefinition(
-            id=definition_id(workspace_id, definition.name, definition.version),
+            id=catalog.definition_id(workspace_id, definition.name, definition.version),
             workspace_id=workspace_id,
             name=definition.name,
             version=definition.version,
@@ -82,40 +82,40 @@ class Definitions:
         return Added(stored, created=True)
 
     async def _same(self, stored: StoredDefinition) -> StoredDefinition:
-        known = await alookup(self._versions.stored(stored.workspace_id, stored.id))
-        if known.digest != stored.digest:
+        existing = await adrive(self._versions.stored(stored.workspace_id, stored.id))
+        if existing.digest != stored.digest:
             raise RequestConflict(
                 f"Version {stored.version!r} of {stored.name!r} is stored with another content, and a version never "
                 f"changes. Give the new one another version.",
-                details={"definitionId": known.id},
+                details={"definitionId": existing.id},
             )
-        return known
+        return existing
 
     async def page(self, workspace_id: str, *, page: int, page_size: int) -> Page[StoredDefinition]:
         """Return the versions that a workspace has stored, the newest first."""
         conditions = where(workspace_id=workspace_id)
         return await self._context.records.page(StoredDefinition, conditions, page=page, page_size=page_size)
 
-    async def get(self, workspace_id: str, identity: str) -> StoredDefinition:
+    async def get(self, workspace_id: str, definition_id: str) -> StoredDefinition:
         """Return a version, of the workspace or of the project. Raises NotFound."""
-        return await alookup(self._versions.stored(workspace_id, identity))
+        return await adrive(self._versions.stored(workspace_id, definition_id))
 
     async def graphs(self, workspace_id: str) -> list[ServedGraph]:
         """Return the graphs that can be run by name: those of the project, and the newest versions of the workspace."""
-        found = await aresolve(self._context.ledger.find(StoredDefinition, where(workspace_id=workspace_id)))
-        newest = {one.name: one for one in sorted(found, key=lambda one: one.created_at)}
-        shown = {one.name: _shown(one) for one in newest.values()}
-        shown |= {one.name: _shown(one) for one in self._context.catalog.stored(self._context.now())}
-        return [shown[name] for name in sorted(shown)]
+        definitions = await aresolve(self._context.ledger.find(StoredDefinition, where(workspace_id=workspace_id)))
+        newest = {definition.name: definition for definition in sorted(definitions, key=attrgetter("created_at"))}
+        served = self._context.catalog.stored(self._context.now())
+        graphs = {definition.name: _describe(definition) for definition in [*newest.values(), *served]}
+        return [graphs[name] for name in sorted(graphs)]
 
     async def graph(self, workspace_id: str, name: str) -> GraphDescription:
         """Return one of these. Raises NotFound."""
-        definition = await alookup(self._versions.newest(workspace_id, name))
+        definition = await adrive(self._versions.newest(workspace_id, name))
         app = self._context.catalog.app_of(definition)
         drawing = app.get_graph()
         drawn = drawing.to_json()
         return GraphDescription(
-            served=_shown(definition),
+            served=_describe(definition),
             mermaid=drawing.draw_mermaid(),
             nodes=drawn["nodes"],
             edges=drawn["edges"],
@@ -125,7 +125,11 @@ class Definitions:
         )
 
 
-def _shown(one: StoredDefinition) -> ServedGraph:
+def _describe(definition: StoredDefinition) -> ServedGraph:
     return ServedGraph(
-        name=one.name, kind=one.kind, version=one.version, definition_id=one.id, description=one.description
+        name=definition.name,
+        kind=definition.kind,
+        version=definition.version,
+        definition_id=definition.id,
+        description=definition.description,
     )

@@ -1,7 +1,7 @@
 """Lookup of the version of a workflow that a name or an id refers to.
 
-Lookups are generators that yield queries of the ledger and are sent their results, like the core of a run. So the same
-lookup serves callers on an event loop (`alookup`) and nodes that run on worker threads (`lookup`).
+Lookups are generators that yield results of the ledger, which may be futures, and are sent their values. So the same
+lookup serves callers on an event loop (`adrive`) and nodes that run on worker threads (`drive`).
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from statewright.async_futures import aresolve
+from statewright.async_futures import adrive, aresolve
 from statewright.errors import InvalidRequest, NotFound, suggestion
-from statewright.futures import resolve
 from statewright.runs import Ledger, Order, Run, StoredDefinition, where
 from statewright.runtime import CompiledGraph
 from statewright.service.catalog.catalog import PROJECT, Catalog
@@ -21,28 +20,6 @@ from statewright.service.context.validation import text
 T = TypeVar("T")
 Lookup = Generator[Any, Any, T]
 """Yields results that may be futures, is sent the values, and returns the value looked up."""
-
-
-async def alookup(generator: Lookup[T]) -> T:
-    """Run a lookup on an event loop."""
-    value: Any = None
-    while True:
-        try:
-            pending = generator.send(value)
-        except StopIteration as end:
-            return end.value
-        value = await aresolve(pending)
-
-
-def lookup(generator: Lookup[T]) -> T:
-    """Run a lookup on a thread that may block."""
-    value: Any = None
-    while True:
-        try:
-            pending = generator.send(value)
-        except StopIteration as end:
-            return end.value
-        value = resolve(pending)
 
 
 class Versions:
@@ -93,7 +70,7 @@ class Versions:
 
     async def load_graph(self, run: Run) -> CompiledGraph:
         """Return the graph of a run, in the version that it began with. Raises NotFound and WorkflowError."""
-        return self._catalog.app_of(await alookup(self.stored(run.workspace_id, run.definition_id or "")))
+        return self._catalog.app_of(await adrive(self.stored(run.workspace_id, run.definition_id or "")))
 
 
 # -- targets of schedules and triggers

@@ -45,21 +45,23 @@ class Page(Generic[R]):
     total: int
 
 
+async def get_own(ledger: Ledger, kind: type[R], workspace_id: str, record_id: str, noun: str) -> R:
+    """Return a record of a workspace. Raises NotFound if there is none, or it belongs to another workspace."""
+    record: Any = await aresolve(ledger.get(kind, record_id))
+    if record is None or record.workspace_id != workspace_id:
+        raise NotFound(f"There is no {noun} {record_id!r} in this workspace.")
+    return record
+
+
 class Records:
     """Reads the ledger for workspaces."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    async def own(self, kind: type[R], workspace_id: str, record_id: str, noun: str) -> R:
-        """Return a record of a workspace. Raises NotFound if there is none, or it belongs to another workspace."""
-        record: Any = await aresolve(self._ledger.get(kind, record_id))
-        if record is None or record.workspace_id != workspace_id:
-            raise NotFound(f"There is no {noun} {record_id!r}.")
-        return record
-
     async def run(self, workspace_id: str, run_id: str) -> Run:
-        return await self.own(Run, workspace_id, run_id, "run")
+        """Return a run. Raises NotFound."""
+        return await get_own(self._ledger, Run, workspace_id, run_id, "run")
 
     async def page(
         self, kind: type[R], conditions: Where, *, page: int, page_size: int, order: Order | None = None
@@ -86,18 +88,18 @@ def others_on_thread(run: Run) -> list[Condition]:
     return [*same_thread, Condition("id", "!=", run.id), Condition("status", "in", GOING)]
 
 
-def conditions_of(workspace_id: str, wanted: RunFilter) -> list[Condition]:
+def conditions_of(workspace_id: str, filters: RunFilter) -> list[Condition]:
     """Return the conditions of a filter of runs. Raises InvalidRequest for too many."""
     names = ("graph", "definition_id", "thread_id", "idempotency_key", "parent_id")
-    values = {name: getattr(wanted, name) for name in names if getattr(wanted, name) is not None}
+    values = {name: getattr(filters, name) for name in names if getattr(filters, name) is not None}
     conditions = where(workspace_id=workspace_id, **values)
-    if wanted.status:
-        conditions.append(Condition("status", "in", list(wanted.status)))
-    if wanted.created_from is not None:
-        conditions.append(Condition("created_at", ">=", wanted.created_from))
-    if wanted.created_to is not None:
-        conditions.append(Condition("created_at", "<", wanted.created_to))
-    labels = [("", tag) for tag in wanted.tags] + list(entries_as_text(wanted.metadata).items())
+    if filters.status:
+        conditions.append(Condition("status", "in", list(filters.status)))
+    if filters.created_from is not None:
+        conditions.append(Condition("created_at", ">=", filters.created_from))
+    if filters.created_to is not None:
+        conditions.append(Condition("created_at", "<", filters.created_to))
+    labels = [("", tag) for tag in filters.tags] + list(entries_as_text(filters.metadata).items())
     if len(labels) > MOST_LABELS:  # each is a subquery, and databases take only so many
         raise InvalidRequest(f"The filter names {len(labels)} tags and metadata. Give at most {MOST_LABELS}.")
     for name, value in labels:

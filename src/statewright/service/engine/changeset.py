@@ -42,13 +42,13 @@ def without_secrets(changes: Sequence[Change], redact: Redact) -> list[Change]:
     for change in changes:
         match change:
             case Advance():
-                change.events = [one._replace(payload=redact(one.payload)) for one in change.events]
+                change.events = [event._replace(payload=redact(event.payload)) for event in change.events]
                 change.values = _values_without(change.values, redact)
             case Update(values=values):
                 change.values = _values_without(values, redact)
             case Announce():
-                kept = {name: change.data[name] for name in ("output",) if name in change.data}
-                change.data = {**redact(change.data), **kept}
+                outputs = {name: change.data[name] for name in ("output",) if name in change.data}
+                change.data = {**redact(change.data), **outputs}
             case _:
                 pass
     return list(changes)

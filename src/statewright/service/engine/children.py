@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from statewright.errors import InvalidRequest, suggestion
-from statewright.futures import resolve
-from statewright.jsonable import as_json
+from statewright.futures import drive, resolve
 from statewright.runs import Change, Run, Signal, where
 from statewright.runtime import RUN_ENDED
-from statewright.service.catalog.versions import lookup
+from statewright.jsonable import as_json
 from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.completion import report_again
@@ -67,8 +66,8 @@ class ChildStarter:
             **options,
         )
         check_start(wanted, self._context.settings)
-        definition = lookup(self._context.versions.requested(self._run.workspace_id, wanted))
-        _, changes = self._starter.made(self._run.workspace_id, wanted, definition, self._context.now())
+        definition = drive(self._context.versions.requested(self._run.workspace_id, wanted))
+        _, changes = self._starter.build_run(self._run.workspace_id, wanted, definition, self._context.now())
         self._started[run_id] = wanted
         self._progress.steps.add(work, changes)
 

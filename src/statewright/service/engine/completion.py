@@ -78,11 +78,11 @@ def completion_changes(run: Run, ending: Ending, now: datetime) -> list[Change]:
 
 def report_again(run: Run, parent_id: str, reports: Sequence[Signal]) -> list[Change]:
     """Return the changes that report a run to a parent that starts to wait for it, replacing earlier reports."""
-    changes: list[Change] = [Update(Signal, one.id, {"taken": True}) for one in reports]
+    changes: list[Change] = [Update(Signal, signal.id, {"taken": True}) for signal in reports]
     if run.status not in ENDED:
         return changes
     again = report_to_parent(run, parent_id, Ending.of(run), getattr(run, f"{run.status}_at"))
-    same = [Condition("id", "=", one.record.id) for one in again if isinstance(one, Insert)]
+    same = [Condition("id", "=", signal.record.id) for signal in again if isinstance(signal, Insert)]
     return [*changes, Delete(Signal, same), *again]
 
 
@@ -91,7 +91,7 @@ def report_to_parent(run: Run, parent_id: str, ending: Ending, now: datetime) ->
     kind = f"{RUN_ENDED}{run.id}"
     payload = {"runId": run.id, "status": str(ending.status), "output": ending.output, "error": ending.error}
     # A run may fail, be retried, and end again: each end is reported.
-    identity = digest("signal", run.id, kind, now)
-    signal = Signal(id=identity, run_id=parent_id, type=kind, payload=payload, key=identity, created_at=now)
+    signal_id = digest("signal", run.id, kind, now)
+    signal = Signal(id=signal_id, run_id=parent_id, type=kind, payload=payload, key=signal_id, created_at=now)
     waiting = [Condition("id", "=", parent_id), Condition("status", "=", RunStatus.WAITING)]
     return [Insert(signal), UpdateAll(Run, waiting, {"due_at": now})]

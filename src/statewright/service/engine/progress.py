@@ -171,7 +171,7 @@ class Progress:
                 self.steps.complete(changeset, result.task, now)
             still_open = _open_questions(log)
             for task, questions in pending.interrupts.items():
-                self.steps.ask(changeset, task, [one for one in questions if one.id in still_open], now)
+                self.steps.ask(changeset, task, [question for question in questions if question.id in still_open], now)
             for task, due in pending.retries.items():
                 self.steps.retry(changeset, task, pending.attempts.get(task, 1), due, now)
             for task, text in pending.errors.items():
@@ -234,7 +234,7 @@ class Progress:
         if self.limits is None:
             return False
         today = DailySpending.of(self.run.workspace_id, now)
-        parts = [one for one in (self.spent, changeset.spent) if one is not None and one.day == today.day]
+        parts = [part for part in (self.spent, changeset.spent) if part is not None and part.day == today.day]
         return self.limits.reached(reduce(DailySpending.plus, parts, today), now) is not None
 
     # -- beginning
@@ -303,7 +303,7 @@ class Progress:
         elif status == "waiting":
             self._wait(changeset, now)
         elif self.is_cancelled or (status == "cancelled" and "error" not in rest):
-            # Without an error it is the process that ends. Either way others go on with the run.
+            # Without an error the process is ending. In both cases other workers resume the run.
             changeset.values.update(claim=None, worker_id=None, due_at=now)
         elif rest.get("drained") and self.stopping == "pause":
             self._pause(changeset)
@@ -350,7 +350,7 @@ class Progress:
         due = next_due(waits, self.run.deadline_at)
         changeset.values.update(status=RunStatus.WAITING, claim=None, worker_id=None, due_at=due)
         changeset.add_event("WORKFLOW_PAUSED", {"reason": _reason_to_wait(waits)})
-        # What came while the run was at work has not been looked at: then it is due at once.
+        # Signals that arrived while the run was at work have not been handled: they make it due at once.
         changeset.ends.extend(due_again(self.run.id, now))
 
     def _end_as(self, changeset: ChangeSet, ending: Ending, now: datetime) -> None:
@@ -381,7 +381,7 @@ class Progress:
 def _open_questions(log: Log | None) -> frozenset[str]:
     """Return the ids of the interrupts that the run waits for; a write may also hold ones that were answered."""
     groups = [entry[4] for entry in log.entries if entry[0] == "interrupted"] if log is not None else []
-    return frozenset(one["id"] for questions in groups for one in questions)
+    return frozenset(question["id"] for questions in groups for question in questions)
 
 
 def _code_of(error: Json) -> Any:

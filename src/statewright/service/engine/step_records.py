@@ -88,20 +88,20 @@ class StepRecords:
         `work` holds task ids, the innermost first. Changes of unknown tasks go into the next transaction.
         """
         with self._adding:
-            self._added.append(_Added(work if any(one in self._steps for one in work) else (), changes))
+            self._added.append(_Added(work if any(task_id in self._steps for task_id in work) else (), changes))
 
     @property
     def has_added(self) -> bool:
         """True if any changes are queued."""
         return bool(self._added)
 
-    def take_added(self, changeset: ChangeSet, kept: AbstractSet[str]) -> None:
+    def take_added(self, changeset: ChangeSet, saved: AbstractSet[str]) -> None:
         """Move the queued changes of the saved task ids, and those of unknown tasks, into a change set."""
         with self._adding:
-            taken = [one for one in self._added if not one.work or not kept.isdisjoint(one.work)]
-            self._added = [one for one in self._added if one not in taken]
-        for one in taken:
-            changeset.ends.extend(one.changes)
+            taken = [added for added in self._added if not added.work or not saved.isdisjoint(added.work)]
+            self._added = [added for added in self._added if added not in taken]
+        for added in taken:
+            changeset.ends.extend(added.changes)
 
     def snapshot(self) -> StepsSnapshot:
         """Return the current records, for `restore`."""
@@ -116,7 +116,7 @@ class StepRecords:
         self.waits, self._steps = snapshot.waits, snapshot.steps
         self._reported, self._retries = snapshot.reported, snapshot.retries
         with self._adding:
-            since = [one for one in self._added if one not in snapshot.added]
+            since = [added for added in self._added if added not in snapshot.added]
             self._added = [*snapshot.added, *since]
 
     def is_backing_off(self, now: datetime) -> bool:
@@ -209,11 +209,11 @@ class StepRecords:
             self._skip(changeset, str(name), step, now)
 
     def _skip(self, changeset: ChangeSet, name: str, by: StepRun, now: datetime) -> None:
-        identity = digest("skipped", self._run.id, by.task_id, name)
+        skipped_id = digest("skipped", self._run.id, by.task_id, name)
         skipped = StepRun(
-            id=identity,
+            id=skipped_id,
             run_id=self._run.id,
-            task_id=identity,
+            task_id=skipped_id,
             name=name,
             type=self._types.get(name, "node"),
             status=StepStatus.SKIPPED,
@@ -254,7 +254,7 @@ class StepRecords:
         if not lines:
             return
         self._log_parts += 1
-        kept = StepLog(
+        log = StepLog(
             id=f"{digest('log', self._run.id, self._run.claim)}{self._log_parts:x}",
             run_id=self._run.id,
             step_id=step.id,
@@ -264,7 +264,7 @@ class StepRecords:
             lines=list(lines),
             created_at=now,
         )
-        changeset.changes.append(Insert(kept))
+        changeset.changes.append(Insert(log))
 
     def _error_of_task(self, task_id: str) -> dict[str, Json] | None:
         error = self.failures.get(task_id)
@@ -273,18 +273,18 @@ class StepRecords:
     def ask(self, changeset: ChangeSet, task_id: str, questions: Sequence[Interrupt], now: datetime) -> None:
         """Record the waits of a task, each once."""
         step = self._steps.get(task_id)
-        asked = [one for one in questions if one.id not in self.waits]
-        if step is None or not asked:
+        new = [question for question in questions if question.id not in self.waits]
+        if step is None or not new:
             return
         self._begin_if_due(changeset, step, now)
         self._keep_logs(changeset, step, now)
         self.take_added(changeset, {task_id})
-        for question in asked:
+        for question in new:
             wait = self.waits[question.id] = wait_of(self._run, step, question, now)
             changeset.changes.append(Insert(wait))
             self._announce_wait(changeset, wait, step)
         due = next_due((wait for wait in self.waits.values() if wait.step_id == step.id), None)
-        event = next((one.event for one in asked if one.event is not None), None)
+        event = next((question.event for question in new if question.event is not None), None)
         step.status = StepStatus.WAITING
         values = {"status": step.status, "wait_until": due, "signal_type": event}
         changeset.changes.append(Update(StepRun, step.id, values))

@@ -58,10 +58,10 @@ def wait_of(run: Run, step: StepRun, interrupt: Interrupt, now: datetime) -> Wai
 
 def approval_of(wait: Wait) -> Approval | None:
     """Return the request that a question is, if it asks for an approval."""
-    asked: Any = wait.value
-    if not isinstance(asked, Mapping) or cast("Mapping[str, Any]", asked).get("type") != APPROVAL:
+    question: Any = wait.value
+    if not isinstance(question, Mapping) or cast("Mapping[str, Any]", question).get("type") != APPROVAL:
         return None
-    fields = cast("Mapping[str, Any]", asked)
+    fields = cast("Mapping[str, Any]", question)
     return Approval(
         id=wait.id,
         run_id=wait.run_id,
@@ -111,11 +111,11 @@ def find_unfit(saved: SavedCheckpoint | None, answers: Mapping[str, Json]) -> di
     """Return the answers that do not have the type that their question asks for, by interrupt, and why."""
     open_questions = saved.pending.open if saved is not None else ()
     refused: dict[str, str] = {}
-    for identity, value in answers.items():
+    for interrupt_id, value in answers.items():
         try:
-            read_answers({identity: value}, open_questions)
+            read_answers({interrupt_id: value}, open_questions)
         except InvalidResume as error:
-            refused[identity] = str(error)
+            refused[interrupt_id] = str(error)
     return refused
 
 
@@ -125,21 +125,21 @@ def arrived(waits: Sequence[Wait], inbox: Iterable[Signal], now: datetime) -> Ar
     One signal goes to every wait for its type, since they are one question to the world; where a signal and the end of
     a wait have both come, the signal wins.
     """
-    found, signals = Arrived(), list(inbox)
+    arrivals, signals = Arrived(), list(inbox)
     for wait in waits:
         matching = [signal for signal in signals if matches(signal, wait)]
         # A signal addressed to this wait was accepted as its answer, so it came first, whatever the clocks say.
         addressed = (signal for signal in matching if signal.interrupt_id is not None)
         signal = next(addressed, matching[0] if matching else None)
         if signal is not None:
-            found.answers[wait.interrupt_id] = signal.payload
-            found.signals[wait.id] = signal
-            found.ended.append(wait)
+            arrivals.answers[wait.interrupt_id] = signal.payload
+            arrivals.signals[wait.id] = signal
+            arrivals.ended.append(wait)
         elif wait.due_at is not None and wait.due_at <= now:
-            found.answers[wait.interrupt_id] = TIMED_OUT
-            found.lapsed.append(wait)
-            found.ended.append(wait)
-    return found
+            arrivals.answers[wait.interrupt_id] = TIMED_OUT
+            arrivals.lapsed.append(wait)
+            arrivals.ended.append(wait)
+    return arrivals
 
 
 def matches(signal: Signal, wait: Wait) -> bool:
@@ -155,18 +155,19 @@ def next_due(waits: Iterable[Wait], deadline: datetime | None) -> datetime | Non
     return min([*instants, *([deadline] if deadline is not None else [])], default=None)
 
 
-def ignored_events(come: Arrived) -> list[NewEvent]:
+def ignored_events(arrivals: Arrived) -> list[NewEvent]:
     """Return the events for signals whose payload was refused."""
     return [
         NewEvent("SIGNAL_IGNORED", {"signalType": signal.type, "signalId": signal.key, "reason": why})
-        for signal, why in come.refused
+        for signal, why in arrivals.refused
     ]
 
 
-def taken_changes(come: Arrived) -> list[Change]:
+def taken_changes(arrivals: Arrived) -> list[Change]:
     """Return the changes that remove handled signals from the inbox; a refused answer may be sent again."""
-    refused = [Update(Signal, signal.id, {"taken": True, "key": None}) for signal, _ in come.refused]
-    return [*refused, *(Update(Signal, one, {"taken": True}) for one in {each.id for each in come.signals.values()})]
+    refused = [Update(Signal, signal.id, {"taken": True, "key": None}) for signal, _ in arrivals.refused]
+    signal_ids = {signal.id for signal in arrivals.signals.values()}
+    return [*refused, *(Update(Signal, signal_id, {"taken": True}) for signal_id in signal_ids)]
 
 
 def due_again(run_id: str, now: datetime) -> list[Change]:

@@ -249,11 +249,11 @@ class RunWorker:
     async def _until_due(self) -> float:
         unclaimed = [Condition("claim", "=", None), Condition("due_at", "!=", None)]
         try:
-            found = await aresolve(self._ledger.find(Run, unclaimed, order=Order("due_at"), limit=1))
+            next_runs = await aresolve(self._ledger.find(Run, unclaimed, order=Order("due_at"), limit=1))
         except Exception:
             return self._settings.look_every
         now = self._clock.now()
-        due = found[0].due_at if found else None
+        due = next_runs[0].due_at if next_runs else None
         self._has_blocked_runs = due is not None and due <= now
         if due is None or self._has_blocked_runs:
             return self._settings.look_every
@@ -326,11 +326,12 @@ class RunWorker:
             await self._register(self._clock.now())
 
     async def _pause(self, seconds: float) -> None:
-        passed = asyncio.Event()
+        # Not `async_futures.sleep`: the clock of tests recognises housekeeping by the module of the callback.
+        is_over = asyncio.Event()
         loop = asyncio.get_running_loop()
-        timer = self._clock.call_later(seconds, lambda: loop.call_soon_threadsafe(passed.set))
+        timer = self._clock.call_later(seconds, lambda: loop.call_soon_threadsafe(is_over.set))
         try:
-            await passed.wait()
+            await is_over.wait()
         finally:
             timer.cancel()
 
@@ -380,15 +381,15 @@ class RunWorker:
         """Stop attempts at runs that belong to others by now, and pause those that should pause."""
         attempts = list(self._at_work.values())
         for start in range(0, len(attempts), 200):
-            ids = [one.run_id for one in attempts[start : start + 200]]
-            found = {run.id: run for run in await aresolve(self._ledger.find(Run, [Condition("id", "in", ids)]))}
-            for one in attempts[start : start + 200]:
-                one.check_record(found.get(one.run_id))
+            ids = [attempt.run_id for attempt in attempts[start : start + 200]]
+            records = {run.id: run for run in await aresolve(self._ledger.find(Run, [Condition("id", "in", ids)]))}
+            for attempt in attempts[start : start + 200]:
+                attempt.check_record(records.get(attempt.run_id))
 
     async def _release_unattended(self) -> None:
         """Release the runs that this worker has claimed and does not work on.
 
-        A claim that was under way when such a run was seen may be the run's own: then it is looked at once more.
+        A claim that was in flight when such a run was seen may be the claim of this run, so it is checked once more.
         """
         claimed = await aresolve(self._ledger.find(Run, _claimed_by(self.id)))
         with self._reserving:

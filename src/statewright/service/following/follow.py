@@ -86,7 +86,10 @@ async def wait_until_settled(context: ServiceContext, workspace_id: str, run_id:
 
 def _is_at_rest(run: Run, now: datetime) -> bool:
     """Return whether a run makes no progress by itself; a waiting run that has its answer is about to be resumed."""
-    if run.status in (RunStatus.WAITING, RunStatus.PAUSED):  # one that is paused may go on when a new day begins
+    if run.status in (
+        RunStatus.WAITING,
+        RunStatus.PAUSED,
+    ):  # a spending limit pauses a run until a new day
         return run.claim is None and (run.due_at is None or run.due_at > now)
     return run.status in ENDED
 

@@ -1,7 +1,7 @@
 """The hub: notifies listeners of this process of the events of a run as soon as they are saved.
 
-It is an optimisation and stores nothing. A follower reads the log of the run, and the hub only tells it when to read
-again; so events that another process writes are found too, a little later (see `run_watch`)."""
+It is an optimisation and stores nothing. A follower reads the log of the run, and the hub only notifies it when to
+read again; so events that another process writes are found too, a little later (see `run_watch`)."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ class Listener:
         noticed, self._noticed = self._noticed, []
         return noticed
 
-    def tell(self, events: Sequence[FollowedEvent]) -> None:
+    def notify(self, events: Sequence[FollowedEvent]) -> None:
         """Add events. Called from any thread, with the lock of the hub. A slow listener misses live events."""
         if len(self._events) >= MOST_WAITING:
-            self._events = [one for one in self._events[-MOST_WAITING // 2 :] if isinstance(one, RunEvent)]
+            self._events = [event for event in self._events[-MOST_WAITING // 2 :] if isinstance(event, RunEvent)]
         self._events.extend(events)
         if self._rung:
             return
@@ -97,7 +97,7 @@ class Hub:
             return
         with self._lock:
             for listener in self._listeners.get(events[0].run_id, ()):
-                listener.tell(events)
+                listener.notify(events)
 
     def news(self, listener: Listener) -> list[FollowedEvent]:
         """Return and clear the events of a listener."""

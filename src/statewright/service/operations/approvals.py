@@ -21,7 +21,7 @@ from statewright.runs import (
     where,
 )
 from statewright.service.access.approval_permission import check_decider
-from statewright.service.context.records import Page
+from statewright.service.context.records import Page, get_own
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.completion import Ending
 from statewright.service.operations.signals import answer_to, woken
@@ -48,7 +48,7 @@ class Approvals:
         return await self._context.records.page(Approval, conditions, page=page, page_size=page_size)
 
     async def get(self, workspace_id: str, approval_id: str) -> Approval:
-        return await self._context.records.own(Approval, workspace_id, approval_id, "approval request")
+        return await get_own(self._context.ledger, Approval, workspace_id, approval_id, "approval request")
 
     async def decide(
         self,

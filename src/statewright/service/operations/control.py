@@ -35,7 +35,7 @@ from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.completion import Ending, completion_changes
 
 _TRIES: Final = 20
-"""Tries of a change to a run that others change concurrently."""
+"""Attempts at a change to a run that others change concurrently."""
 _UNFINISHED: Final = [StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING]
 _BULK: Final = 1000
 """Limit of runs that one bulk request changes."""
@@ -48,7 +48,7 @@ class Cancellation:
 
     changes: Sequence[Change]
     """Refused with RecordConflict if one of the runs has changed."""
-    tell: Callable[[], object]
+    publish: Callable[[], object]
     """Publishes the changes; to be called once they are written."""
 
 
@@ -70,41 +70,41 @@ class Control:
                 await aresolve(context.ledger.write(cancellation.changes))
             except RecordConflict:  # one of them has changed, or started another one
                 continue
-            cancellation.tell()
+            cancellation.publish()
             return await context.records.run(workspace_id, run_id)
-        raise _changed_concurrently(run_id)
+        raise _changing_error(run_id)
 
     async def cancellation(self, runs: Sequence[Run], reason: str | None = None) -> Cancellation:
         """Return the changes that cancel runs, as they were read, and their child runs."""
         now = self._context.now()
         families = [(run, await self._descendants(run)) for run in runs]
-        below = {one.id for _, descendants in families for one in descendants}
+        below = {child.id for _, descendants in families for child in descendants}
         ended: list[Run] = []
         changes: list[Change] = []
         for run, descendants in families:
-            if run.id in below:  # it ends with its parent, and behind it: its end moves a parent that waits for it
+            if run.id in below:  # it is cancelled after its parent, which its end would resume
                 continue
             changes += _cancelled(run, reason, now)
-            for one in descendants:
-                changes += _cancelled(one, f"run {run.id}, which has started it, was cancelled", now)
+            for child in descendants:
+                changes += _cancelled(child, f"run {run.id}, which has started it, was cancelled", now)
             ended += [run, *descendants]
 
-        def tell() -> None:
+        def publish() -> None:
             self._context.publish(changes)
             self._stop(ended)
 
-        return Cancellation(changes, tell)
+        return Cancellation(changes, publish)
 
     async def _descendants(self, run: Run) -> list[Run]:
-        """Return the runs that a run has started, and those that these have, as far as they have not ended."""
-        found: list[Run] = []
+        """Return the unfinished runs that a run has started, directly or indirectly."""
+        descendants: list[Run] = []
         parents = [run.id]
         while parents:
             conditions = [Condition("parent_id", "in", parents), Condition("status", "in", GOING)]
             children = await aresolve(self._context.ledger.find(Run, conditions))
-            found += children
+            descendants += children
             parents = [child.id for child in children]
-        return found
+        return descendants
 
     def _stop(self, runs: Sequence[Run]) -> None:
         """Stop the attempts of this process at cancelled runs."""
@@ -117,7 +117,7 @@ class Control:
     async def pause(self, workspace_id: str, run_id: str) -> Run:
         """Pause a run; one that is being advanced finishes its current superstep. Raises InvalidTransition."""
 
-        def wish(run: Run, now: datetime) -> Sequence[Change]:
+        def pause_changes(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is RunStatus.PAUSED and run.claim is None and run.due_at is None:
                 return ()
             if run.status is not RunStatus.PAUSED:  # a run paused by a spending limit resumes by itself
@@ -128,7 +128,7 @@ class Control:
                 return [_pause_change(run, now)]
             return [Advance(run.id, now, {"settings": {**run.settings, "pause": True}}, (), _unchanged(run))]
 
-        run = await self._changed(workspace_id, run_id, wish)
+        run = await self._change(workspace_id, run_id, pause_changes)
         attempt = self._context.attempt_at(run_id)
         if attempt is not None:
             attempt.pause()
@@ -137,12 +137,12 @@ class Control:
     async def resume(self, workspace_id: str, run_id: str) -> Run:
         """Resume a paused run. Raises InvalidTransition if it is not paused."""
 
-        def go_on(run: Run, now: datetime) -> Sequence[Change]:
+        def resume_changes(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is not RunStatus.PAUSED:
                 raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["paused"], is_asked_for=True)
             return [_resume_change(run, now, NewEvent("WORKFLOW_RESUMED", {"reason": "resumed"}))]
 
-        run = await self._changed(workspace_id, run_id, go_on)
+        run = await self._change(workspace_id, run_id, resume_changes)
         self._context.ring()
         return run
 
@@ -153,7 +153,7 @@ class Control:
         thread was advanced since, SpendingLimitReached if its workspace has reached its daily limit.
         """
 
-        def again(run: Run, now: datetime) -> Sequence[Change]:
+        def retry_changes(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is not RunStatus.FAILED:
                 raise InvalidTransition(f"Run {run.id}", run.status, "retried", ["failed"], is_asked_for=True)
             steps = [*where(run_id=run.id, status=StepStatus.FAILED)]
@@ -169,8 +169,8 @@ class Control:
             await self._check_thread(failed)
             if failed.status is RunStatus.FAILED:
                 await self._context.spending.check_start(workspace_id)
-            with suppress(RecordPresent):  # another run took the thread after it was looked at: it is looked at again
-                run = await self._changed(workspace_id, run_id, again)
+            with suppress(RecordPresent):  # another run took the thread after the check: check again
+                run = await self._change(workspace_id, run_id, retry_changes)
                 break
         self._context.ring()
         return run
@@ -180,9 +180,9 @@ class Control:
         if run.status is not RunStatus.FAILED:
             return
         for conditions, message in _find_blockers(run):
-            found: Sequence[Run] = await aresolve(self._context.ledger.find(Run, conditions, limit=1))
-            if found:
-                other = found[0]
+            others: Sequence[Run] = await aresolve(self._context.ledger.find(Run, conditions, limit=1))
+            if others:
+                other = others[0]
                 raise RequestConflict(
                     f"Run {run.id} cannot be tried again: its thread {run.thread_id!r} "
                     + message.format(id=other.id, status=other.status),
@@ -192,7 +192,7 @@ class Control:
     # -- many at once
 
     async def cancel_all(self, workspace_id: str, wanted: RunFilter) -> list[str]:
-        """Cancel the runs that fit and have not ended, 1000 at most; their ids."""
+        """Cancel the matching runs that have not ended, at most 1000; return their ids."""
         return await self._all(workspace_id, wanted, GOING, self.cancel)
 
     async def retry_all(self, workspace_id: str, wanted: RunFilter) -> list[str]:
@@ -200,7 +200,7 @@ class Control:
         return await self._all(workspace_id, wanted, [RunStatus.FAILED], self.retry)
 
     async def _all(self, workspace_id: str, wanted: RunFilter, among: Sequence[RunStatus], act: Any) -> list[str]:
-        status = [one for one in among if not wanted.status or one in wanted.status]
+        status = [name for name in among if not wanted.status or name in wanted.status]
         conditions = conditions_of(workspace_id, replace(wanted, status=tuple(status)))
         if not status:
             return []
@@ -215,7 +215,7 @@ class Control:
 
     # -- one change
 
-    async def _changed(self, workspace_id: str, run_id: str, changes_of: Changes) -> Run:
+    async def _change(self, workspace_id: str, run_id: str, changes_of: Changes) -> Run:
         """Apply changes that are computed from the current record of a run, with retries on conflicts."""
         context = self._context
         for _ in range(_TRIES):
@@ -225,15 +225,15 @@ class Control:
                 return run
             try:
                 await context.write(changes)
-            except RecordPresent:  # not this run is in the way
+            except RecordPresent:  # another run blocks the change
                 raise
             except RecordConflict:
                 continue
             return await context.records.run(workspace_id, run_id)
-        raise _changed_concurrently(run_id)
+        raise _changing_error(run_id)
 
 
-def _changed_concurrently(run_id: str) -> RequestConflict:
+def _changing_error(run_id: str) -> RequestConflict:
     return RequestConflict(f"Run {run_id!r} is changed concurrently. Try again.")
 
 
@@ -264,8 +264,8 @@ def _pause_change(run: Run, now: datetime) -> Advance:
 def _find_blockers(run: Run) -> list[tuple[list[Condition], str]]:
     """Return conditions for the runs that prevent the retry of a failed one, each with its part of the error message.
 
-    Runs begin on a thread one after the other, so those that began later have begun since. Ids do not tell: they are
-    drawn before a run is written.
+    Runs begin on a thread one after the other, so those that began later have begun since. Ids do not show
+    that: they are drawn before a run is written.
     """
     begun = where(workspace_id=run.workspace_id, thread_id=run.thread_id, begun=True)
     at_once = [*where(started_at=run.started_at), Condition("id", ">", run.id)]

@@ -85,8 +85,8 @@ class Costs:
 def _total(parts: Sequence[Spent]) -> Spent:
     return Spent(
         name="total",
-        calls=sum(one.calls for one in parts),
-        cost=sum(one.cost for one in parts),
-        input_tokens=sum(one.input_tokens for one in parts),
-        output_tokens=sum(one.output_tokens for one in parts),
+        calls=sum(part.calls for part in parts),
+        cost=sum(part.cost for part in parts),
+        input_tokens=sum(part.input_tokens for part in parts),
+        output_tokens=sum(part.output_tokens for part in parts),
     )

@@ -33,10 +33,10 @@ class Events:
         self._starter = starter
 
     async def send(self, workspace_id: str, name: str, payload: Json, *, key: str | None = None) -> ReceivedEvent:
-        """Take an event, and everything that it does, in one transaction; what that was.
+        """Receive an event: store it with all of its effects in one transaction, and return its record.
 
-        With a `key` that was sent before nothing happens again. Raises InvalidRequest for an empty name or a payload
-        that is no map, NotFound if a trigger names a graph that is not there.
+        An event with a `key` that was sent before changes nothing. Raises InvalidRequest for an empty name or a payload
+        that is not a map, NotFound if a trigger names an unknown graph.
         """
         context = self._context
         if not 1 <= len(name) <= 255 or name.startswith("__"):
@@ -44,30 +44,30 @@ class Events:
                 f"An event is named {name!r:.80}. Give 1 to 255 characters that do not begin with two underscores."
             )
         check_payload(payload, context.settings.max_payload)
-        known = await self._known(workspace_id, key)
-        if known is not None:
-            return known
-        identity = f"evt_{draw_checkpoint_id()}"
+        existing = await self._find_by_key(workspace_id, key)
+        if existing is not None:
+            return existing
+        event_id = f"evt_{draw_checkpoint_id()}"
         while True:
             now = context.now()
             event = ReceivedEvent(
-                id=identity, workspace_id=workspace_id, name=name, payload=payload, key=key, created_at=now
+                id=event_id, workspace_id=workspace_id, name=name, payload=payload, key=key, created_at=now
             )
             changes = [*await self._starts(event, now), *await self._wakes(event, now)]
             try:
                 await context.write([Insert(event), *changes])
             except DuplicateRecord:
-                return await self._known(workspace_id, key) or event
+                return await self._find_by_key(workspace_id, key) or event
             except RecordConflict:  # a run no longer waits for it, or got its answer meanwhile: look again
                 continue
             context.ring()
             return event
 
-    async def _known(self, workspace_id: str, key: str | None) -> ReceivedEvent | None:
+    async def _find_by_key(self, workspace_id: str, key: str | None) -> ReceivedEvent | None:
         if key is None:
             return None
-        found = await aresolve(self._context.ledger.find(ReceivedEvent, where(workspace_id=workspace_id, key=key)))
-        return found[0] if found else None
+        events = await aresolve(self._context.ledger.find(ReceivedEvent, where(workspace_id=workspace_id, key=key)))
+        return events[0] if events else None
 
     async def _starts(self, event: ReceivedEvent, now: datetime) -> list[Change]:
         """Return the changes that start the runs of matching triggers."""
@@ -91,7 +91,7 @@ class Events:
         event.woken = list(dict.fromkeys(wait.run_id for wait in waits))
         changes: list[Change] = [guard for wait in waits for guard in guard_unanswered(wait)]
         for run_id in event.woken:
-            kept = Signal(
+            signal = Signal(
                 id=f"sig_{draw_checkpoint_id()}",
                 run_id=run_id,
                 type=event.name,
@@ -99,5 +99,5 @@ class Events:
                 key=event.id,
                 created_at=now,
             )
-            changes += [Insert(kept), *woken(run_id, now)]
+            changes += [Insert(signal), *woken(run_id, now)]
         return changes

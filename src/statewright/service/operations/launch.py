@@ -99,14 +99,14 @@ class Launcher:
             await aresolve(self._context.ledger.write([*room.changes, Insert(run), *labels]))
         except DuplicateRecord:
             return Started(await self._find_existing(workspace_id, request) or run, created=False)
-        room.tell()
+        room.publish()
         if run.claim is None:
             self._ring()
         return Started(run, created=True)
 
     async def _find_existing(self, workspace_id: str, request: StartRun) -> Run | None:
         key = request.idempotency_key
-        return await self._starter.known(workspace_id, key) if key is not None else None
+        return await self._starter.find_by_key(workspace_id, key) if key is not None else None
 
     async def _can_begin(self, run: Run) -> bool:
         """Return True if a new run can begin at once: no limit, other run or later start stands in its way."""

@@ -64,7 +64,7 @@ class Signals:
         key: str | None = None,
         must_wait: bool = False,
     ) -> Run:
-        """Give a run a signal. One that it does not wait for yet is kept until it does.
+        """Send a signal to a run. One that it does not wait for yet is stored until it does.
 
         With `must_wait` such a signal is refused: SignalMismatch if the run waits for other types, InvalidTransition
         if it does not wait or already has the signal. Raises InvalidRequest for a payload that is not a map, or has
@@ -88,7 +88,7 @@ class Signals:
             await context.write(
                 [*_guard_not_ended(run.id), *guard_unanswered(wait), Insert(signal), *woken(run.id, now)]
             )
-        except DuplicateRecord:  # the same one came at the same time
+        except DuplicateRecord:  # the same signal arrived concurrently
             return run
         except RecordConflict:  # the run or the wait has ended, or the wait has its answer: check again
             return await self.send(workspace_id, run_id, kind, payload, key=key, must_wait=must_wait)
@@ -100,9 +100,9 @@ class Signals:
     ) -> Run:
         """Answer questions of a run, by the ids of its waits or interrupts; all of them or none.
 
-        Approvals among them are decided: see `Approvals.decide`. What waits for an event takes the payload of a signal.
+        Approvals among them are decided: see `Approvals.decide`. Waits for events take the payload of a signal.
         `key` is that of the caller, if callers need one. Raises Forbidden if it may not decide an approval among them,
-        NotFound for a question that is not open, InvalidRequest for what only the time or another run ends,
+        NotFound for a question that is not open, InvalidRequest for a wait that only the time or another run ends,
         InvalidTransition for a run that does not wait, or a question that is already answered.
         """
         context = self._context
@@ -113,8 +113,10 @@ class Signals:
         by_name = {name: wait for wait in waits for name in (wait.id, wait.interrupt_id)}
         unknown = next((name for name in answers if name not in by_name), None)
         if unknown is not None:
-            known = [wait.id for wait in waits]
-            raise NotFound(f"Run {run.id} has no open question {unknown!r}. " + suggestion(unknown, known, noun="Open"))
+            open_ids = [wait.id for wait in waits]
+            raise NotFound(
+                f"Run {run.id} has no open question {unknown!r}. " + suggestion(unknown, open_ids, noun="Open")
+            )
         check_answers(key, (by_name[name] for name in answers))
         for name, value in answers.items():
             self._check_answer(by_name[name], value)
@@ -124,13 +126,13 @@ class Signals:
         if size_of(answers) > context.settings.max_payload:
             raise PayloadTooLarge(f"The answers have more than {context.settings.max_payload} bytes.")
         now = context.now()
-        kept: list[Change] = [Insert(answer_to(by_name[name], value, now)) for name, value in answers.items()]
+        inserts: list[Change] = [Insert(answer_to(by_name[name], value, now)) for name, value in answers.items()]
         guards = [guard for name in answers for guard in guard_unanswered(by_name[name])]
         try:
-            await context.write([*guards, *kept, *decisions, *woken(run.id, now)])
+            await context.write([*guards, *inserts, *decisions, *woken(run.id, now)])
         except (DuplicateRecord, RecordPresent):
             raise _already_answered(run) from None
-        except RecordConflict:  # its time went by, or the thread was changed, since the waits were read
+        except RecordConflict:  # it timed out, or the thread was changed, after the waits were read
             raise InvalidTransition(
                 f"A question of run {run.id}", "closed", "answered", [], is_asked_for=True
             ) from None
@@ -140,28 +142,28 @@ class Signals:
     async def _decisions(
         self, answers: Mapping[str, Json], workspace_id: str, waits: Sequence[Wait], key: ApiKey | None
     ) -> tuple[dict[str, Json], list[Change]]:
-        """Return the answers by the ids of their waits but for those of approvals, and what decides these."""
+        """Return the answers without those of approvals, by wait, and the changes that decide the approvals."""
         approvals = {wait.id for wait in waits if approval_of(wait) is not None}
         changes: list[Change] = []
-        for identity in (name for name in answers if name in approvals):
-            answer: Any = answers[identity]
+        for wait_id in (name for name in answers if name in approvals):
+            answer: Any = answers[wait_id]
             if not isinstance(answer, Mapping):
                 raise InvalidRequest(
-                    f"{identity} is an approval. Answer with an object: decision, and content if edited."
+                    f"{wait_id} is an approval. Answer with an object: decision, and content if edited."
                 )
             decision = cast("Mapping[str, Any]", answer)
             changes += await self._decide(
                 workspace_id,
-                identity,
+                wait_id,
                 str(decision.get("decision")),
                 edited_content=decision.get("content") if decision.get("decision") == "edited" else None,
-                decided_by=_note(decision.get("decidedBy")),
+                decided_by=_decider(decision.get("decidedBy")),
                 key=key,
             )
         return {name: value for name, value in answers.items() if name not in approvals}, changes
 
     def _check_answer(self, wait: Wait, value: Json) -> None:
-        """Raise InvalidRequest for what takes no answer, and for what no signal could bring to a wait for an event."""
+        """Raise InvalidRequest for a wait that takes no answer, or a value that no signal could bring to it."""
         alone = only_end_of(wait)
         if alone is not None:
             raise InvalidRequest(
@@ -209,7 +211,7 @@ class Signals:
 
 
 def check_payload(payload: Json, largest: int) -> None:
-    """Raise InvalidRequest for what cannot become part of a state, PayloadTooLarge for too much of it."""
+    """Raise InvalidRequest for a payload that cannot become part of a state, and PayloadTooLarge."""
     if not isinstance(payload, Mapping):
         raise InvalidRequest(f"The payload is {payload!r:.80}. Give an object.")
     hidden = next((key for key in cast("Mapping[str, Any]", payload) if key.startswith("__")), None)
@@ -221,15 +223,15 @@ def check_payload(payload: Json, largest: int) -> None:
 
 
 def check_signal_id(signal_id: str | None) -> None:
-    """Raise InvalidRequest for an id under which an answer is kept: the signal would stand in the way of the answer."""
+    """Raise InvalidRequest for an id that is reserved for answers: the signal would block the answer."""
     if signal_id is not None and signal_id.startswith(_ANSWER):
         raise InvalidRequest(
             f"The id of the signal begins with {_ANSWER!r}, which is reserved for answers. Choose another."
         )
 
 
-def _note(decided_by: Any) -> str | None:
-    """Return the note of who has decided. Raises InvalidRequest for what cannot be one."""
+def _decider(decided_by: Any) -> str | None:
+    """Return the `decidedBy` of a decision. Raises InvalidRequest for an invalid one."""
     if decided_by is None or (isinstance(decided_by, str) and len(decided_by) <= LONGEST_NAME):
         return decided_by
     raise InvalidRequest(f"decidedBy is {decided_by!r:.80}. Give a string of at most {LONGEST_NAME} characters.")

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
-from statewright.async_futures import aresolve
+from statewright.async_futures import adrive, aresolve
 from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge, RequestConflict, suggestion
+from statewright.futures import drive
 from statewright.ids import draw_checkpoint_id, draw_run_id
 from statewright.runs import (
     Absent,
@@ -24,7 +25,6 @@ from statewright.runs import (
     Workspace,
     where,
 )
-from statewright.service.catalog.versions import alookup, lookup
 from statewright.service.context.jsonable import entries_as_text, iso
 from statewright.service.context.records import MOST_LABELS, others_on_thread
 from statewright.service.context.requests import StartRun
@@ -37,7 +37,7 @@ logger = logging.getLogger("statewright.service")
 ON_BUSY: Final = ("reject", "enqueue", "interrupt", "rollback")
 _LONGEST_KEY: Final = 255
 _LONGEST_TAG: Final = 200
-_KNOWN_FOR: Final = 2.0
+_LIMIT_CACHE_SECONDS: Final = 2.0
 """Seconds for which the limits of a workspace are cached."""
 Cancelling = Callable[[Sequence[Run], str], Awaitable[Cancellation]]
 """Returns the cancellation of runs; see `Control.cancellation`."""
@@ -60,7 +60,7 @@ class Room:
     """The run, as it will be written."""
     changes: Sequence[Change] = ()
     """Changes that free and guard the slot, to be written before the run in the same transaction."""
-    tell: Callable[[], object] = lambda: None
+    publish: Callable[[], object] = lambda: None
     """Publishes the changes; to be called once they are written."""
 
 
@@ -79,24 +79,23 @@ class Starter:
         workspace that has used up its day.
         """
         check_start(wanted, self._context.settings)
-        made = self.made(
-            workspace_id, wanted, await alookup(self._context.versions.requested(workspace_id, wanted)), now
-        )
+        definition = await adrive(self._context.versions.requested(workspace_id, wanted))
+        run, changes = self.build_run(workspace_id, wanted, definition, now)
         await self._context.spending.check_start(workspace_id, wanted.after)
-        return made
+        return run, changes
 
-    def made(
+    def build_run(
         self, workspace_id: str, wanted: StartRun, definition: StoredDefinition, now: datetime
     ) -> tuple[Run, list[Change]]:
         """Return a new run of a version, and the changes that create it. Raises InvalidRequest for invalid input."""
         check_input(definition, wanted.input)
-        identity = wanted.run_id or self.new_id()
+        run_id = wanted.run_id or self.new_id()
         run = Run(
-            id=identity,
+            id=run_id,
             workspace_id=workspace_id,
             graph=definition.name,
             definition_id=definition.id,
-            thread_id=wanted.thread_id or identity,
+            thread_id=wanted.thread_id or run_id,
             due_at=max(wanted.after, now) if wanted.after is not None else now,
             input=wanted.input,
             settings={**wanted.settings, **({"notBefore": iso(wanted.after)} if wanted.after is not None else {})},
@@ -117,14 +116,14 @@ class Starter:
         return run, [Insert(run), *_labels(run)]
 
     def new_id(self) -> str:
-        """Return an id for a run: later ones sort behind it."""
+        """Return an id for a run; later ids sort behind it."""
         return f"run_{draw_checkpoint_id()}"
 
     async def is_limited(self, workspace_id: str) -> bool:
         """Return whether a workspace has a limit of concurrent runs."""
         read, limited = self._limited.get(workspace_id, (None, False))
         now = self._context.clock.monotonic()
-        if read is None or now - read > _KNOWN_FOR:
+        if read is None or now - read > _LIMIT_CACHE_SECONDS:
             workspace = await aresolve(self._context.ledger.get(Workspace, workspace_id))
             limited = workspace is not None and workspace.max_running is not None
             self._limited[workspace_id] = (now, limited)
@@ -141,31 +140,33 @@ class Starter:
         if ending.status is not RunStatus.FAILED or graph is None or run.source.startswith("failure:"):
             return ()
         try:
-            definition = lookup(context.versions.newest(run.workspace_id, graph))
+            definition = drive(context.versions.newest(run.workspace_id, graph))
         except NotFound:
             logger.exception("Run %s has failed, and its on_failure graph cannot be started.", run.id)
             return ()
         error = context.redact(ending.error) if context.redact is not None else ending.error
         failure = {"runId": run.id, "graph": run.graph, "input": run.input, "error": error}
         request = StartRun(graph=graph, input=failure, source=f"failure:{run.id}", metadata={"failedRun": run.id})
-        return self.made(run.workspace_id, request, definition, now)[1]
+        return self.build_run(run.workspace_id, request, definition, now)[1]
 
     # -- existing runs
 
-    async def known(self, workspace_id: str, key: str) -> Run | None:
-        """Return the run that an idempotency key gave before."""
-        found = await aresolve(self._context.ledger.find(Run, where(workspace_id=workspace_id, idempotency_key=key)))
-        return found[0] if found else None
+    async def find_by_key(self, workspace_id: str, key: str) -> Run | None:
+        """Return the run that was started with an idempotency key; None if there is none."""
+        runs = await aresolve(self._context.ledger.find(Run, where(workspace_id=workspace_id, idempotency_key=key)))
+        return runs[0] if runs else None
 
     async def make_room(self, run: Run, cancelling: Cancelling) -> Room | Run:
-        """Find a place for a new run on its thread, as its `on_busy` says; or the run that was started as this one.
+        """Return the slot of a new run on its thread by its `on_busy`, or the run with the same idempotency key.
 
-        Raises RequestConflict if another run has the thread, and nothing else was said.
+        Raises RequestConflict if another run has the thread, by default.
         """
         if run.thread_id == run.id:
             return Room(run)
         busy = await aresolve(self._context.ledger.find(Run, others_on_thread(run)))
-        same = next((one for one in busy if run.idempotency_key and one.idempotency_key == run.idempotency_key), None)
+        same = next(
+            (other for other in busy if run.idempotency_key and other.idempotency_key == run.idempotency_key), None
+        )
         if same is not None:
             return same
         if run.on_busy == "enqueue":
@@ -176,15 +177,15 @@ class Starter:
         if run.on_busy == "reject":
             raise RequestConflict(
                 f"Thread {run.thread_id!r} is busy with run {busy[0].id}, which is {busy[0].status}. Wait for its "
-                f"end, or say with onBusy what is to be done: enqueue, interrupt or rollback.",
-                details={"runs": [one.id for one in busy]},
+                f"end, or set onBusy to enqueue, interrupt or rollback.",
+                details={"runs": [other.id for other in busy]},
             )
         cancellation = await cancelling(busy, f"run on_busy={run.on_busy!r} took its thread")
-        before = [one.id for one in busy] + [each for one in busy for each in one.settings.get("takesOver", ())]
-        undone = any(one.settings.get("rollsBack") for one in busy if not one.begun)
+        before = [other.id for other in busy] + [each for other in busy for each in other.settings.get("takesOver", ())]
+        undone = any(other.settings.get("rollsBack") for other in busy if not other.begun)
         taken = {"takesOver": before, "rollsBack": undone or run.on_busy == "rollback"}
         taking = replace(run, settings={**run.settings, **taken})
-        return Room(taking, [*cancellation.changes, alone], cancellation.tell)
+        return Room(taking, [*cancellation.changes, alone], cancellation.publish)
 
 
 def claimed(run: Run, worker_id: str) -> Run:
@@ -193,7 +194,7 @@ def claimed(run: Run, worker_id: str) -> Run:
 
 
 def check_input(definition: StoredDefinition, value: Any) -> None:
-    """Raise InvalidRequest for an input that is not an object, where steps in JSON are to read its fields."""
+    """Raise InvalidRequest for an input that is not an object, if steps in JSON read its fields."""
     if definition.kind == "steps" and value is not None and not isinstance(value, Mapping):
         raise InvalidRequest(
             f"The input of {definition.name!r} is of type {type(value).__name__}. Its steps read fields of it: give an "
@@ -202,11 +203,11 @@ def check_input(definition: StoredDefinition, value: Any) -> None:
 
 
 def _labels(run: Run) -> list[Insert]:
-    """Return the labels of a run, by which it is found: its tags and metadata."""
+    """Return the labels by which a run can be found: its tags and metadata."""
     pairs = [*(("", tag) for tag in run.tags), *entries_as_text(run.metadata).items()]
     return [
-        Insert(RunLabel(id=f"{run.id}/{place}", run_id=run.id, name=name, value=value[:_LONGEST_TAG]))
-        for place, (name, value) in enumerate(dict.fromkeys(pairs))
+        Insert(RunLabel(id=f"{run.id}/{number}", run_id=run.id, name=name, value=value[:_LONGEST_TAG]))
+        for number, (name, value) in enumerate(dict.fromkeys(pairs))
     ]
 
 
@@ -219,7 +220,7 @@ def size_of(value: Any) -> int:
 
 
 def check_start(wanted: StartRun, settings: ServiceSettings) -> None:
-    """Raise InvalidRequest or PayloadTooLarge for what cannot be started, wherever it is."""
+    """Raise InvalidRequest or PayloadTooLarge for an invalid request, before its graph is known."""
     if wanted.on_busy not in ON_BUSY:
         raise InvalidRequest(f"onBusy is {wanted.on_busy!r}. " + suggestion(wanted.on_busy, ON_BUSY, noun="Choices"))
     for name, value in (("idempotencyKey", wanted.idempotency_key), ("threadId", wanted.thread_id)):

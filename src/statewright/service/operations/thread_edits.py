@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Final
 
 from statewright.async_futures import aresolve
@@ -80,7 +81,7 @@ class RestingRun:
             runs = [run for run in last if run.status is RunStatus.FAILED]
             if not runs:
                 return None
-        run = max(runs, key=lambda one: one.id)
+        run = max(runs, key=attrgetter("id"))
         waits = await aresolve(ledger.find(Wait, where(run_id=run.id)))
         steps = await aresolve(ledger.find(StepRun, [*where(run_id=run.id), Condition("status", "in", _OPEN_STEPS)]))
         inbox = await aresolve(ledger.find(Signal, where(run_id=run.id, taken=False)))
@@ -113,7 +114,9 @@ class RestingRun:
         if self.run.status is not RunStatus.FAILED:
             return {wait.interrupt_id for wait in self._waits}
         own_tasks = {step.task_id for step in self._steps}
-        return {question.id for task, asked in pending.interrupts.items() if task in own_tasks for question in asked}
+        return {
+            question.id for task, questions in pending.interrupts.items() if task in own_tasks for question in questions
+        }
 
     def _check_answers(self, closed: Sequence[Wait], now: datetime) -> None:
         if arrived(closed, self._inbox, now).signals:
@@ -126,7 +129,7 @@ class RestingRun:
         """Return the guards of a change that does not affect the run: it is as it was read, and no worker has it."""
         same = where(id=self.run.id)
         moved = [Condition("version", "!=", self.run.version), Condition("claim", "!=", None)]
-        return [*(Absent(Run, [*same, one]) for one in moved), *self._guard_no_other_run()]
+        return [*(Absent(Run, [*same, condition]) for condition in moved), *self._guard_no_other_run()]
 
     def _guard_no_other_run(self) -> list[Change]:
         """Return the guards that no other run uses the thread of a failed run, which does not reserve it."""

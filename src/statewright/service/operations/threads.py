@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from statewright.async_futures import aresolve
+from statewright.async_futures import adrive, aresolve
 from statewright.checkpoint import Checkpointer
 from statewright.errors import (
     CheckpointNotFound,
@@ -22,7 +22,7 @@ from statewright.runs import ApiKey, Condition, Order, Run, RunStatus, where
 from statewright.runtime import CompiledGraph, StateSnapshot
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.service.access.approval_permission import check_thread_change
-from statewright.service.catalog.versions import alookup
+from statewright.jsonable import as_json
 from statewright.service.context.jsonable import iso
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.operations.thread_edits import AT_WORK, EditRecorder, RestingRun, guard_no_run_since
@@ -37,17 +37,19 @@ class Threads:
     async def state(self, workspace_id: str, thread_id: str, checkpoint_id: str | None = None) -> dict[str, Any]:
         """Return the state of a thread, now or at a checkpoint. Raises NotFound."""
         app = await self._app(workspace_id, thread_id)
-        return _shown(await self._snapshot(app, thread_id, checkpoint_id))
+        return _describe(await self._snapshot(app, thread_id, checkpoint_id))
 
     async def history(
         self, workspace_id: str, thread_id: str, *, branch: str | None = None, limit: int = 100
     ) -> list[dict[str, Any]]:
         """Return the checkpoints of a thread, the newest first, each with its parent; of all branches, or of one."""
         app = await self._app(workspace_id, thread_id)
-        found = await aresolve(self._context.saver_of(workspace_id).history(thread_id, branch=branch, limit=limit))
+        checkpoints = await aresolve(
+            self._context.saver_of(workspace_id).history(thread_id, branch=branch, limit=limit)
+        )
         from statewright.runtime.lifecycle.snapshot import snapshot_of
 
-        return [_shown(snapshot_of(app.program, one)) for one in found]
+        return [_describe(snapshot_of(app.program, checkpoint)) for checkpoint in checkpoints]
 
     async def diff(self, workspace_id: str, thread_id: str, before: str, after: str) -> dict[str, Any]:
         """Return the fields that differ between two checkpoints, with both values."""
@@ -56,8 +58,8 @@ class Threads:
         second = (await self._snapshot(app, thread_id, after)).values
         from statewright.runtime import diff
 
-        found = diff(_fields(first), _fields(second))
-        return {name: {"before": as_json(one), "after": as_json(other)} for name, (one, other) in found.items()}
+        differences = diff(_fields(first), _fields(second))
+        return {name: {"before": as_json(old), "after": as_json(new)} for name, (old, new) in differences.items()}
 
     async def fork(
         self,
@@ -122,11 +124,11 @@ class Threads:
                 details={"runs": moved},
             ) from error
         context.publish(recorder.changes)
-        return _shown(await self._called(app.get_state, head))
+        return _describe(await self._called(app.get_state, head))
 
     async def _check_change(self, workspace_id: str, thread_id: str, key: ApiKey | None) -> None:
         async def body_of(definition_id: str) -> Any:
-            return (await alookup(self._context.versions.stored(workspace_id, definition_id))).body
+            return (await adrive(self._context.versions.stored(workspace_id, definition_id))).body
 
         await check_thread_change(key, self._context.ledger, workspace_id, thread_id, body_of)
 
@@ -134,10 +136,10 @@ class Threads:
         """Return the runs on a thread, the newest first. Raises NotFound if the workspace has none."""
         conditions = where(workspace_id=workspace_id, thread_id=thread_id)
         newest = Order("created_at", descending=True)
-        found = await aresolve(self._context.ledger.find(Run, conditions, order=newest, limit=100))
-        if not found:
+        runs = await aresolve(self._context.ledger.find(Run, conditions, order=newest, limit=100))
+        if not runs:
             raise NotFound(f"There is no thread {thread_id!r}.")
-        return list(found)
+        return list(runs)
 
     async def _app(self, workspace_id: str, thread_id: str) -> CompiledGraph:
         """Return the graph of the run that had the thread last, as one that reads the saver."""
@@ -182,7 +184,7 @@ def _fields(values: Any) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", values) if isinstance(values, Mapping) else {"value": as_json(values)}
 
 
-def _shown(snapshot: StateSnapshot) -> dict[str, Any]:
+def _describe(snapshot: StateSnapshot) -> dict[str, Any]:
     """Return a checkpoint as the API shows it."""
     named: Mapping[str, Any] = snapshot.config.get("configurable", {})
     parent: Mapping[str, Any] = (snapshot.parent_config or {}).get("configurable", {})
@@ -205,5 +207,7 @@ def _task(task: Any) -> dict[str, Any]:
         "name": task.name,
         "error": task.error,
         "result": as_json(task.result),
-        "interrupts": [{"id": one.id, "kind": one.kind, "value": as_json(one.value)} for one in task.interrupts],
+        "interrupts": [
+            {"id": question.id, "kind": question.kind, "value": as_json(question.value)} for question in task.interrupts
+        ],
     }

@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Any, Final, cast
 
 from statewright.async_futures import aresolve
-from statewright.errors import InvalidRequest, NotFound
+from statewright.errors import InvalidRequest
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Delete, Insert, Json, Ledger, Order, Trigger, Update, where
 from statewright.service.catalog.versions import find_target
+from statewright.service.context.records import get_own
 from statewright.service.context.requests import StartRun
 from statewright.service.context.validation import flag, known_fields, mapping, text
 
@@ -38,28 +39,30 @@ class NewTrigger:
 
 def matching(triggers: Iterable[Trigger], name: str, payload: Json) -> list[Trigger]:
     """Return the triggers that match an event, in their order."""
-    return [one for one in triggers if one.active and one.event == name and _fits(one.match, payload)]
+    return [
+        trigger for trigger in triggers if trigger.active and trigger.event == name and _fits(trigger.match, payload)
+    ]
 
 
 def runs_of_event(triggers: Iterable[Trigger], event_id: str, name: str, payload: Json) -> list[StartRun]:
     """Return requests for the runs that an event starts. Their idempotency keys name the event and the trigger."""
     return [
         StartRun(
-            graph=one.graph if one.definition_id is None else None,
-            definition_id=one.definition_id,
+            graph=trigger.graph if trigger.definition_id is None else None,
+            definition_id=trigger.definition_id,
             input=payload,
-            idempotency_key=f"event:{event_id}:{one.id}",
+            idempotency_key=f"event:{event_id}:{trigger.id}",
             source=f"event:{event_id}",
         )
-        for one in matching(triggers, name, payload)
+        for trigger in matching(triggers, name, payload)
     ]
 
 
 def _fits(match: Mapping[str, Any], payload: Json) -> bool:
-    return all(_same(_found(payload, path), value) for path, value in match.items())
+    return all(_is_same_json(_value_at(payload, path), value) for path, value in match.items())
 
 
-def _found(value: Any, path: str) -> Any:
+def _value_at(value: Any, path: str) -> Any:
     """Return the value at a dotted path: names in maps, indexes in lists."""
     for part in path.split("."):
         if isinstance(value, Mapping):
@@ -72,17 +75,17 @@ def _found(value: Any, path: str) -> Any:
     return value
 
 
-def _same(one: Any, other: Any) -> bool:
+def _is_same_json(value: Any, other: Any) -> bool:
     """Return whether two values are the same in JSON, where true is not 1."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        left, right = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
-        return left.keys() == right.keys() and all(_same(value, right[name]) for name, value in left.items())
-    if isinstance(one, list) and isinstance(other, list):
-        items, others = cast("list[Any]", one), cast("list[Any]", other)
-        return len(items) == len(others) and all(map(_same, items, others))
-    return one == other
+    if isinstance(value, bool) or isinstance(other, bool):
+        return value is other
+    if isinstance(value, dict) and isinstance(other, dict):
+        left, right = cast("dict[str, Any]", value), cast("dict[str, Any]", other)
+        return left.keys() == right.keys() and all(_is_same_json(item, right[name]) for name, item in left.items())
+    if isinstance(value, list) and isinstance(other, list):
+        items, others = cast("list[Any]", value), cast("list[Any]", other)
+        return len(items) == len(others) and all(map(_is_same_json, items, others))
+    return value == other
 
 
 # -- stored triggers
@@ -111,27 +114,26 @@ async def count_triggers(ledger: Ledger, workspace_id: str) -> int:
 
 async def get_trigger(ledger: Ledger, workspace_id: str, trigger_id: str) -> Trigger:
     """Return a trigger. Raises NotFound."""
-    found: Trigger | None = await aresolve(ledger.get(Trigger, trigger_id))
-    if found is None or found.workspace_id != workspace_id:
-        raise NotFound(f"There is no trigger {trigger_id!r} in this workspace. List them to see their ids.")
-    return found
+    return await get_own(ledger, Trigger, workspace_id, trigger_id, "trigger")
 
 
 async def change_trigger(ledger: Ledger, workspace_id: str, trigger_id: str, changes: Mapping[str, Any]) -> Trigger:
     """Change some fields of a trigger. Raises like `add_trigger`."""
     known_fields(changes, _FIELDS, "A trigger")
     trigger = await get_trigger(ledger, workspace_id, trigger_id)
-    kept = {name: getattr(trigger, name) for name in _FIELDS}
+    before = {name: getattr(trigger, name) for name in _FIELDS}
     if "definition_id" in changes or trigger.definition_id is not None:
-        kept["graph"] = None
+        before["graph"] = None
     if "graph" in changes:
-        kept["definition_id"] = None
-    values = await _values(ledger, workspace_id, NewTrigger(**{**kept, **changes}))
-    await aresolve(ledger.write([Update(Trigger, trigger_id, {name: values[name] for name in _touched(changes)})]))
+        before["definition_id"] = None
+    values = await _values(ledger, workspace_id, NewTrigger(**{**before, **changes}))
+    await aresolve(
+        ledger.write([Update(Trigger, trigger_id, {name: values[name] for name in _affected_columns(changes)})])
+    )
     return replace(trigger, **values)
 
 
-def _touched(changes: Mapping[str, Any]) -> list[str]:
+def _affected_columns(changes: Mapping[str, Any]) -> list[str]:
     """Return the columns that a change affects, so that concurrent changes of others are kept."""
     target = {"graph", "definition_id"}
     return [name for name in _FIELDS if name in changes or (name in target and target & changes.keys())]

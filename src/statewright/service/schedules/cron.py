@@ -35,17 +35,17 @@ WINDOW: Final = timedelta(days=1)
 def next_time(cron: str, timezone: str, after: datetime) -> datetime | None:
     """Return the next time after an instant at which the expression is due, in UTC; None if none is within 50 years."""
     zone = zone_of(timezone)
-    for found in _simulated(cron, after.astimezone(zone)):
-        if found > after:  # in an hour that the clock shows twice the library may begin with what has passed
-            return found.astimezone(UTC)
+    for time in _simulated(cron, after.astimezone(zone)):
+        if time > after:  # in an hour that the clock shows twice the library may begin with what has passed
+            return time.astimezone(UTC)
     return None
 
 
 def times(cron: str, timezone: str, after: datetime) -> Iterator[datetime]:
     """Return all times after an instant at which the expression is due, in UTC."""
-    while (found := next_time(cron, timezone, after)) is not None:
-        yield found
-        after = found
+    while (time := next_time(cron, timezone, after)) is not None:
+        yield time
+        after = time
 
 
 def last_times(cron: str, timezone: str, *, since: datetime, until: datetime, most: int) -> list[datetime]:
@@ -53,17 +53,17 @@ def last_times(cron: str, timezone: str, *, since: datetime, until: datetime, mo
 
     They are looked for from the end, so that a long time away does not cost a long search.
     """
-    found: list[datetime] = []
+    due: list[datetime] = []
     end = until
-    while end > since and len(found) < most:
+    while end > since and len(due) < most:
         start = max(since, end - WINDOW)
-        found[:0] = _between(cron, timezone, start, end)
+        due[:0] = _between(cron, timezone, start, end)
         end = start
-    return found[-most:]
+    return due[-most:]
 
 
 def _between(cron: str, timezone: str, start: datetime, end: datetime) -> list[datetime]:
-    return list(takewhile(lambda one: one <= end, times(cron, timezone, start)))
+    return list(takewhile(lambda time: time <= end, times(cron, timezone, start)))
 
 
 def read_cron(cron: Any) -> None:
@@ -109,8 +109,8 @@ def _library() -> tuple[type[CronSim], type[Exception]]:
 
 def _explained(cron: str, fields: list[str], reason: str) -> str:
     """Return a full error message for an invalid expression; the library reports only the field."""
-    told = f"The cron expression {cron!r} cannot be read: "
-    for (key, name, allowed), found in zip(FIELDS, fields, strict=True):
+    start = f"The cron expression {cron!r} cannot be read: "
+    for (key, name, allowed), value in zip(FIELDS, fields, strict=True):
         if reason == f"Bad {key}":
-            return f"{told}its {name} is {found!r}, and may be {allowed}, or * for all."
-    return f"{told}{reason}."
+            return f"{start}its {name} is {value!r}, and may be {allowed}, or * for all."
+    return f"{start}{reason}."

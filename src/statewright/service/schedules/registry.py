@@ -7,13 +7,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final
 
 from statewright.async_futures import aresolve
-from statewright.errors import DuplicateRecord, InvalidRequest, NotFound, RecordConflict, RequestConflict
+from statewright.errors import DuplicateRecord, InvalidRequest, RecordConflict, RequestConflict
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Condition, Delete, Insert, Json, Ledger, Order, Plus, Schedule, Update, where
 from statewright.service.catalog.versions import find_target
+from statewright.service.context.records import get_own
 from statewright.service.context.validation import choice, flag, known_fields, mapping, text, texts
 from statewright.service.schedules.cron import next_time, read_cron, times, zone_of
 
@@ -61,8 +63,8 @@ def check_schedule(new: NewSchedule) -> None:
 
 MOST_PREVIEWED: Final = 100
 TRIES: Final = 10
-"""Tries of a change that conflicts with starts of runs."""
-_FIELDS: Final = tuple(one.name for one in fields(NewSchedule))
+"""Attempts at a change that conflicts with starts of runs."""
+_FIELDS: Final = tuple(field.name for field in fields(NewSchedule))
 
 
 async def add_schedule(ledger: Ledger, workspace_id: str, new: NewSchedule, now: datetime) -> Schedule:
@@ -91,10 +93,7 @@ async def count_schedules(ledger: Ledger, workspace_id: str) -> int:
 
 async def get_schedule(ledger: Ledger, workspace_id: str, schedule_id: str) -> Schedule:
     """Return a schedule. Raises NotFound."""
-    found: Schedule | None = await aresolve(ledger.get(Schedule, schedule_id))
-    if found is None or found.workspace_id != workspace_id:
-        raise NotFound(f"There is no schedule {schedule_id!r} in this workspace. List them to see their ids.")
-    return found
+    return await get_own(ledger, Schedule, workspace_id, schedule_id, "schedule")
 
 
 async def change_schedule(
@@ -108,7 +107,7 @@ async def change_schedule(
     known_fields(changes, _FIELDS, "A schedule")
     for _ in range(TRIES):
         schedule = await get_schedule(ledger, workspace_id, schedule_id)
-        new = replace(_as_new(schedule), **_unset_the_other(changes))
+        new = replace(_as_new(schedule), **_with_one_target(changes))
         values = await _values(ledger, workspace_id, new, now)
         await _check_name(ledger, schedule, new.name)
         if (new.cron, new.timezone, new.paused) == (schedule.cron, schedule.timezone, schedule.paused):
@@ -145,7 +144,7 @@ def preview(schedule: Schedule | NewSchedule, count: int, after: datetime) -> li
     if not 1 <= count <= MOST_PREVIEWED:
         raise InvalidRequest(f"A preview shows 1 to {MOST_PREVIEWED} times, not {count}.")
     due = times(schedule.cron, schedule.timezone, after)
-    return [one for one, _ in zip(due, range(count), strict=False)]
+    return list(islice(due, count))
 
 
 def _as_new(schedule: Schedule) -> NewSchedule:
@@ -155,8 +154,8 @@ def _as_new(schedule: Schedule) -> NewSchedule:
     return NewSchedule(**values)
 
 
-def _unset_the_other(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Changes in which a new graph takes the place of a definition, and the reverse."""
+def _with_one_target(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return changes in which a new graph replaces a definition, and vice versa."""
     if ("graph" in changes) == ("definition_id" in changes):
         return dict(changes)
     other = "definition_id" if "graph" in changes else "graph"

@@ -21,7 +21,7 @@ from statewright.service.operations.control import Cancellation
 from statewright.service.schedules.cron import last_times, next_time
 
 GRACE: Final = timedelta(minutes=1)
-"""A time that is not older was not missed: a service that looks a little late has served."""
+"""Times that are at most this old do not count as missed, because sweeps may be a little late."""
 MOST_MISSED: Final = 100
 """Limit of missed times that are caught up."""
 _INSTANT: Final = timedelta(microseconds=1)
@@ -39,7 +39,7 @@ class Turn(NamedTuple):
 def turns_of(schedule: Schedule, now: datetime) -> list[Turn]:
     """Return the due changes of a schedule in order, until its next time is in the future; none if it is already.
 
-    Which of the times that went by are caught up is the schedule's `catch_up`.
+    `catch_up` of the schedule selects the missed times that are caught up.
     """
     if schedule.paused or schedule.next_at is None or schedule.next_at > now:
         return []
@@ -66,14 +66,14 @@ Cancelling = Callable[[Sequence[Run]], Awaitable[Cancellation]]
 AT_ONCE: Final = 100
 """Schedules that one query reads."""
 TRIES: Final = 20
-"""Tries to start one run while its thread or workspace changes concurrently."""
+"""Attempts to start one run while its thread or workspace changes concurrently."""
 LATER: Final = timedelta(hours=1)
 """Delay before a schedule that cannot be evaluated is checked again."""
 logger = logging.getLogger("statewright.service")
 
 
 class Scheduler:
-    """Looks after the schedules of a ledger."""
+    """Starts the runs of the schedules of a ledger."""
 
     def __init__(
         self,
@@ -90,32 +90,32 @@ class Scheduler:
         """Called with each run once it is written, to wake a worker."""
 
     async def sweep(self, now: datetime) -> datetime | None:
-        """Start what is due; the time that is due next, None if there is none.
+        """Start the runs that are due. Return the next due time; None if there is none.
 
         A run that cannot start is logged, and its schedule continues with its next time.
         """
         due = [Condition("paused", "=", False), Condition("next_at", "<=", now)]
-        found = await aresolve(self._ledger.find(Schedule, due, order=Order("next_at"), limit=AT_ONCE))
-        for schedule in found:
-            await self._serve(schedule, now)
+        schedules = await aresolve(self._ledger.find(Schedule, due, order=Order("next_at"), limit=AT_ONCE))
+        for schedule in schedules:
+            await self._start_due(schedule, now)
         return await self._due_next()
 
     async def _due_next(self) -> datetime | None:
         waiting = [Condition("paused", "=", False), Condition("next_at", "!=", None)]
-        found: Sequence[Schedule] = await aresolve(
+        schedules: Sequence[Schedule] = await aresolve(
             self._ledger.find(Schedule, waiting, order=Order("next_at"), limit=1)
         )
-        return found[0].next_at if found else None
+        return schedules[0].next_at if schedules else None
 
-    async def _serve(self, schedule: Schedule, now: datetime) -> None:
-        """Start the due runs of one schedule. Another process may do the same concurrently."""
+    async def _start_due(self, schedule: Schedule, now: datetime) -> None:
+        """Start the due runs of one schedule. Another process may do this concurrently."""
         current: Schedule | None = schedule
         for turn in _turns(schedule, now):
-            current = await self._take(current, turn, now)
+            current = await self._apply_turn(current, turn, now)
             if current is None:
                 return
 
-    async def _take(self, schedule: Schedule, turn: Turn, now: datetime) -> Schedule | None:
+    async def _apply_turn(self, schedule: Schedule, turn: Turn, now: datetime) -> Schedule | None:
         """Return the schedule after a turn; None if it was changed concurrently."""
         for left in reversed(range(TRIES)):
             try:
@@ -126,7 +126,7 @@ class Scheduler:
                 if await self._has_changed(schedule):
                     return None
                 if not (left and _may_pass(error)):
-                    _tell(schedule, turn.at, error)
+                    _log_failure(schedule, turn.at, error)
                     break
         try:
             return await self._write(schedule, Turn(None, turn.next_at))
@@ -134,13 +134,13 @@ class Scheduler:
             return None
 
     async def _has_changed(self, schedule: Schedule) -> bool:
-        found: Schedule | None = await aresolve(self._ledger.get(Schedule, schedule.id))
-        return found is None or found.version != schedule.version
+        current: Schedule | None = await aresolve(self._ledger.get(Schedule, schedule.id))
+        return current is None or current.version != schedule.version
 
     async def _start(self, schedule: Schedule, turn: Turn, now: datetime) -> Schedule:
         if turn.at is None:
             return await self._write(schedule, turn)
-        last = await self._in_its_way(schedule)
+        last = await self._find_blocking_run(schedule)
         if last is not None and schedule.overlap == "skip":
             return await self._write(schedule, turn)
         run, changes = await self._prepare(schedule.workspace_id, _wanted(schedule, turn.at), now)
@@ -149,12 +149,12 @@ class Scheduler:
         else:  # it ends only with the write that starts another one
             cancellation = await self._cancelling([last])
             after = await self._write(schedule, turn, run, [*cancellation.changes, *changes])
-            cancellation.tell()
+            cancellation.publish()
         if self._on_started is not None:
             self._on_started(run)
         return after
 
-    async def _in_its_way(self, schedule: Schedule) -> Run | None:
+    async def _find_blocking_run(self, schedule: Schedule) -> Run | None:
         """Return the last run of a schedule if it blocks the next one."""
         if schedule.last_run_id is None or schedule.overlap in ("allow", "enqueue"):
             return None
@@ -177,8 +177,8 @@ def _turns(schedule: Schedule, now: datetime) -> list[Turn]:
     try:
         return turns_of(schedule, now)
     except Exception as error:
-        # Its time zone is not known on this machine, say. It is neither lost, nor looked at again and again.
-        _tell(schedule, schedule.next_at, error)
+        # For example, its time zone is unknown on this machine. It is checked again later, neither lost nor in a loop.
+        _log_failure(schedule, schedule.next_at, error)
         return [Turn(None, now + LATER)]
 
 
@@ -198,12 +198,12 @@ def _wanted(schedule: Schedule, at: datetime) -> StartRun:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Return whether another try may succeed: something on which the start depends was changed meanwhile."""
+    """Return whether another attempt may succeed: a record on which the start depends was changed meanwhile."""
     return isinstance(error, RecordConflict) and not isinstance(error, DuplicateRecord)
 
 
-def _tell(schedule: Schedule, at: datetime | None, error: Exception) -> None:
-    """Log that a run could not be started; that it was started before, under the same key, is as it should be."""
+def _log_failure(schedule: Schedule, at: datetime | None, error: Exception) -> None:
+    """Log that a run could not be started, unless it was started before under the same key."""
     if isinstance(error, DuplicateRecord) and "idempotency_key" in error.columns:
         return
     logger.warning(

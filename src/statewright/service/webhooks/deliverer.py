@@ -45,25 +45,24 @@ class Deliverer:
         tried: Callable[[str], object] = lambda _: None,
         patience: float = 1.0,
     ) -> None:
-        """`tried` is called with how each try has ended: `delivered` or `failed`.
+        """`tried` is called with the outcome of each attempt: `delivered` or `failed`.
 
         `patience`: seconds for which a sweep waits for lanes, and after which it wants to look at them again.
         """
         self._ledger = ledger
         self._clock = clock
         self._settings = settings
-        self._http = HttpPost(settings)
-        self._post: Post = post or self._http
+        self._post: Post = post or HttpPost(settings)
         self._tried = tried
         self._patience = patience
         self._lanes: dict[str, asyncio.Task[None]] = {}
-        self._places = asyncio.Semaphore(settings.at_once)
+        self._slots = asyncio.Semaphore(settings.at_once)
         self._closing = False
 
     async def sweep(self, now: datetime) -> datetime | None:
-        """Send what is due, and say when to come again; None if nothing is pending.
+        """Send the due messages. Return when to sweep again; None if nothing is pending.
 
-        It raises what the ledger has refused to write. What was sent then is sent again, when its time is up.
+        Raises the errors of the ledger. A message whose outcome was not written is sent again when its claim expires.
         """
         due = [_PENDING, Condition("due_at", "<=", now)]
         for (webhook_id,), _, _ in await aresolve(self._ledger.groups(Delivery, ["webhook_id"], where=due)):
@@ -85,7 +84,6 @@ class Deliverer:
             await asyncio.gather(*self._lanes.values(), return_exceptions=True)
             self._lanes.clear()
             self._closing = False
-            await self._http.close()
 
     async def _settle(self, seconds: float) -> None:
         """Wait for lanes to end. Raises what one of them has raised."""
@@ -107,7 +105,9 @@ class Deliverer:
         """Send the messages to one webhook until none is due."""
         while not self._closing and (batch := await self._due_to(webhook_id)):
             webhook = await aresolve(self._ledger.get(Webhook, webhook_id))
-            done = await asyncio.gather(*(self._deliver(one, webhook) for one in batch), return_exceptions=True)
+            done = await asyncio.gather(
+                *(self._deliver(delivery, webhook) for delivery in batch), return_exceptions=True
+            )
             for error in done:
                 if error is not None:
                     raise error
@@ -122,7 +122,7 @@ class Deliverer:
             reason = "The webhook was removed." if webhook is None else "The webhook is not active."
             await self._refused([drop_change(delivery, reason)])
             return
-        async with self._places:
+        async with self._slots:
             take = claim_change(delivery, self._clock.now(), self._settings)
             if await self._refused([take]) is None:  # else another process has it
                 await self._send(delivery, webhook, take.values["claim"])
@@ -135,10 +135,10 @@ class Deliverer:
 
     async def _keep(self, delivery: Delivery, claim: str, outcome: Outcome) -> None:
         now = self._clock.now()
-        kept = outcome_changes(delivery, claim, outcome, now, self._settings)
+        changes = outcome_changes(delivery, claim, outcome, now, self._settings)
         # A run may be gone before its messages. A delivery that is refused belongs to another process, or was removed.
-        if await self._refused([*kept, *event_changes(delivery, outcome, now)]) == Run.TABLE:
-            await self._refused(kept)
+        if await self._refused([*changes, *event_changes(delivery, outcome, now)]) == Run.TABLE:
+            await self._refused(changes)
 
     async def _refused(self, changes: Sequence[Change]) -> str | None:
         """Write changes. Return the table of the conflicting record if they were refused."""

@@ -22,26 +22,26 @@ from statewright.service.webhooks.signature import SIGNATURE_HEADER, secrets_of,
 EVENT_HEADER: Final = "statewright-event"
 DELIVERY_HEADER: Final = "statewright-delivery"
 _GRACE: Final = 10.0
-"""Seconds between the end of the longest try and the moment when it counts as forgotten."""
+"""Seconds between the end of the longest attempt and the expiry of its claim."""
 _JITTER: Final = 0.1
 """Jitter of a pause, as a fraction, so that messages that failed together are not retried together."""
 _GONE: Final = 410
 
 
 def claim_change(delivery: Delivery, now: datetime, settings: WebhookSettings) -> Update:
-    """Return the change by which a delivery is taken. Refused if another process was quicker."""
+    """Return the change that claims a delivery. Refused if another process was quicker."""
     held_until = now + timedelta(seconds=settings.timeout + _GRACE)
     seen = where(status="pending", claim=delivery.claim, due_at=delivery.due_at)
     return Update(Delivery, delivery.id, {"claim": str(draw_run_id()), "due_at": held_until}, seen)
 
 
 def body_of(delivery: Delivery) -> bytes:
-    """Return the message, the same at each try."""
+    """Return the message, which is the same for each attempt."""
     return json.dumps(delivery.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def headers_of(delivery: Delivery, webhook: Webhook, body: bytes, now: datetime) -> dict[str, str]:
-    """Return the headers of the message; the signature is made anew for each try."""
+    """Return the headers of the message; each attempt has a new signature."""
     return {
         "content-type": "application/json",
         "user-agent": f"statewright/{__version__}",
@@ -53,10 +53,10 @@ def headers_of(delivery: Delivery, webhook: Webhook, body: bytes, now: datetime)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The outcome of one try of a delivery."""
+    """The outcome of one attempt at a delivery."""
 
     status: str
-    """`delivered`, `failed`, or `pending` if there will be another try."""
+    """`delivered`, `failed`, or `pending` if there will be another attempt."""
     answer: Answer
     due_at: datetime | None = None
     gone: bool = False
@@ -64,7 +64,7 @@ class Outcome:
 
 
 def outcome_of(delivery: Delivery, answer: Answer, now: datetime, settings: WebhookSettings) -> Outcome:
-    """Return the outcome of a try."""
+    """Return the outcome of an attempt."""
     if answer.error is None:
         return Outcome(status="delivered", answer=answer)
     if answer.status == _GONE:
@@ -72,12 +72,12 @@ def outcome_of(delivery: Delivery, answer: Answer, now: datetime, settings: Webh
     pauses = () if delivery.event_type == TEST_EVENT else settings.retry_after
     if delivery.attempts >= len(pauses):
         return Outcome(status="failed", answer=answer)
-    asked = min(answer.retry_after or 0.0, settings.longest_pause)
-    pause = max(pauses[delivery.attempts], asked) * (1 + _JITTER * _part(delivery))
+    requested = min(answer.retry_after or 0.0, settings.longest_pause)
+    pause = max(pauses[delivery.attempts], requested) * (1 + _JITTER * _fraction(delivery))
     return Outcome(status="pending", answer=answer, due_at=now + timedelta(seconds=pause))
 
 
-def _part(delivery: Delivery) -> float:
+def _fraction(delivery: Delivery) -> float:
     """Return a number from 0 to 1, derived from the delivery and the attempt, so that it is reproducible."""
     return int(digest("jitter", delivery.id, delivery.attempts)[:8], 16) / 0xFFFFFFFF
 
@@ -85,7 +85,7 @@ def _part(delivery: Delivery) -> float:
 def outcome_changes(
     delivery: Delivery, claim: str, outcome: Outcome, now: datetime, settings: WebhookSettings
 ) -> list[Change]:
-    """Return the changes that keep an outcome. Refused if another process has taken the delivery meanwhile."""
+    """Return the changes that store an outcome. Refused if another process has taken the delivery meanwhile."""
     values = {
         "status": outcome.status,
         "attempts": delivery.attempts + 1,
@@ -120,7 +120,7 @@ def _switched_off(which: Sequence[Condition], reason: str) -> Change:
 
 
 def drop_change(delivery: Delivery, reason: str) -> Change:
-    """Return the change by which a delivery fails that is not even tried."""
+    """Return the change by which a delivery fails without an attempt."""
     seen = where(status="pending", claim=delivery.claim, due_at=delivery.due_at)
     return Update(Delivery, delivery.id, {"status": "failed", "error": reason, "claim": None, "due_at": None}, seen)
 

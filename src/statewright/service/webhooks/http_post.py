@@ -7,30 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import cached_property
+from typing import Final, NamedTuple
 
 from statewright.errors import InvalidRequest
-from statewright.extras import optional
-from statewright.http.retry_after import retry_after
-from statewright.service.webhooks.address import Target, find_addresses, read_url, url_host
+from statewright.http import HttpRequest, HttpResponse, default_certificates, retry_after, send
+from statewright.service.webhooks.address import find_addresses, read_url
 from statewright.service.webhooks.settings import WebhookSettings
 
-if TYPE_CHECKING:
-    import httpx
-
 _READ: Final = 65536
-"""Bytes of a response that are read at most."""
+"""Maximum bytes of a response that are read."""
 _READ_SECONDS: Final = 1.0
 
 
 class Answer(NamedTuple):
-    """The response to one try."""
+    """The response to one attempt."""
 
     status: int | None
-    """None if there was no answer."""
+    """None if there was no response."""
     error: str | None = None
     """The error; None if the message was delivered."""
     retry_after: float | None = None
@@ -46,97 +42,39 @@ class HttpPost:
 
     def __init__(self, settings: WebhookSettings) -> None:
         self._settings = settings
-        self._opened: httpx.AsyncHTTPTransport | None = None
+
+    @cached_property
+    def _certificates(self) -> ssl.SSLContext:
+        return self._settings.ssl_context or default_certificates()
 
     async def __call__(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         """POST a message and return the response; disallowed hosts are not contacted."""
         try:
-            async with asyncio.timeout(self._settings.timeout):
-                target = read_url(url, self._settings)
-                addresses = await find_addresses(target, self._settings)
-                response = await self._send(target, addresses, body, headers)
-        except TimeoutError:
-            return Answer(None, f"There was no answer within {self._settings.timeout:g} s.")
+            return await self._send(HttpRequest("POST", read_url(url, self._settings), headers, body))
         except InvalidRequest as error:
             return Answer(None, str(error))
-        if isinstance(response, Answer):
-            return response
-        await _read_some(response)  # after the limit: a status that has come is not lost to it
-        return _answer(response)
 
-    async def close(self) -> None:
-        """Close connections. The object can be used again."""
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            await opened.aclose()
-
-    async def _send(
-        self, target: Target, addresses: Sequence[str], body: bytes, headers: Mapping[str, str]
-    ) -> httpx.Response | Answer:
-        httpx = _httpx()
-        error: Exception | None = None
-        for address in addresses:
-            request = _request(target, address, body, headers, self._settings.timeout / len(addresses))
-            try:
-                return await self._transport().handle_async_request(request)
-            except (httpx.ConnectError, httpx.ConnectTimeout) as refused:
-                error = refused  # nothing was sent: another address may do
-            except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as broken:
-                return Answer(None, _told(target, broken))
-        return Answer(None, _told(target, error))
-
-    def _transport(self) -> httpx.AsyncHTTPTransport:
-        opened = self._opened
-        if opened is None:
-            httpx = _httpx()
-            # No connection is used twice: those to one address may belong to two names.
-            limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-            certificates: ssl.SSLContext = self._settings.ssl_context or httpx.create_ssl_context()
-            opened = self._opened = httpx.AsyncHTTPTransport(verify=certificates, limits=limits)
-        return opened
-
-
-def _request(
-    target: Target, address: str, body: bytes, headers: Mapping[str, str], connect_timeout: float
-) -> httpx.Request:
-    return _httpx().Request(
-        "POST",
-        f"{target.scheme}://{url_host(address)}:{target.port}{target.rest}",
-        headers={**headers, "host": target.authority, "connection": "close"},
-        content=body,
-        # Certificates are checked for the name, though the connection goes to an address.
-        extensions={"sni_hostname": target.host, "timeout": {"connect": connect_timeout}},
-    )
-
-
-def _httpx() -> Any:
-    with optional("Webhooks need", extra="server"):
-        import httpx
-    return httpx
-
-
-async def _read_some(response: httpx.Response) -> None:
-    """Read some of the body, within bounds. The status is known, so errors are ignored."""
-    size = 0
-    with suppress(TimeoutError, OSError, _httpx().TransportError):
+    async def _send(self, request: HttpRequest) -> Answer:
+        seconds = self._settings.timeout
+        answer: Answer | None = None  # once the status has arrived, nothing that fails later matters
         try:
-            async with asyncio.timeout(_READ_SECONDS):
-                async for part in response.aiter_raw():
-                    size += len(part)
-                    if size > _READ:
-                        return
-        finally:
-            await response.aclose()
+            async with asyncio.timeout(seconds) as limit:
+                addresses = await find_addresses(request.url, self._settings)
+                async with send(request, addresses, certificates=self._certificates, timeout=seconds) as response:
+                    answer = _answer(response)
+                    limit.reschedule(asyncio.get_running_loop().time() + _READ_SECONDS)
+                    await response.read(_READ)
+        except TimeoutError:
+            return answer or Answer(None, f"There was no answer within {seconds:g} s.")
+        except (ConnectionError, ValueError) as error:
+            return answer or Answer(None, f"{request.url.authority} could not be reached: {error}"[:500])
+        return answer
 
 
-def _answer(response: httpx.Response) -> Answer:
-    status = response.status_code
+def _answer(response: HttpResponse) -> Answer:
+    status = response.status
     if 200 <= status < 300:
         return Answer(status)
     if 300 <= status < 400:
         return Answer(status, f"The receiver answered {status}, and redirects are not followed. Change the URL.")
     return Answer(status, f"The receiver answered {status}.", retry_after(response.headers, datetime.now(UTC)))
-
-
-def _told(target: Target, error: Exception | None) -> str:
-    return f"{target.authority} could not be reached: {type(error).__name__}{f': {error}' if str(error) else ''}"[:500]

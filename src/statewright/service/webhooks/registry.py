@@ -13,6 +13,7 @@ from statewright.async_futures import aresolve
 from statewright.errors import InvalidRequest, NotFound, RecordConflict, RequestConflict, suggestion
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Delete, Delivery, Insert, Ledger, Order, Update, Webhook, where
+from statewright.service.context.records import get_own
 from statewright.service.webhooks.address import check_url
 from statewright.service.webhooks.settings import DEFAULT_SETTINGS, WebhookSettings
 from statewright.service.webhooks.signature import draw_secret, rotated_secret, without_secret
@@ -26,20 +27,20 @@ EVENT_TYPES: Final = (
 )
 """The event types that a webhook can subscribe to."""
 TEST_EVENT: Final = "webhook.test"
-"""The type of a message that tries a webhook out. It is sent to whichever webhook was named, and once only."""
+"""The type of a test message, which is sent to one webhook, once."""
 
 
-def read_event_types(found: Sequence[str]) -> list[str]:
+def read_event_types(names: Sequence[str]) -> list[str]:
     """Validate event types, without duplicates. Raises InvalidRequest for unknown types."""
-    if isinstance(found, str):
-        raise InvalidRequest(f"The events of a webhook are a list of types, not the text {found!r}. Write [{found!r}].")
-    for name in found:
+    if isinstance(names, str):
+        raise InvalidRequest(f"The events of a webhook are a list of types, not the text {names!r}. Write [{names!r}].")
+    for name in names:
         if name not in EVENT_TYPES:
             raise InvalidRequest(
                 f"A webhook cannot subscribe to {name!r}. {suggestion(str(name), EVENT_TYPES, noun='Types of events')}",
                 details={"field": "events", "found": name},
             )
-    return [name for name in EVENT_TYPES if name in found]
+    return [name for name in EVENT_TYPES if name in names]
 
 
 # -- stored webhooks
@@ -49,7 +50,7 @@ _NEWEST_FIRST: Final = Order("created_at", descending=True)
 
 
 class WithSecret(NamedTuple):
-    """A webhook, and its secret if it has a new one: this is the only time that it is shown."""
+    """A webhook, and its secret if it is new: it is never returned again."""
 
     webhook: Webhook
     secret: str | None
@@ -67,8 +68,8 @@ async def add_webhook(
 ) -> WithSecret:
     """Create a webhook for events of some types, or of all types by default.
 
-    Raises InvalidRequest for a URL that may not be called or a type that is not known, RequestConflict if there are too
-    many already.
+    Raises InvalidRequest for a URL that may not be called or an unknown type, RequestConflict if there are too many
+    already.
     """
     types = read_event_types(events)
     _check_description(description)
@@ -94,8 +95,8 @@ async def list_webhooks(
 ) -> tuple[list[Webhook], int]:
     """Return the webhooks of a workspace, the newest first, and their total number."""
     mine = where(workspace_id=workspace_id)
-    found = await aresolve(ledger.find(Webhook, mine, order=_NEWEST_FIRST, limit=limit, offset=offset))
-    return [without_secret(one) for one in found], await aresolve(ledger.count(Webhook, mine))
+    webhooks = await aresolve(ledger.find(Webhook, mine, order=_NEWEST_FIRST, limit=limit, offset=offset))
+    return [without_secret(webhook) for webhook in webhooks], await aresolve(ledger.count(Webhook, mine))
 
 
 async def get_webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> Webhook:
@@ -141,10 +142,10 @@ async def change_webhook(
 
 
 async def remove_webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> None:
-    """Forget a webhook, what was sent to it and what was to be sent. Raises NotFound."""
+    """Remove a webhook with its deliveries, pending ones included. Raises NotFound."""
     webhook = await _webhook(ledger, workspace_id, webhook_id)
-    gone = [Delete(Webhook, where(id=webhook.id)), Delete(Delivery, where(webhook_id=webhook.id))]
-    await aresolve(ledger.write(gone))
+    removed = [Delete(Webhook, where(id=webhook.id)), Delete(Delivery, where(webhook_id=webhook.id))]
+    await aresolve(ledger.write(removed))
 
 
 async def deliveries_of(
@@ -152,9 +153,9 @@ async def deliveries_of(
 ) -> tuple[list[Delivery], int]:
     """Return the deliveries of a webhook, the newest first, and their total number. Raises NotFound."""
     webhook = await _webhook(ledger, workspace_id, webhook_id)
-    its = where(webhook_id=webhook.id)
-    found = await aresolve(ledger.find(Delivery, its, order=_NEWEST_FIRST, limit=limit, offset=offset))
-    return list(found), await aresolve(ledger.count(Delivery, its))
+    conditions = where(webhook_id=webhook.id)
+    deliveries = await aresolve(ledger.find(Delivery, conditions, order=_NEWEST_FIRST, limit=limit, offset=offset))
+    return list(deliveries), await aresolve(ledger.count(Delivery, conditions))
 
 
 async def send_test(ledger: Ledger, workspace_id: str, webhook_id: str, *, now: datetime) -> Delivery:
@@ -162,11 +163,11 @@ async def send_test(ledger: Ledger, workspace_id: str, webhook_id: str, *, now: 
     webhook = await _webhook(ledger, workspace_id, webhook_id)
     if not webhook.active:
         raise RequestConflict(f"Webhook {webhook.id!r} is not active, so nothing is sent to it. Activate it first.")
-    identity = f"dlv_{draw_checkpoint_id()}"
+    delivery_id = f"dlv_{draw_checkpoint_id()}"
     created = now.isoformat().replace("+00:00", "Z")
-    body = {"id": identity, "type": TEST_EVENT, "createdAt": created, "data": {"webhookId": webhook.id}}
+    body = {"id": delivery_id, "type": TEST_EVENT, "createdAt": created, "data": {"webhookId": webhook.id}}
     delivery = Delivery(
-        id=identity,
+        id=delivery_id,
         webhook_id=webhook.id,
         workspace_id=workspace_id,
         event_type=TEST_EVENT,
@@ -179,21 +180,14 @@ async def send_test(ledger: Ledger, workspace_id: str, webhook_id: str, *, now: 
 
 
 async def _webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> Webhook:
-    found = await aresolve(ledger.get(Webhook, webhook_id))
-    if found is None or found.workspace_id != workspace_id:
-        raise _not_found(webhook_id)
-    return found
+    return await get_own(ledger, Webhook, workspace_id, webhook_id, "webhook")
 
 
 async def _update(ledger: Ledger, before: Webhook, values: dict[str, Any]) -> None:
     try:
         await aresolve(ledger.write([Update(Webhook, before.id, values)]))
     except RecordConflict:
-        raise _not_found(before.id) from None
-
-
-def _not_found(webhook_id: str) -> NotFound:
-    return NotFound(f"There is no webhook {webhook_id!r} in this workspace.")
+        raise NotFound(f"There is no webhook {before.id!r} in this workspace.") from None
 
 
 def _check_description(description: str) -> None:

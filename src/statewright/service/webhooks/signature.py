@@ -1,8 +1,8 @@
-"""Signatures, by which a receiver knows that a message is ours, whole, and of now.
+"""Signatures, by which a receiver verifies the sender, the content and the time of a message.
 
 The header `statewright-signature` is `t=<seconds since 1970>,v1=<hex>`: HMAC-SHA256 with the whole secret, `whsec_`
 included, of the time, a full stop and the body as it was received. While a secret is replaced by another one there are
-two `v1`; a message is good if one of them is. The time is signed too, so an old message cannot be sent again later.
+two `v1`; a message is valid if one of them is. The time is signed too, so an old message cannot be sent again later.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ def verify(
 ) -> None:
     """Raise Unauthorized unless a message was signed with one of the secrets, at most `tolerance` seconds ago.
 
-    The body must be the bytes that were received: read and written again as JSON it may be another text. Within the
-    tolerance a message can come twice; its `id` tells.
+    The body must be the bytes that were received: parsed and encoded again as JSON, it may be different. Within the
+    tolerance a message can arrive twice; its `id` identifies it.
     """
-    found = _read(header)
+    signed = _read(header)
     # Each signature is compared with each secret, so that the duration reveals nothing.
     good = [
-        hmac.compare_digest(_signature(secret, found.time, body).encode(), one.encode())
+        hmac.compare_digest(_signature(secret, signed.time, body).encode(), signature.encode())
         for secret in _several(secrets)
-        for one in found.signatures
+        for signature in signed.signatures
     ]
     if not any(good):
         raise Unauthorized(
             "The message was not signed with this secret, or was changed on the way. Check the secret of the webhook, "
             "and that the body is given as it was received."
         )
-    _check_age(found.time, (now or SystemClock().now()).timestamp(), tolerance)
+    _check_age(signed.time, (now or SystemClock().now()).timestamp(), tolerance)
 
 
 class _Signed(NamedTuple):
@@ -77,10 +77,10 @@ def _signature(secret: str, time: int, body: bytes | str) -> str:
 
 
 def _several(secrets: str | Sequence[str]) -> list[str]:
-    found = [secrets] if isinstance(secrets, str) else list(secrets)
-    if not found or not all(found):
+    values = [secrets] if isinstance(secrets, str) else list(secrets)
+    if not values or not all(values):
         raise InvalidConfig("The secret is missing or empty. Give the secret of the webhook.")
-    return found
+    return values
 
 
 def _read(header: str | None) -> _Signed:
@@ -99,9 +99,9 @@ def _read(header: str | None) -> _Signed:
 def _check_age(time: int, now: float, tolerance: float) -> None:
     age = now - time
     if abs(age) > tolerance:
-        told = f"{age:.0f} s ago" if age > 0 else f"{-age:.0f} s in the future"
+        when = f"{age:.0f} s ago" if age > 0 else f"{-age:.0f} s in the future"
         raise Unauthorized(
-            f"The message was signed {told}, and at most {tolerance:g} s are tolerated. It may be a replay, or one "
+            f"The message was signed {when}, and at most {tolerance:g} s are tolerated. It may be a replay, or one "
             f"of the clocks is wrong."
         )
 
@@ -111,10 +111,10 @@ def _check_age(time: int, now: float, tolerance: float) -> None:
 
 def secrets_of(webhook: Webhook, now: datetime) -> list[str]:
     """Return the secrets that sign messages at an instant, the current one first."""
-    kept = webhook.secret
-    if isinstance(kept, str):
-        return [kept]
-    parts = cast("Mapping[str, Any]", kept)
+    secret = webhook.secret
+    if isinstance(secret, str):
+        return [secret]
+    parts = cast("Mapping[str, Any]", secret)
     until = parts.get("previousUntil")
     former = [parts["previous"]] if until is not None and now < datetime.fromisoformat(until) else []
     return [parts["current"], *former]
@@ -122,10 +122,10 @@ def secrets_of(webhook: Webhook, now: datetime) -> list[str]:
 
 def rotated_secret(webhook: Webhook, now: datetime, settings: WebhookSettings) -> tuple[Json, str]:
     """Return the record's value after a rotation, and the new secret."""
-    drawn = draw_secret()
+    secret = draw_secret()
     until = now + timedelta(seconds=settings.rotation)
-    kept = {"current": drawn, "previous": secrets_of(webhook, now)[0], "previousUntil": until.isoformat()}
-    return kept, drawn
+    record = {"current": secret, "previous": secrets_of(webhook, now)[0], "previousUntil": until.isoformat()}
+    return record, secret
 
 
 def without_secret(webhook: Webhook) -> Webhook:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from statewright.backoff import backoff, half_jitter
 from statewright.channels import Channel
 from statewright.checkpoint import Checkpointer, TaskResult
 from statewright.clock import Clock, as_seconds
@@ -36,9 +37,8 @@ class StepRetry(RetryPolicy):
     """Exponential backoff with a cap and up to 50 % jitter."""
 
     def delay(self, attempt: int, chance: float) -> float:
-        grown = as_seconds(self.initial_interval) * self.backoff_factor ** (attempt - 1)
-        interval = min(grown, as_seconds(self.max_interval))
-        return interval * (1 + chance) / 2
+        initial, longest = as_seconds(self.initial_interval), as_seconds(self.max_interval)
+        return half_jitter(backoff(attempt, initial=initial, longest=longest, factor=self.backoff_factor), chance)
 
 
 def retry_policy(retry: Retry) -> RetryPolicy | None:

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from statewright import END, START, StateGraph
-from statewright.async_futures import aresolve
+from statewright.async_futures import adrive, aresolve
 from statewright.errors import InvalidRequest, NotFound
+from statewright.futures import drive
 from statewright.runs import Insert, Ledger, StoredDefinition
 from statewright.service.catalog.catalog import Catalog
-from statewright.service.catalog.versions import Versions, alookup, lookup
+from statewright.service.catalog.versions import Versions
 from statewright.service.context.requests import StartRun
 
 pytestmark = pytest.mark.anyio
@@ -44,34 +45,34 @@ async def versions(ledger: Ledger, now: datetime) -> tuple[Versions, Catalog]:
 
 async def test_a_name_means_the_newest_and_an_id_itself(ledger: Ledger, now: datetime) -> None:
     found, catalog = await versions(ledger, now)
-    assert (await alookup(found.newest("w", "flow"))).id == "def_new"
-    assert (await alookup(found.stored("w", "def_old"))).version == "def_old"
-    assert (await alookup(found.newest("anyone", "served"))).id == catalog.named("served").definition_id
-    assert (await alookup(found.requested("w", StartRun(definition_id="def_old")))).id == "def_old"
+    assert (await adrive(found.newest("w", "flow"))).id == "def_new"
+    assert (await adrive(found.stored("w", "def_old"))).version == "def_old"
+    assert (await adrive(found.newest("anyone", "served"))).id == catalog.named("served").definition_id
+    assert (await adrive(found.requested("w", StartRun(definition_id="def_old")))).id == "def_old"
 
 
 async def test_what_belongs_to_others_is_not_found(ledger: Ledger, now: datetime) -> None:
     found, _ = await versions(ledger, now)
-    assert (await alookup(found.stored("x", "def_x"))).id == "def_x"
+    assert (await adrive(found.stored("x", "def_x"))).id == "def_x"
     with pytest.raises(NotFound):
-        await alookup(found.stored("w", "def_x"))
+        await adrive(found.stored("w", "def_x"))
     with pytest.raises(NotFound) as told:
-        await alookup(found.newest("w", "secrat"))
+        await adrive(found.newest("w", "secrat"))
     assert "secret" not in str(told.value)
     with pytest.raises(NotFound, match="Did you mean 'flow'"):
-        await alookup(found.newest("w", "flaw"))
+        await adrive(found.newest("w", "flaw"))
 
 
 @pytest.mark.parametrize("given", [{}, {"graph": "flow", "definition_id": "def_old"}])
 async def test_one_of_both_is_given(ledger: Ledger, now: datetime, given: dict[str, str]) -> None:
     found, _ = await versions(ledger, now)
     with pytest.raises(InvalidRequest, match="not both"):
-        await alookup(found.requested("w", StartRun(**given)))  # type: ignore[arg-type]
+        await adrive(found.requested("w", StartRun(**given)))  # type: ignore[arg-type]
 
 
 async def test_a_thread_that_may_wait_finds_the_same(ledger: Ledger, now: datetime) -> None:
     found, _ = await versions(ledger, now)
-    there = await asyncio.to_thread(lambda: lookup(found.newest("w", "flow")))
+    there = await asyncio.to_thread(lambda: drive(found.newest("w", "flow")))
     assert there.id == "def_new"
     with pytest.raises(NotFound):
-        await asyncio.to_thread(lambda: lookup(found.stored("w", "nothing")))
+        await asyncio.to_thread(lambda: drive(found.stored("w", "nothing")))

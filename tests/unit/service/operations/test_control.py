@@ -217,7 +217,7 @@ async def test_a_parent_and_a_child_that_it_waits_for_are_cancelled_in_one_write
     parent = await added(context, new_run(id="run_2", status=RunStatus.WAITING))
     cancellation = await Control(context).cancellation([child, parent], "why")
     await aresolve(context.ledger.write(cancellation.changes))
-    cancellation.tell()
+    cancellation.publish()
     found = await aresolve(context.ledger.find(Run))
     assert [run.status for run in found] == [RunStatus.CANCELLED] * 2
     assert [await kinds(context, run) for run in found] == [["WORKFLOW_CANCELLED"]] * 2

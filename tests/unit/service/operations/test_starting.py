@@ -139,7 +139,7 @@ async def test_a_thread_is_free_or_busy_in_its_workspace(ledger: Ledger, new_run
     assert room.run.settings == {"takesOver": ["run_1"], "rollsBack": True}
     assert [type(one) for one in room.changes] == [Advance, Absent]
     assert (ends.asked, ends.told) == (["run_1"], 0)
-    room.tell()
+    room.publish()
     assert ends.told == 1
 
 

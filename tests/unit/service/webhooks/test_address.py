@@ -114,8 +114,8 @@ def test_hostile_urls_are_refused(url: str) -> None:
 @pytest.mark.parametrize("url", OPEN)
 def test_others_are_taken_as_they_are_written(url: str) -> None:
     asyncio.run(check_url(url, SETTINGS))
-    target = read_url(url, SETTINGS)
-    assert (target.host, target.port, target.rest) == OPEN[url]
+    parsed = read_url(url, SETTINGS)
+    assert (parsed.host, parsed.port, parsed.target) == OPEN[url]
 
 
 def test_the_host_stands_in_its_header_as_it_is_written() -> None:

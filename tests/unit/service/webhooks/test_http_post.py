@@ -16,11 +16,7 @@ ALLOWED = WebhookSettings(allow_hosts=["127.0.0.1"])
 
 def post(url: str, settings: WebhookSettings) -> Answer:
     async def run() -> Answer:
-        sender = HttpPost(settings)
-        try:
-            return await sender(url, b"{}", {"content-type": "application/json"})
-        finally:
-            await sender.close()
+        return await HttpPost(settings)(url, b"{}", {"content-type": "application/json"})
 
     return asyncio.run(run())
 

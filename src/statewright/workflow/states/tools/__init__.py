@@ -3,8 +3,9 @@
 Models and answers of services are untrusted: a tool reaches no further than its project allows.
 """
 
+from statewright.http import Url
 from statewright.redaction import is_secret_name
-from statewright.workflow.states.tools.guard import Guard, Url, check_host, read_url
+from statewright.workflow.states.tools.guard import Guard, check_host, read_url
 from statewright.workflow.states.tools.integrations import (
     FROM_ENVIRONMENT,
     Integrations,

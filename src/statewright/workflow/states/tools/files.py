@@ -77,7 +77,7 @@ class Files:
         return files
 
     def search_files(self, text: str, path: str = ".", pattern: str = "**") -> list[dict[str, Any]]:
-        """Find the lines of files that hold a text, as it is written; it is no regular expression.
+        """Find the lines of files that hold a text, as it is written; it is not a regular expression.
 
         Args:
             text: What to look for.

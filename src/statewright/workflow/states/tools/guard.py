@@ -10,40 +10,17 @@ one with the exact address.
 
 from __future__ import annotations
 
-import ipaddress
 import re
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from statewright.errors import ToolError
-from statewright.http import is_public, must_be_spelled_out
+from statewright.http import PORTS, Url, is_public, look_up, must_be_spelled_out, parse_address
 
-PORTS: Final = {"http": 80, "https": 443}
 _UNSAFE: Final = re.compile(r"[\x00-\x20\x7f\\]")
-
-
-@dataclass(frozen=True, slots=True)
-class Url:
-    """A parsed HTTP URL."""
-
-    scheme: str
-    host: str
-    """Lower-case, IDNA-encoded, without the brackets of IPv6."""
-    port: int
-    target: str
-    """Path and query."""
-
-    @property
-    def origin(self) -> tuple[str, str, int]:
-        return self.scheme, self.host, self.port
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        port = "" if self.port == PORTS[self.scheme] else f":{self.port}"
-        return f"{self.scheme}://{host}{port}{self.target}"
 
 
 def read_url(text: str, *, base: str = "") -> Url:
@@ -119,15 +96,18 @@ class Guard:
                 f"[tools] in statewright.toml."
             )
         is_spelled_out = any(entry.is_spelled_out for entry in entries)
-        addresses = look_up(url)
+        try:
+            addresses = look_up(url.host, url.port)
+        except (OSError, UnicodeError) as error:
+            raise ConnectionError(f"The host {url.host!r} was not found: {error}.") from None
         for text in addresses:
             self._check(url, text, is_spelled_out)
         return addresses
 
     def _check(self, url: Url, text: str, is_spelled_out: bool) -> None:
-        address = ipaddress.ip_address(text)
+        address = ip_address(text)
         if must_be_spelled_out(address):
-            is_allowed = _is_address(url.host) and is_spelled_out
+            is_allowed = parse_address(url.host) is not None and is_spelled_out
         else:
             is_allowed = is_public(address) or is_spelled_out
         if not is_allowed:
@@ -142,26 +122,9 @@ def check_host(text: str) -> Entry:
     """Parse an entry of an allow-list. Raises ToolError for an invalid one."""
     bare = text.strip().lower()
     match = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^\[\]/:@\s]+)(?::(\*|\d{1,5}))?", bare)
-    if match is None and _is_address(bare):
+    if match is None and parse_address(bare) is not None:
         return Entry(bare, "")
     host = match[1].strip("[]").rstrip(".") if match else ""
     if not host or (host != "*" and "*" in host.removeprefix("*.")):
         raise ToolError(f"{text!r} is not a host. Write example.com, *.example.com, example.com:8080 or *.")
     return Entry(host, (match[2] if match else "") or "")
-
-
-def look_up(url: Url) -> list[str]:
-    """Resolve a host to its distinct addresses. Raises ConnectionError if there are none."""
-    try:
-        results = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-    except (OSError, UnicodeError) as error:
-        raise ConnectionError(f"The host {url.host!r} was not found: {error}.") from None
-    return list(dict.fromkeys(str(result[4][0]) for result in results))
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True

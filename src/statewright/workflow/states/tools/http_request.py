@@ -6,32 +6,34 @@ of the environment are not used, as they would resolve names after the check.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import codecs
 import json as json_
 import re
-import time
-from collections.abc import Mapping
+import ssl
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cached_property
 from http import HTTPStatus
 from string import punctuation
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import quote
 
 from statewright.agents import Credentials, HttpError, ToolContext
 from statewright.errors import ToolError
-from statewright.http.retry_after import retry_after
-from statewright.workflow.states.tools.connection import HttpRequest, HttpResponse, exchange
-from statewright.workflow.states.tools.guard import Guard, Url, read_url
+from statewright.http import CertificateError, HttpRequest, Url, retry_after, send
+from statewright.runtime.concurrency.worker_threads import call_in_thread
+from statewright.workflow.states.tools.guard import Guard, read_url
 from statewright.workflow.states.tools.settings import ToolSettings
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 REDIRECTS: Final = 5
 _REDIRECTING: Final = (301, 302, 303, 307, 308)
-_TOLD_ELSEWHERE: Final = frozenset(["accept", "accept-language", "accept-encoding", "content-type", "user-agent"])
+_FOR_ANY_ORIGIN: Final = frozenset(["accept", "accept-language", "accept-encoding", "content-type", "user-agent"])
 """Headers that are also sent to another origin."""
-_OURS: Final = frozenset(["host", "content-length", "transfer-encoding", "connection", "expect", "te", "upgrade"])
+_RESERVED: Final = frozenset(["host", "content-length", "transfer-encoding", "connection", "expect", "te", "upgrade"])
 _HEADER: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
 _ABSOLUTE: Final = re.compile(r"[a-z][a-z0-9+.-]*:", re.I)
 _CHARSETS: Final = frozenset(["utf-8", "ascii", "iso8859-1", "cp1252", "utf-16", "iso8859-15"])
@@ -47,7 +49,11 @@ class HttpRequests:
         self._limit = settings.response_limit
         self._seconds = settings.http_seconds
 
-    def http_request(
+    @cached_property
+    def _certificates(self) -> ssl.SSLContext:
+        return ssl.create_default_context()
+
+    async def http_request(
         self,
         url: str,
         method: str = "GET",
@@ -67,15 +73,23 @@ class HttpRequests:
             text: A text to send.
         """
         request, guard = self._first(url, method, headers or {}, _body(json, text), context.credentials)
-        until = time.monotonic() + self._seconds
-        for _ in range(REDIRECTS + 1):
-            answer = exchange(request, guard.addresses(request.url), until=until, limit=self._limit)
-            location = answer.headers.get("location")
-            if answer.status not in _REDIRECTING or location is None:
-                return _text_of(request, answer, context.credentials)
-            request = redirected(request, answer.status, location)
+        try:
+            async with asyncio.timeout(self._seconds):
+                for _ in range(REDIRECTS + 1):
+                    answer = await self._exchange(request, await call_in_thread(guard.addresses, request.url))
+                    location = answer.headers.get("location")
+                    if answer.status not in _REDIRECTING or location is None:
+                        return _text_of(request, answer, context.credentials)
+                    request = redirected(request, answer.status, location)
+        except TimeoutError:
+            raise TimeoutError(f"{request.url.host!r} took too long to answer.") from None
         raise ToolError(
             f"{request.url.host!r} redirected the request more than {REDIRECTS} times. Request the final URL directly."
+        )
+
+    async def _exchange(self, request: HttpRequest, addresses: Sequence[str]) -> Answer:
+        return await exchange(
+            request, addresses, certificates=self._certificates, timeout=self._seconds, limit=self._limit
         )
 
     def _first(
@@ -95,6 +109,37 @@ class HttpRequests:
         sent.update(_headers(headers), **_content_type(headers, body))
         sent.update(_authorization(credentials))
         return HttpRequest(_method(method), target, sent, body[0]), guard
+
+
+class Answer(NamedTuple):
+    """A response with its whole body."""
+
+    status: int
+    headers: Mapping[str, str]
+    """By lower-case names."""
+    body: bytes
+
+
+async def exchange(
+    request: HttpRequest, addresses: Sequence[str], *, certificates: ssl.SSLContext, timeout: float, limit: int
+) -> Answer:
+    """Send a request and return the response; `limit` is the maximum size of its body in bytes.
+
+    Raises ConnectionError, TimeoutError, and ToolError for permanent failures.
+    """
+    host = request.url.host
+    try:
+        async with send(request, addresses, certificates=certificates, timeout=timeout) as response:
+            body = await response.read(limit)
+    except CertificateError as error:
+        raise ToolError(f"The certificate of {host!r} cannot be trusted: {error}.") from None
+    except ConnectionError as error:
+        raise ConnectionError(f"The connection to {host!r} broke: {error}.") from None
+    except ValueError as error:
+        raise ToolError(f"The request to {host!r} cannot be sent: {error}.") from None
+    if len(body) > limit:
+        raise ToolError(f"The answer of {host!r} has more than {limit} bytes. Request less of it.")
+    return Answer(response.status, response.headers, body)
 
 
 _Body = tuple[bytes | None, str | None]
@@ -127,7 +172,7 @@ def _headers(fields: Mapping[str, str]) -> dict[str, str]:
     for name in headers:
         if not _HEADER.fullmatch(name):
             raise ToolError(f"{name[:80]!r} is not a header name. Use letters, digits and dashes.")
-        if name in _OURS:
+        if name in _RESERVED:
             raise ToolError(f"The header {name!r} cannot be set by tools. Remove it.")
     return headers
 
@@ -174,7 +219,7 @@ def redirected(request: HttpRequest, status: int, location: str) -> HttpRequest:
         raise ToolError(f"{request.url.host!r} redirects from https to http, which is not followed.")
     headers = dict(request.headers)
     if target.origin != request.url.origin:
-        headers = {name: value for name, value in headers.items() if name in _TOLD_ELSEWHERE}
+        headers = {name: value for name, value in headers.items() if name in _FOR_ANY_ORIGIN}
     if status == 303 or (status in (301, 302) and request.method == "POST"):
         headers.pop("content-type", None)
         method = "HEAD" if request.method == "HEAD" else "GET"
@@ -182,7 +227,7 @@ def redirected(request: HttpRequest, status: int, location: str) -> HttpRequest:
     return replace(request, url=target, headers=headers)
 
 
-def _text_of(request: HttpRequest, answer: HttpResponse, credentials: Credentials) -> str:
+def _text_of(request: HttpRequest, answer: Answer, credentials: Credentials) -> str:
     if answer.status >= 400:
         raise _refused(request, answer, credentials)
     if answer.headers.get("content-encoding", "identity").lower() != "identity":
@@ -194,7 +239,7 @@ def _text_of(request: HttpRequest, answer: HttpResponse, credentials: Credential
         raise ToolError(f"{request.url.host!r} answered with {kind[:80]}, which is not text.") from None
 
 
-def _charset(answer: HttpResponse) -> str:
+def _charset(answer: Answer) -> str:
     """Return the encoding of a response, if it is one of the allowed ones, else UTF-8."""
     named = answer.headers.get("content-type", "").lower().partition("charset=")[2].split(";")[0].strip(" \"'")
     try:
@@ -204,7 +249,7 @@ def _charset(answer: HttpResponse) -> str:
     return charset if charset in _CHARSETS else "utf-8"
 
 
-def _refused(request: HttpRequest, answer: HttpResponse, credentials: Credentials) -> HttpError:
+def _refused(request: HttpRequest, answer: Answer, credentials: Credentials) -> HttpError:
     reason = HTTPStatus(answer.status).phrase if answer.status in HTTPStatus._value2member_map_ else ""
     # Masked before truncation: half of a secret would not be recognized.
     body = credentials.hidden_in(answer.body.decode(_charset(answer), errors="replace")).strip()[:_QUOTED]

@@ -93,13 +93,13 @@ class _Program(asyncio.SubprocessProtocol):
     def __init__(self, limit: int) -> None:
         self.exited = asyncio.Event()
         self._limit = limit
-        self._kept = {1: bytearray(), 2: bytearray()}
+        self._output = {1: bytearray(), 2: bytearray()}
         self._total = {1: 0, 2: 0}
         self._open = {1, 2}
         self._closed = asyncio.Event()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        buffer = self._kept[fd]
+        buffer = self._output[fd]
         buffer += data[: self._limit - len(buffer)]
         self._total[fd] += len(data)
 
@@ -120,7 +120,7 @@ class _Program(asyncio.SubprocessProtocol):
             return
 
     def text(self, fd: int) -> str:
-        output, total = bytes(self._kept[fd]), self._total[fd]
+        output, total = bytes(self._output[fd]), self._total[fd]
         dropped = f"\n[The first {len(output)} of {total} bytes.]" if total > len(output) else ""
         return output.decode(errors="replace") + dropped
 

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-LIBRARIES = ("jinja2", "http.client", "statewright.workflow.states.tools.http_request", "mcp")
+LIBRARIES = ("jinja2", "httpx", "statewright.workflow.states.tools.http_request", "mcp")
 
 
 def test_loading_and_compiling_a_small_file_loads_no_engine_of_templates_and_no_client() -> None:

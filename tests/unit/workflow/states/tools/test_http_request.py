@@ -11,8 +11,8 @@ import pytest
 
 from statewright.agents import HttpError, ToolContext, call_tool
 from statewright.errors import ToolError
+from statewright.http import HttpRequest
 from statewright.workflow.states.tools import Integrations, ToolRegistry, ToolSettings
-from statewright.workflow.states.tools.connection import HttpRequest
 from statewright.workflow.states.tools.guard import read_url
 from statewright.workflow.states.tools.http_request import redirected
 
@@ -147,7 +147,7 @@ def test_2_11_retry_after_is_read(service: Any) -> None:
 
 
 def test_time_is_limited(service: Any) -> None:
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TimeoutError, match=r"'127.0.0.1' took too long to answer"):
         ask(service.host, url=f"{service.url}/slow", seconds=0.3)
 
 
