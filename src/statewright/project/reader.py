@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from statewright.errors import Problem, nearest
-from statewright.workflow.states.language.model import Mark
+from statewright.workflow.states.language.yaml.nodes import Mark
 
 
 class Reader:

@@ -9,7 +9,8 @@ from typing import Any, Final, Literal
 
 from statewright.errors import Problem
 from statewright.project.reader import format_path
-from statewright.workflow.states.language.model import NOWHERE, Assistant, Mark
+from statewright.workflow.states.language.model import Assistant
+from statewright.workflow.states.language.yaml.nodes import NOWHERE, Mark
 from statewright.workflow.states.mcp import server_stanza
 from statewright.workflow.states.resources.chat_models import ModelSource
 from statewright.workflow.states.tools import Integrations, ToolRegistry, ToolSettings, integration_stanza, tool_stanza

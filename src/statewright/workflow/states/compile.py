@@ -14,7 +14,7 @@ from statewright.workflow.states.engine.state import WorkflowInput, WorkflowResu
 from statewright.workflow.states.engine.state_node import StateNode
 from statewright.workflow.states.handlers.scripted import FINAL_SUMMARY
 from statewright.workflow.states.handlers.summaries import FinalSummary
-from statewright.workflow.states.language.graph import find_reachable
+from statewright.workflow.states.language.checks.graph import find_reachable
 from statewright.workflow.states.language.model import END_STATE, Definition, Next, State, node_of
 from statewright.workflow.states.resources.handler_factory import HandlerFactory
 

@@ -79,7 +79,7 @@ class Workflow:
 def apply_project_limits(definition: Definition, project: Project | None) -> Definition:
     """Return the definition with the project's limits where it sets none itself."""
     default = project.defaults.max_concurrency if project is not None else None
-    if default is None or "max_concurrency" not in definition.leaves_open:
+    if default is None or "max_concurrency" in definition.explicit_keys:
         return definition
     return replace(definition, max_concurrency=default)
 

@@ -11,8 +11,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from statewright.errors import Problem, nearest
-from statewright.workflow.states.language.model import Mark
-from statewright.workflow.states.language.yaml.nodes import Path, path_text, shorten
+from statewright.workflow.states.language.yaml.nodes import Mark, Path, path_text, shorten
 
 LONGEST_NAME: Final = 60
 """Maximum characters of a name for which a similar one is suggested."""

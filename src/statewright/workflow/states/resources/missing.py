@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Protocol
 
 from statewright.errors import ModelError, Problem
-from statewright.workflow.states.language.model import Assistant, Definition, Mark
+from statewright.workflow.states.language.model import Assistant, Definition
+from statewright.workflow.states.language.yaml.nodes import Mark
 from statewright.workflow.states.mcp.check import check_servers
 from statewright.workflow.states.nodes import DataSource
 from statewright.workflow.states.resources.chat_models import ModelNames, ModelSource

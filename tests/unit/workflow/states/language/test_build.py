@@ -4,8 +4,9 @@ import json
 
 import yaml
 
-from statewright.workflow.states.language.model import Mark, RetryRule
+from statewright.workflow.states.language.model import RetryRule
 from statewright.workflow.states.language.parse import parse_workflow
+from statewright.workflow.states.language.yaml.nodes import Mark
 
 TEXT = """\
 name: All of it
@@ -65,8 +66,10 @@ def test_1_6_what_starts_a_server_is_kept_apart_from_the_rest() -> None:
     assert server.settings == {"description": "d", "tools": ("t",)}
 
 
-def test_1_3_an_empty_pointer_is_none() -> None:
-    assert parse_workflow(TEXT).expect().tools[0].tool_result_json_pointer is None
+def test_the_keys_of_the_file_are_recorded_for_the_defaults_of_projects() -> None:
+    keys = parse_workflow(TEXT).expect().explicit_keys
+    assert "max_concurrency" in keys
+    assert "tokens_limit_before_summarization" not in keys
 
 
 def test_1_4_the_kind_of_a_custom_node_is_its_id_where_it_says_no_other() -> None:

@@ -2,7 +2,7 @@
 
 from statewright.errors import Problem
 from statewright.workflow.states.language.diagnostics import MOST_COMPARISONS, Diagnostics, Phase
-from statewright.workflow.states.language.model import Mark
+from statewright.workflow.states.language.yaml.nodes import Mark
 
 
 def test_1_8_problems_come_by_phase_and_then_in_the_order_of_the_file() -> None:

@@ -7,12 +7,12 @@ import jsonschema_rs
 import pytest
 from tests.semantics.mistakes import FORM_MISTAKES, MEANING_MISTAKES, MISTAKES
 
+from statewright.workflow.states.language.checks.references import NODE_KINDS
 from statewright.workflow.states.language.json_schema import language_schema
 from statewright.workflow.states.language.parse import parse_workflow
-from statewright.workflow.states.language.references import NODE_KINDS
 from statewright.workflow.states.language.yaml.read import read_document
 
-TEMPLATES = sorted((Path(__file__).parents[5] / "shared" / "templates" / "states").glob("*.yaml"))
+TEMPLATES = sorted((Path(__file__).parents[6] / "shared" / "templates" / "states").glob("*.yaml"))
 VALIDATOR = jsonschema_rs.Draft202012Validator(language_schema())
 HEAD = "assistants: [{id: a, system_prompt: p}]\n"
 

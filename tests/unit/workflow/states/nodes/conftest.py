@@ -50,7 +50,7 @@ def make_call(
     lineage.extend(visits)
     context = dict(context or {})
     return Call(
-        state=State(state, Next(state_id="end"), custom_node_id="node"),
+        state=State(id=state, next=Next(state_id="end"), custom_node_id="node"),
         prompt=prompt,
         context=context,
         scope={**context, **scope},

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from statewright.errors import WorkflowError
-from statewright.workflow.states.language.model import CustomNode, Mark
+from statewright.workflow.states.language.model import CustomNode
+from statewright.workflow.states.language.yaml.nodes import Mark
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader, refuse_faults
 
 

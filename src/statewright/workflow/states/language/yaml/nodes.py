@@ -8,14 +8,24 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from statewright.errors import Problem
-from statewright.workflow.states.language.model import NOWHERE, Mark
 from statewright.workflow.states.language.yaml.scalars import Scalar
 
 Path = tuple[str | int, ...]
 """The keys and indexes from the top of a document to a value."""
+
+
+class Mark(NamedTuple):
+    """A position in a file, counted from 1."""
+
+    line: int
+    column: int
+
+
+NOWHERE: Final = Mark(0, 0)
+"""The position of parts that are not written in a file."""
 
 _PLAIN_WORD: Final = re.compile(r"[A-Za-z_][\w-]*\Z")
 

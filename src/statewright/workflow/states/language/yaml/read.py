@@ -14,8 +14,7 @@ import yaml
 from yaml import events
 
 from statewright.errors import Problem
-from statewright.workflow.states.language.model import Mark
-from statewright.workflow.states.language.yaml.nodes import Document, YamlNode, json_word, shorten
+from statewright.workflow.states.language.yaml.nodes import Document, Mark, YamlNode, json_word, shorten
 from statewright.workflow.states.language.yaml.scalars import TAG_PREFIX, Scalar, read_as, read_plain
 from statewright.workflow.states.language.yaml.syntax import QuotedText, explain_syntax_error
 from statewright.workflow.states.language.yaml.text import (

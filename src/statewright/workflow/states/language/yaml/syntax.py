@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from statewright.workflow.states.language.model import Mark
-from statewright.workflow.states.language.yaml.nodes import shorten
+from statewright.workflow.states.language.yaml.nodes import Mark, shorten
 from statewright.workflow.states.language.yaml.text import UnreadableText, split_lines
 
 _ADVICE: Final = (

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from statewright.errors import Problem
-from statewright.workflow.states.language.model import Mark
+from statewright.workflow.states.language.yaml.nodes import Mark
 
 MAX_BYTES: Final = 5_000_000
 MAX_DIRECTIVES: Final = 20

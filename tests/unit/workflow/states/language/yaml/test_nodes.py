@@ -2,8 +2,7 @@
 
 import pytest
 
-from statewright.workflow.states.language.model import NOWHERE, Mark
-from statewright.workflow.states.language.yaml.nodes import path_text, shorten
+from statewright.workflow.states.language.yaml.nodes import NOWHERE, Mark, path_text, shorten
 from statewright.workflow.states.language.yaml.read import read_document
 
 

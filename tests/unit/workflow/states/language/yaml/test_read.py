@@ -7,8 +7,8 @@ import yaml
 from tests.work import spend_at_most
 
 from statewright.errors import Problem
-from statewright.workflow.states.language.model import Mark
 from statewright.workflow.states.language.yaml import read as reader
+from statewright.workflow.states.language.yaml.nodes import Mark
 from statewright.workflow.states.language.yaml.read import MAX_DEPTH, read_document
 
 

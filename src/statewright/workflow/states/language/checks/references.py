@@ -6,11 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from statewright.graph import END, START, STOP
+from statewright.workflow.states.language.checks.transitions import parts_in, targets_of
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
-from statewright.workflow.states.language.map_schema import ParsedMap
-from statewright.workflow.states.language.model import END_STATE, node_of
-from statewright.workflow.states.language.transitions import parts_in, targets_of
+from statewright.workflow.states.language.model import END_STATE, RESERVED, node_of
+from statewright.workflow.states.language.schema.maps import ParsedMap
 from statewright.workflow.states.language.yaml.nodes import shorten
 
 NODE_KINDS: Final = (
@@ -21,9 +20,6 @@ NODE_KINDS: Final = (
     "result_finalizer_node",
 )
 """The kinds of custom nodes in the language."""
-
-RESERVED: Final = (START, END, STOP)
-"""Node names that the engine reserves."""
 
 _UNSUPPORTED_KINDS: Final = {
     "bedrock_flow_node": (

@@ -1,4 +1,4 @@
-"""Kinds of values: what each takes, what it says about the rest, and that its JSON Schema agrees."""
+"""Kinds of values: valid and invalid ones, and their JSON Schema."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 
 from statewright.errors import Problem
 from statewright.workflow.states.language.diagnostics import Diagnostics
-from statewright.workflow.states.language.value_kinds import (
+from statewright.workflow.states.language.schema.kinds import (
     INVALID,
     Anything,
     Choice,
@@ -25,7 +25,7 @@ def read(kind: Kind, text: str) -> tuple[Any, tuple[Problem, ...]]:
     diagnostics = Diagnostics()
     written = read_document(f"key: {text}").find(("key",))
     assert written is not None
-    assert kind.schema() is not None
+    assert kind.json_schema() is not None
     return kind.read(written, ("key",), diagnostics), diagnostics.problems
 
 
@@ -54,7 +54,7 @@ def test_a_kind_takes_its_values(kind: Kind, text: str, value: object) -> None:
     assert type(found) is type(value)
     plain = read_document(f"key: {text}").root
     assert plain is not None
-    assert jsonschema_rs.is_valid(kind.schema(), plain.plain()["key"])
+    assert jsonschema_rs.is_valid(kind.json_schema(), plain.plain()["key"])
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_kind_says_what_is_wrong_and_what_to_write(kind: Kind, text: str, said
     assert problems[0].suggestion
     plain = read_document(f"key: {text}").root
     assert plain is not None
-    assert not jsonschema_rs.is_valid(kind.schema(), plain.plain()["key"])
+    assert not jsonschema_rs.is_valid(kind.json_schema(), plain.plain()["key"])
 
 
 def test_a_list_keeps_the_items_that_are_right() -> None:

@@ -1,22 +1,10 @@
-"""The tables of the language: limits, defaults and types of section 1, key by key."""
+"""The declared keys of the language: limits, defaults and types of section 1, key by key."""
 
-from dataclasses import MISSING, fields
-from typing import Any
+from dataclasses import fields
 
 import pytest
 
-from statewright.workflow.states.language import model
-from statewright.workflow.states.language.grammar import (
-    ASSISTANT,
-    CUSTOM_NODE,
-    MCP_SERVER,
-    NEXT,
-    RETRY_POLICY,
-    SCHEMAS,
-    STATE,
-    TOOL,
-    WORKFLOW,
-)
+from statewright.workflow.states.language.json_schema import SCHEMAS
 from statewright.workflow.states.language.parse import Parsed, parse_workflow
 
 STATES = "states: [{id: s, assistant_id: a, next: {state_id: end}}]\n"
@@ -245,32 +233,15 @@ def test_1_7_seconds_are_aliases() -> None:
     assert len(parsed.warnings) == 2
 
 
-@pytest.mark.parametrize(
-    ("form", "made"),
-    [
-        (WORKFLOW, model.Definition),
-        (ASSISTANT, model.Assistant),
-        (TOOL, model.Tool),
-        (CUSTOM_NODE, model.CustomNode),
-        (STATE, model.State),
-        (NEXT, model.Next),
-        (MCP_SERVER, model.McpServer),
-    ],
-)
-def test_the_defaults_of_the_tables_are_those_of_the_model(form: Any, made: Any) -> None:
-    defaults = {one.name: one.default for one in fields(made) if one.default is not MISSING}
-    for key in form.keys:
-        if (
-            key.name in defaults
-            and key.kind is not RETRY_POLICY
-            and not isinstance(defaults[key.name], model.RetryRule)
-        ):
-            default = tuple(key.default) if isinstance(key.default, list) else key.default
-            assert default == defaults[key.name] or (default is None and not defaults[key.name]), key.name
+def test_every_declared_key_has_a_description() -> None:
+    for schema in SCHEMAS:
+        assert schema.doc.endswith(".")
+        for key in schema.keys:
+            assert (key.doc or key.ignored).endswith("."), (schema.name, key.name)
 
 
-def test_every_key_of_every_form_is_described() -> None:
-    for form in SCHEMAS:
-        assert form.doc.endswith(".")
-        for key in form.keys:
-            assert key.doc.endswith("."), (form.name, key.name)
+def test_every_field_but_the_position_is_declared_as_a_key() -> None:
+    for schema in SCHEMAS:
+        declared = {key.field for key in schema.keys}
+        derived = {"at", "settings", "explicit_keys"}
+        assert {field.name for field in fields(schema.model) if field.init} - derived <= declared, schema.name

@@ -1,40 +1,52 @@
-"""Maps that are read by a form: presence, company and the names of keys."""
+"""Maps with declared keys: presence, combinations and names of keys."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 import pytest
 
 from statewright.workflow.states.language.diagnostics import Diagnostics
-from statewright.workflow.states.language.map_schema import ExclusiveKeys, Key, MapSchema, ParsedMap
-from statewright.workflow.states.language.model import Mark
-from statewright.workflow.states.language.value_kinds import INVALID, Number, Text
+from statewright.workflow.states.language.schema.keys import Ignored, Key, Renamed
+from statewright.workflow.states.language.schema.kinds import INVALID, Number
+from statewright.workflow.states.language.schema.maps import ExclusiveKeys, MapSchema, ParsedMap
+from statewright.workflow.states.language.yaml.nodes import Mark
 from statewright.workflow.states.language.yaml.read import read_document
 
-FORM = MapSchema(
-    name="thing",
-    words="a map of things",
-    doc="A thing.",
-    noun="The thing",
-    one_of=("left", "right"),
-    exclusive=(ExclusiveKeys("left", "right", "Keep one."),),
-    needs=(("extra", "left"),),
-    keys=(
-        Key("id", Text(), "Its name.", required=True, also=("called",)),
-        Key("left", Text(), "One."),
-        Key("right", Text(), "Other."),
-        Key("extra", Number(0), "More."),
-        Key("old_extra", Number(0), "More.", stands_for="extra"),
-        Key("older_extra", Number(0), "More.", stands_for="extra", both_allowed=True),
-        Key("idle", Text(), "Nothing.", ignored="it never did."),
-    ),
-)
+
+@dataclass(frozen=True)
+class Thing:
+    """A thing."""
+
+    schema: ClassVar = MapSchema(
+        "thing",
+        "a map of things",
+        noun="The thing",
+        one_of=("left", "right"),
+        exclusive=(ExclusiveKeys("left", "right", "Keep one."),),
+        needs=(("extra", "left"),),
+    )
+    id: Annotated[str, Key("Its name.", also=("called",))]
+    left: Annotated[str | None, Key("One.")] = None
+    right: Annotated[str | None, Key("Other.")] = None
+    extra: Annotated[float | None, Number(0), Key("More.")] = None
+    old_extra: ClassVar = Renamed("extra")
+    older_extra: ClassVar = Renamed("extra", both_allowed=True)
+    idle: ClassVar = Ignored("it never did.")
+
+
+@dataclass(frozen=True)
+class Outer:
+    """A map with a thing."""
+
+    schema: ClassVar = MapSchema("outer", "a map")
+    thing: Annotated[Thing | None, Key("Inner.")] = None
 
 
 def read(text: str) -> tuple[Any, list[str], list[str]]:
     diagnostics = Diagnostics()
     root = read_document(text).root
     assert root is not None
-    part = FORM.read(root, (), diagnostics)
+    part = Thing.schema.read(root, (), diagnostics)
     return part, [str(one) for one in diagnostics.problems], [str(one) for one in diagnostics.warnings]
 
 
@@ -120,11 +132,10 @@ def test_1_5_1_unknown_keys_are_accepted_with_a_warning_and_a_near_miss() -> Non
 
 
 def test_a_key_of_a_map_below_is_shown_where_it_belongs() -> None:
-    below = MapSchema("outer", "a map", "Outer.", (Key("thing", FORM, "Inner."),))
     diagnostics = Diagnostics()
     root = read_document("extra: 1").root
     assert root is not None
-    below.read(root, (), diagnostics)
+    Outer.schema.read(root, (), diagnostics)
     assert diagnostics.warnings[0].suggestion == "Move it into 'thing'."
 
 

@@ -8,10 +8,10 @@ from typing import Any
 from statewright.errors import ExpressionError
 from statewright.json_schema import UnusableSchema, json_schema_validator
 from statewright.workflow.states.expressions import Expression, parse_expression
+from statewright.workflow.states.language.checks.transitions import parts_in
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
-from statewright.workflow.states.language.map_schema import ParsedMap
 from statewright.workflow.states.language.output_schema import read_json_schema
-from statewright.workflow.states.language.transitions import parts_in
+from statewright.workflow.states.language.schema.maps import ParsedMap
 from statewright.workflow.states.language.yaml.nodes import Path, YamlNode, shorten
 from statewright.workflow.states.templates import parse_template
 
@@ -136,7 +136,7 @@ def _check_server(server: ParsedMap, diagnostics: Diagnostics) -> None:
         return
     message = f"{server.label} is enabled, and does not say how it is started or reached."
     advice = "Add config: {command: ..., args: [...]} or config: {url: ...}, or write enabled: false."
-    diagnostics.error(Phase.RULES, server.path, server.written.at, message, advice)
+    diagnostics.error(Phase.RULES, server.path, server.node.at, message, advice)
 
 
 def _is_named(server: ParsedMap) -> bool:

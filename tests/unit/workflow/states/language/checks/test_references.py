@@ -2,8 +2,8 @@
 
 import pytest
 
+from statewright.workflow.states.language.checks.references import NODE_KINDS
 from statewright.workflow.states.language.parse import parse_workflow
-from statewright.workflow.states.language.references import NODE_KINDS
 
 ASSISTANTS = "assistants: [{id: writer, system_prompt: p}]\n"
 REST = "tools: [{id: fetch, tool: f}]\ncustom_nodes: [{id: pick, custom_node_id: transform_node}]\n"
