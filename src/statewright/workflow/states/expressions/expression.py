@@ -13,6 +13,7 @@ from statewright.workflow.states.expressions.compile import Program, compile_tre
 from statewright.workflow.states.expressions.evaluation import Evaluation
 from statewright.workflow.states.expressions.literal import InvalidLiteral, read_literal
 from statewright.workflow.states.expressions.operators import UndefinedName
+from statewright.workflow.states.expressions.parsed_text import ParsedText
 
 LENGTH_LIMIT: Final = 4096
 """Maximum characters of an expression."""
@@ -25,12 +26,10 @@ _SHOWN: Final = 80
 _NAMES_SHOWN: Final = 20
 
 
-class Expression:
-    """A parsed expression over plain JSON values. Immutable, and compared by its text."""
+class Expression(ParsedText):
+    """A parsed expression over plain JSON values."""
 
-    __slots__ = ("_program", "text")
-    text: str
-    """As the author wrote it."""
+    __slots__ = ("_program",)
     _program: Program
 
     def __init__(self, text: str) -> None:
@@ -59,30 +58,6 @@ class Expression:
     def compute(self, scope: Mapping[str, Any]) -> Any:
         """Evaluate without converting errors, for callers that treat all of them alike: may raise any Exception."""
         return self._program.step(Evaluation(scope))
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"An expression is immutable: {name!r} cannot be set.")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"An expression is immutable: {name!r} cannot be deleted.")
-
-    def __eq__(self, other: object) -> bool:
-        return self.text == other.text if isinstance(other, Expression) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-    def __repr__(self) -> str:
-        return f"Expression({self.text!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Expression, (self.text,)
-
-    def __copy__(self) -> Expression:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Expression:
-        return self
 
 
 def parse_expression(text: str) -> Expression:

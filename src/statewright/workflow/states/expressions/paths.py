@@ -10,7 +10,7 @@ import re
 from typing import Any, Final, cast
 
 from statewright.errors import RoutingError, suggestion
-from statewright.workflow.states.expressions.output import parse_result
+from statewright.workflow.states.expressions.output import parse_json_text
 
 WHOLE: Final = "."
 """The iter_key for the result itself."""
@@ -54,7 +54,7 @@ def get_at_pointer(value: Any, pointer: str) -> Any:
     """
     parts = _pointer_parts(pointer)
     if isinstance(value, str) and parts:
-        value = _parse_json_text(value)
+        value = parse_json_text(value)
     for index, part in enumerate(parts):
         child = follow_path(value, (part,))
         is_last = index == len(parts) - 1
@@ -62,7 +62,7 @@ def get_at_pointer(value: Any, pointer: str) -> Any:
             return value
         if child is MISSING:
             raise RoutingError(_describe_failure(pointer, parts[:index], part, value))
-        value = child if is_last else _parse_json_text(child)
+        value = child if is_last else parse_json_text(child)
     return value
 
 
@@ -150,14 +150,6 @@ def _pointer_parts(pointer: str) -> list[str]:
             f"{pointer[:_SHOWN]!r} is not a JSON pointer: {error}."
             f" Write /data/items, with ~1 for a slash in a key and ~0 for ~."
         ) from None
-
-
-def _parse_json_text(value: Any) -> Any:
-    """Parse a text that holds a JSON map or list; return other values unchanged."""
-    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
-        return value
-    parsed = parse_result(value)
-    return cast(Any, parsed) if isinstance(parsed, dict | list) else value
 
 
 def _describe_failure(pointer: str, done: list[str], part: str, value: Any) -> str:

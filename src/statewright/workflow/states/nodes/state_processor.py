@@ -12,8 +12,8 @@ from typing import Any, Final, cast
 from statewright.agents import as_text
 from statewright.errors import ExpressionError, InvalidConfig
 from statewright.messages import Message
-from statewright.workflow.states.engine.context import parse_output
 from statewright.workflow.states.engine.visit import ANSWER, Visit
+from statewright.workflow.states.expressions.output import parse_output
 from statewright.workflow.states.handlers import Call, Outcome
 from statewright.workflow.states.handlers.call import make_unresolved_reporter
 from statewright.workflow.states.language.model import CustomNode

@@ -130,30 +130,18 @@ class Reading:
     def compile(self, source: str, key: str, line: int) -> Placeholder:
         """Compile an expression."""
         if not self.can_compile(source):
-            return Placeholder(source, key, line, problems=(_too_much(),))
+            message = f"The expressions of this text have more than {EXPRESSIONS_LIMIT} characters together."
+            return Placeholder(source, key, line, problems=(TemplateProblem(1, message, "Split the text."),))
         from statewright.workflow.states.templates.blocks import compile_placeholder
 
         compiled = compile_placeholder(source, describes=self._problems > 0)
         self._problems -= bool(compiled.problems)
-        return Placeholder(
-            source,
-            key,
-            line,
-            step=compiled.step,
-            names=compiled.names,
-            changes=compiled.changes,
-            problems=compiled.problems,
-        )
+        return Placeholder(source, key, line, **compiled._asdict())
 
     def can_compile(self, source: str) -> bool:
         """Charge the characters of an expression. Return False if the text has too many of them."""
         self._characters -= len(source)
         return self._characters >= 0
-
-
-def _too_much() -> TemplateProblem:
-    message = f"The expressions of this text have more than {EXPRESSIONS_LIMIT} characters together."
-    return TemplateProblem(1, message, "Split the text.")
 
 
 def read_placeholder(
