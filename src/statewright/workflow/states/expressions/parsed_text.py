@@ -24,7 +24,7 @@ class ParsedText:
         raise AttributeError(f"A parsed text is immutable: {name!r} cannot be deleted.")
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self) or not isinstance(other, ParsedText):
+        if not isinstance(other, ParsedText) or type(other) is not type(self):
             return NotImplemented
         return self._arguments == other._arguments
 

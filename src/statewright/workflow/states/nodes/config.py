@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from statewright.errors import ExpressionError, Problem, WorkflowError, suggestion
 from statewright.workflow.states.expressions import Expression, parse_expression
+from statewright.workflow.states.expressions.paths import parse_path
 from statewright.workflow.states.language.model import CustomNode
 from statewright.workflow.states.language.yaml.nodes import Path, path_text, shorten
 from statewright.workflow.states.templates import Template, parse_template
@@ -43,7 +44,7 @@ class ConfigReader:
         self._read: set[str] = set()
         self.faults: list[ConfigFault] = [] if faults is None else faults
 
-    def given(self, key: str) -> bool:
+    def has_key(self, key: str) -> bool:
         """Return whether the key is present, even with null."""
         self._read.add(key)
         return key in self._config
@@ -56,6 +57,13 @@ class ConfigReader:
     def text(self, key: str, default: str | None = None) -> str | None:
         return self._typed(key, str, "a text", default)
 
+    def path(self, key: str, example: str = "names with dots, such as user.name") -> str | None:
+        """Return the text of a path into JSON data."""
+        path = self.text(key)
+        if path is not None and parse_path(path) is None:
+            self.fault(key, f"{shorten(path)!r} is not a path.", f"Write {example}.")
+        return path
+
     def flag(self, key: str, default: bool = False) -> bool:
         return bool(self._typed(key, bool, "true or false", default))
 
@@ -67,7 +75,7 @@ class ConfigReader:
         value = self.anything(key)
         items = cast("list[Any]", value if isinstance(value, list) else [] if value is None else [value])
         if not all(isinstance(item, str) for item in items):
-            self.fault(key, f"{key} is {_shown(value)}.", "Write a text, or a list of texts.")
+            self.fault(key, f"{key} is {_describe(value)}.", "Write a text, or a list of texts.")
             return ()
         return tuple(items)
 
@@ -79,16 +87,16 @@ class ConfigReader:
         if isinstance(value, dict):
             return cast("dict[str, Any]", value)
         if value is not None and value != "":
-            self.fault(key, f"{key} is {_shown(self.anything(key))}.", "Write a map.")
+            self.fault(key, f"{key} is {_describe(self.anything(key))}.", "Write a map.")
         return None
 
     def choice(self, key: str, choices: Iterable[str], default: str) -> str:
         """Return one of several words."""
         value = self.text(key, default) or default
-        known = tuple(choices)
-        if value in known:
+        words = tuple(choices)
+        if value in words:
             return value
-        self.fault(key, f"{key} is {_shown(value)}.", suggestion(value, known, noun="Known"))
+        self.fault(key, f"{key} is {_describe(value)}.", suggestion(value, words, noun="Known"))
         return default
 
     def required(self, key: str, value: _Kind | None, words: str) -> _Kind | None:
@@ -154,8 +162,15 @@ class ConfigReader:
             return default
         if isinstance(value, kind):
             return value
-        self.fault(key, f"{key} is {_shown(value)}.", f"Write {words}.")
+        self.fault(key, f"{key} is {_describe(value)}.", f"Write {words}.")
         return default
+
+
+def read_nothing(definition: CustomNode) -> tuple[None, list[ConfigFault]]:
+    """Read the config of a node without settings: every key is a fault."""
+    reader = ConfigReader(definition.config)
+    reader.finish()
+    return None, reader.faults
 
 
 def refuse_faults(definition: CustomNode, faults: Iterable[ConfigFault]) -> None:
@@ -176,7 +191,7 @@ def _from_json(text: str) -> Any:
         return text
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, str):
         return repr(shorten(value))
     return f"a {_NOUNS.get(cast(Any, type(value)), 'value')}: {shorten(str(value))}"

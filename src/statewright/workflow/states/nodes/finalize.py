@@ -8,7 +8,6 @@ from statewright.messages import Message
 from statewright.workflow.states.engine.visit import ANSWER
 from statewright.workflow.states.handlers import Call, Outcome
 from statewright.workflow.states.language.model import CustomNode
-from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
 from statewright.workflow.states.nodes.resources import NodeResources, ask_model
 
 _USUAL: Final = (
@@ -31,17 +30,6 @@ class ResultFinalizer:
             return Outcome(_last_output(call))
         messages = [*call.history, Message(call.prompt or _TASK)]
         return Outcome(await ask_model(self._resources.model(name), self._definition, call, messages, usual=_USUAL))
-
-
-def check(definition: CustomNode) -> list[ConfigFault]:
-    """Return warnings about keys: the node has no settings."""
-    reader = ConfigReader(definition.config)
-    reader.finish()
-    return reader.faults
-
-
-def make(definition: CustomNode, resources: NodeResources) -> ResultFinalizer:
-    return ResultFinalizer(definition, resources)
 
 
 def _last_output(call: Call) -> Any:

@@ -110,14 +110,6 @@ def read(definition: CustomNode) -> tuple[StateProcessorConfig, list[ConfigFault
     return config, reader.faults
 
 
-def check(definition: CustomNode) -> list[ConfigFault]:
-    return read(definition)[1]
-
-
-def make(definition: CustomNode, resources: NodeResources) -> StateProcessor:
-    return StateProcessor(definition, read(definition)[0], resources)
-
-
 def _told(visit: Visit, call: Call) -> Message:
     """Return the message about an execution: its task, the item of its branch, its output, and the instruction."""
     had = [("step_task", visit.prompt or None)]

@@ -11,7 +11,6 @@ from statewright.messages import Message
 from statewright.workflow.states.handlers import Call, Outcome
 from statewright.workflow.states.handlers.summaries import split_batches
 from statewright.workflow.states.language.model import CustomNode
-from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
 from statewright.workflow.states.nodes.resources import NodeResources, ask_model
 
 _USUAL: Final = (
@@ -36,17 +35,6 @@ class ConversationSummary:
             messages = [_told(batch, call.prompt)]
             parts.append(await ask_model(model, self._definition, call, messages, usual=_USUAL, position=position))
         return Outcome("\n\n".join(parts), calls=len(parts))
-
-
-def check(definition: CustomNode) -> list[ConfigFault]:
-    """Return warnings about keys: the node has no settings."""
-    reader = ConfigReader(definition.config)
-    reader.finish()
-    return reader.faults
-
-
-def make(definition: CustomNode, resources: NodeResources) -> ConversationSummary:
-    return ConversationSummary(definition, resources)
 
 
 def _told(batch: list[Message], task: str) -> Message:

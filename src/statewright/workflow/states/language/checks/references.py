@@ -21,16 +21,17 @@ NODE_KINDS: Final = (
 )
 """The kinds of custom nodes in the language."""
 
-_UNSUPPORTED_KINDS: Final = {
+UNSUPPORTED_KINDS: Final = {
     "bedrock_flow_node": (
-        "calls a flow on AWS, which Statewright does not support",
-        "Call the flow from a tool.",
+        "runs a flow on AWS, which Statewright does not support",
+        "Register a node of this kind that runs it, or call the flow from a tool.",
     ),
     "supervisor_node": (
-        "belongs to the mode Autonomous, which is not supported",
+        "chooses the next assistant by itself, as in the mode Autonomous, which is not supported",
         "Let a state decide, with a switch in its next.",
     ),
 }
+"""Other kinds of the language: the reason why they are not supported, and the alternative."""
 
 _WORKERS: Final = {
     "assistant_id": ("assistants", "assistant"),
@@ -106,8 +107,8 @@ def _check_kinds(workflow: ParsedMap, node_kinds: Collection[str], diagnostics: 
         if kind is None or kind in node_kinds:
             continue
         where = node.path_to(name), node.at(name)
-        if kind in _UNSUPPORTED_KINDS:
-            reason, advice = _UNSUPPORTED_KINDS[kind]
+        if kind in UNSUPPORTED_KINDS:
+            reason, advice = UNSUPPORTED_KINDS[kind]
             diagnostics.error(Phase.REFERENCES, *where, f"{node.label}: {kind!r} {reason}.", advice)
             continue
         taken = "" if name == "custom_node_id" else ", and no custom_node_id"

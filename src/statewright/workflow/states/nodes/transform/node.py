@@ -7,13 +7,10 @@ from typing import Any, Final, NamedTuple, cast
 
 from statewright.errors import ExpressionError, InvalidUpdateError, StatewrightError
 from statewright.runtime.concurrency.worker_threads import call_in_thread
-from statewright.workflow.states.expressions.paths import parse_path
 from statewright.workflow.states.handlers import Call, Outcome
 from statewright.workflow.states.handlers.call import make_unresolved_reporter
 from statewright.workflow.states.language.model import CustomNode
-from statewright.workflow.states.language.yaml.nodes import shorten
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
-from statewright.workflow.states.nodes.resources import NodeResources
 from statewright.workflow.states.nodes.transform.mappings import READERS, Mapped, TemplateMapping
 from statewright.workflow.states.nodes.transform.output_schema import OutputShape, read_shape
 from statewright.workflow.states.nodes.transform.source import SOURCES, Data, Source
@@ -119,18 +116,9 @@ def read(definition: CustomNode) -> tuple[TransformConfig, list[ConfigFault]]:
     return config, reader.faults
 
 
-def check(definition: CustomNode) -> list[ConfigFault]:
-    return read(definition)[1]
-
-
-def make(definition: CustomNode, resources: NodeResources) -> TransformNode:
-    return TransformNode(read(definition)[0])
-
-
 def _read_source(reader: ConfigReader) -> Source:
-    name, key = reader.choice("input_source", SOURCES, "context_store"), reader.text("input_key") or None
-    if key is not None and parse_path(key) is None:
-        reader.fault("input_key", f"{shorten(key)!r} is not a path.", "Write name.field[0] or rows[1:3].")
+    name = reader.choice("input_source", SOURCES, "context_store")
+    key = reader.path("input_key", "name.field[0] or rows[1:3]") if reader.text("input_key") else None
     return Source(name, key)
 
 
