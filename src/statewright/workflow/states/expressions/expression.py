@@ -21,9 +21,9 @@ NODE_LIMIT: Final = 200
 """Maximum names, values, operations and calls of an expression."""
 DEPTH_LIMIT: Final = 20
 """Maximum nesting of operations."""
-_SHOWN: Final = 80
+_QUOTE_LIMIT: Final = 80
 """Maximum characters of a text in a message."""
-_NAMES_SHOWN: Final = 20
+_NAMES_LIMIT: Final = 20
 
 
 class Expression(ParsedText):
@@ -148,12 +148,12 @@ def _is_sign(node: ast.AST) -> bool:
 
 def _quoted(text: str) -> str:
     source = text.strip()
-    return repr(source if len(source) <= _SHOWN else source[: _SHOWN - 3] + "...")
+    return repr(source if len(source) <= _QUOTE_LIMIT else source[: _QUOTE_LIMIT - 3] + "...")
 
 
 def _undefined(name: str, scope: Mapping[str, Any]) -> str:
     names = sorted(str(key) for key in scope)
-    listed = ", ".join(names[:_NAMES_SHOWN]) + (" and more" if len(names) > _NAMES_SHOWN else "")
+    listed = ", ".join(names[:_NAMES_LIMIT]) + (" and more" if len(names) > _NAMES_LIMIT else "")
     return f"there is no {name!r}. Names: {listed or 'none'}."
 
 

@@ -14,9 +14,9 @@ from statewright.workflow.states.expressions.output import parse_json_text
 
 WHOLE: Final = "."
 """The iter_key for the result itself."""
-_SHOWN: Final = 100
+_QUOTE_LIMIT: Final = 100
 """Maximum characters of a value in a message."""
-_NAMES_SHOWN: Final = 50
+_NAMES_LIMIT: Final = 50
 _INDEX: Final = re.compile(r"0|[1-9]\d{0,9}", re.ASCII)
 _STEP: Final = re.compile(
     r"""(?:^|\.)(?P<name>[^\s.\[\]()"']+)|\[\s*(?:(?P<index>-?\d{1,9})|(?P<start>-?\d{0,9}):(?P<stop>-?\d{0,9})"""
@@ -73,13 +73,13 @@ def get_at_path(value: Any, path: str) -> Any:
     """
     steps = parse_path(path)
     if steps is None:
-        raise RoutingError(f"{path[:_SHOWN]!r} is not a path. Write name.field[0] or rows[1:3].")
+        raise RoutingError(f"{path[:_QUOTE_LIMIT]!r} is not a path. Write name.field[0] or rows[1:3].")
     for index, step in enumerate(steps):
         child = follow_path(value, (step,))
         if child is MISSING:
             where = f"after step {index}" if index else "at the beginning"
             raise RoutingError(
-                f"The path {path[:_SHOWN]!r} does not exist: {where} there is no {step!r} in {_described(value)}."
+                f"The path {path[:_QUOTE_LIMIT]!r} does not exist: {where} there is no {step!r} in {_described(value)}."
             )
         value = child
     return value
@@ -147,7 +147,7 @@ def _pointer_parts(pointer: str) -> list[str]:
         return JsonPointer(pointer).parts
     except JsonPointerException as error:
         raise RoutingError(
-            f"{pointer[:_SHOWN]!r} is not a JSON pointer: {error}."
+            f"{pointer[:_QUOTE_LIMIT]!r} is not a JSON pointer: {error}."
             f" Write /data/items, with ~1 for a slash in a key and ~0 for ~."
         ) from None
 
@@ -156,11 +156,11 @@ def _describe_failure(pointer: str, done: list[str], part: str, value: Any) -> s
     prefix = "/" + "/".join(done) if done else "the beginning"
     is_map = isinstance(value, dict)
     hint = _suggest_key(part, cast(dict[str, Any], value)) if is_map else f"There is {_described(value)}."
-    return f"The pointer {pointer[:_SHOWN]!r} does not exist: at {prefix} there is no {part!r}. {hint}"
+    return f"The pointer {pointer[:_QUOTE_LIMIT]!r} does not exist: at {prefix} there is no {part!r}. {hint}"
 
 
 def _suggest_key(name: str, fields: dict[str, Any]) -> str:
-    return suggestion(name, list(fields)[:_NAMES_SHOWN], noun="Keys")
+    return suggestion(name, list(fields)[:_NAMES_LIMIT], noun="Keys")
 
 
 def _described(value: Any) -> str:
@@ -168,4 +168,4 @@ def _described(value: Any) -> str:
         return f"a map with the keys {', '.join(map(str, list(cast(dict[str, Any], value))[:10])) or 'none'}"
     if isinstance(value, list):
         return f"a list of {len(cast(list[Any], value))}"
-    return f"the value {str(value)[:_SHOWN]!r}"
+    return f"the value {str(value)[:_QUOTE_LIMIT]!r}"

@@ -69,17 +69,17 @@ class AssistantTools:
         self, assistant: Assistant, registry: ToolRegistry, integrations: Integrations, servers: McpServers
     ) -> None:
         self._aliases = {tool.name: tool.integration_alias for tool in assistant.tools if tool.name in registry}
-        self._described = [server for server in assistant.mcp_servers if server.enabled]
+        self._enabled_servers = [server for server in assistant.mcp_servers if server.enabled]
         self._registry = registry
         self._integrations = integrations
         self._servers = servers
         self._longest = assistant.limit_tool_output_tokens
 
     def __bool__(self) -> bool:
-        return bool(self._aliases or self._described)
+        return bool(self._aliases or self._enabled_servers)
 
     async def load(self, scope: Mapping[str, Any]) -> ToolSet:
-        """Return the current tools for a state with the given `scope`.
+        """Return the current tools for a state with this `scope`.
 
         Raises ToolError for a server or a module that cannot be used.
         """
@@ -88,7 +88,7 @@ class AssistantTools:
             for name, alias in self._aliases.items()
         ]
         longest: dict[str, int | None] = {}
-        for server in self._described:
+        for server in self._enabled_servers:
             server_tools = await self._servers.tools(server, scope)
             tools += server_tools
             longest |= dict.fromkeys(
@@ -103,15 +103,15 @@ class LazyToolSet:
     def __init__(self, tools: AssistantTools, scope: Mapping[str, Any]) -> None:
         self._tools = tools
         self._scope = scope
-        self._found: ToolSet | None = None
+        self._loaded: ToolSet | None = None
         self._lock = asyncio.Lock()
 
     async def load(self) -> ToolSet:
         """Return the tools. Raises what `AssistantTools.load` raises, and tries again on the next call."""
         async with self._lock:
-            if self._found is None:
-                self._found = await self._tools.load(self._scope)
-            return self._found
+            if self._loaded is None:
+                self._loaded = await self._tools.load(self._scope)
+            return self._loaded
 
 
 def _spec(tool: Tool) -> ToolSpec:

@@ -102,7 +102,7 @@ class FinalSummary:
         self._model = model
         self._lineages = lineages
 
-    async def __call__(self, given: Any, runtime: Runtime[Any]) -> dict[str, Any]:
+    async def __call__(self, _state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         history = self._lineages.get(runtime.execution_info.run_id, runtime.state).merged_view().history
         request = ModelRequest(
             (*history, Message("Sum up.")), system=_FINAL_INSTRUCTIONS, metadata={"state": FINAL_SUMMARY, "call": None}

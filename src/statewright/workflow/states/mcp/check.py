@@ -39,22 +39,22 @@ def _problems(
     integrations: Integrations,
     project_servers: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[tuple[str, str]]:
-    settings_in_file = server.settings
-    alias = settings_in_file.get("integration_alias")
+    own = server.settings
+    alias = own.get("integration_alias")
     if alias is not None and alias not in integrations:
         yield f"the integration {alias!r} does not exist.", f"To add it:\n{integration_stanza(alias)}"
-    if settings_in_file.get("mcp_connect_url"):
+    if own.get("mcp_connect_url"):
         yield "mcp_connect_url is not supported.", "The server is started or reached directly, as its config says."
-    config_id = settings_in_file.get("mcp_config_id")
+    config_id = own.get("mcp_config_id")
     if not config_id:
-        yield from _of_config(server, settings)
+        yield from _config_problems(server, settings)
     elif config_id not in project_servers:
         yield f"the server {config_id!r} does not exist.", f"To add it:\n{server_stanza(config_id)}"
-    elif server.config or settings_in_file.get("command"):
+    elif server.config or own.get("command"):
         yield f"the project's server {config_id!r} is used, and the config is ignored.", "Remove the config."
 
 
-def _of_config(server: McpServer, settings: ToolSettings) -> Iterator[tuple[str, str]]:
+def _config_problems(server: McpServer, settings: ToolSettings) -> Iterator[tuple[str, str]]:
     try:
         config = own_config(server)
         command, url = config.get("command"), config.get("url")

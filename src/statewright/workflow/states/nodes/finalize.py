@@ -10,7 +10,7 @@ from statewright.workflow.states.handlers import Call, Outcome
 from statewright.workflow.states.language.model import CustomNode
 from statewright.workflow.states.nodes.resources import NodeResources, ask_model
 
-_USUAL: Final = (
+_INSTRUCTIONS: Final = (
     "The work of several steps is done. Write the final answer for the user from what they found. Add nothing that "
     "none of them said."
 )
@@ -29,7 +29,9 @@ class ResultFinalizer:
         if name is None and self._resources.find_model(None) is None:
             return Outcome(_last_output(call))
         messages = [*call.history, Message(call.prompt or _TASK)]
-        return Outcome(await ask_model(self._resources.model(name), self._definition, call, messages, usual=_USUAL))
+        return Outcome(
+            await ask_model(self._resources.model(name), self._definition, call, messages, instructions=_INSTRUCTIONS)
+        )
 
 
 def _last_output(call: Call) -> Any:

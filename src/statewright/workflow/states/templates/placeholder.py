@@ -58,7 +58,7 @@ class Difference:
             compiled = compile_placeholder(self._source, describes=False)
             self._step = None if compiled.changes else compiled.step
             self._compiled = True
-        return _evaluated(self._step, rendering, missing)
+        return _evaluate(self._step, rendering, missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Placeholder:
             for name, args in self.filters:
                 value = apply_filter(rendering, name, value, args, {})
             return value
-        return _evaluated(self.step, rendering, Missing(self.key))
+        return _evaluate(self.step, rendering, Missing(self.key))
 
     def _follow(self, value: Any, rendering: Rendering) -> Any:
         for step in self.path[1:]:
@@ -111,7 +111,7 @@ class Placeholder:
         return Missing(self.key) if value is MISSING else value
 
 
-def _evaluated(step: Step | None, rendering: Rendering, missing: Missing) -> Any:
+def _evaluate(step: Step | None, rendering: Rendering, missing: Missing) -> Any:
     try:
         return step(rendering) if step is not None else missing
     except UnresolvedName as error:

@@ -164,7 +164,7 @@ def parse_template(text: str, *, simple: bool = False) -> Template:
 
 
 @lru_cache(maxsize=256)
-def _parsed(text: str) -> Template:
+def _cached_template(text: str) -> Template:
     return Template(text)
 
 
@@ -196,7 +196,7 @@ class _ValueRenderer:
     def _render_text(self, text: str) -> Any:
         budget = self._budget
         budget.spend(READ_COST * len(text))
-        template = _parsed(text)
+        template = _cached_template(text)
         budget.spend(COMPILE_COST * template.compiled_length)
         rendering = Rendering(budget.scope, work=budget.work_left, copies=template.changes)
         value = template.value_in(rendering, self._report)
@@ -204,7 +204,7 @@ class _ValueRenderer:
         return value
 
 
-async def rendered_off_loop(render: Callable[[int], T]) -> T:
+async def render_off_loop(render: Callable[[int], T]) -> T:
     """Call `render` with a work limit: on the event loop if it is quick, else again on a worker thread.
 
     Rendering has no side effects, so it can be restarted.

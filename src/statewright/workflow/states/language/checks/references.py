@@ -61,7 +61,7 @@ def check_references(workflow: ParsedMap, node_kinds: Collection[str], diagnosti
     misspelt: set[str] = set()
     for state in parts_in(workflow, "states"):
         misspelt |= _check_worker(state, ids, diagnostics)
-        _check_way(state, ids["states"], targets, diagnostics)
+        _check_targets(state, ids["states"], targets, diagnostics)
     for key in misspelt:
         message = f"{workflow.subject} has no key {shorten(key)!r}, and states refer to its contents."
         advice = f"Write it as {diagnostics.near_miss(key, workflow.schema.current)!r}."
@@ -111,8 +111,8 @@ def _check_kinds(workflow: ParsedMap, node_kinds: Collection[str], diagnostics: 
             reason, advice = UNSUPPORTED_KINDS[kind]
             diagnostics.error(Phase.REFERENCES, *where, f"{node.label}: {kind!r} {reason}.", advice)
             continue
-        taken = "" if name == "custom_node_id" else ", and no custom_node_id"
-        message = f"{node.label} has the kind {shorten(kind)!r}{taken}, which is not known."
+        source = "" if name == "custom_node_id" else ", and no custom_node_id"
+        message = f"{node.label} has the kind {shorten(kind)!r}{source}, which is not supported."
         diagnostics.error(Phase.REFERENCES, *where, message, diagnostics.hint(kind, node_kinds, noun="Kinds"))
 
 
@@ -159,7 +159,7 @@ def _elsewhere(reference: str, ids: dict[str, Ids]) -> str:
     return ""
 
 
-def _check_way(state: ParsedMap, states: Ids, targets: Collection[str], diagnostics: Diagnostics) -> None:
+def _check_targets(state: ParsedMap, states: Ids, targets: Collection[str], diagnostics: Diagnostics) -> None:
     transition: ParsedMap | None = state.values.get("next")
     if transition is None:
         return

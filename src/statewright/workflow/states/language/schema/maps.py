@@ -254,23 +254,23 @@ def _note_empty(part: ParsedMap, names: Sequence[str], diagnostics: Diagnostics)
     return True
 
 
-def _note_missing(part: ParsedMap, names: Sequence[str], advice: str, said: str, diagnostics: Diagnostics) -> None:
+def _note_missing(part: ParsedMap, names: Sequence[str], advice: str, predicate: str, diagnostics: Diagnostics) -> None:
     """Report a missing key, with the key written instead of it, or where it is indented too deep."""
     others = ((name, _guess_key(part, name, diagnostics)) for name in part.content if name not in part.schema.by_name)
     instead, meant = next(((name, meant) for name, meant in others if meant in names), (None, None))
     if instead is not None:
-        message = f"{part.subject} {said}. It has {shorten(instead)!r} instead."
+        message = f"{part.subject} {predicate}. It has {shorten(instead)!r} instead."
         advice = _no_space(part, instead) or f"Write it as {meant!r}."
         diagnostics.error(Phase.FORM, part.path, part.node.key_marks[instead], message, advice)
         return
     at = _written_too_deep(part, names[0])
     if at is not None:
-        message = f"{part.subject} {said}: it is written here, as a part of what comes before."
+        message = f"{part.subject} {predicate}: it is written here, as a part of what comes before."
         diagnostics.error(
             Phase.FORM, part.path, at, message, f"Indent {names[0]!r} as {next(iter(part.content))!r} is."
         )
         return
-    diagnostics.error(Phase.FORM, part.path, part.node.at, f"{part.subject} {said}.", advice)
+    diagnostics.error(Phase.FORM, part.path, part.node.at, f"{part.subject} {predicate}.", advice)
 
 
 def _written_too_deep(part: ParsedMap, name: str) -> Mark | None:

@@ -52,7 +52,7 @@ class YamlNode:
     """The height of the tree below, including itself."""
 
     def mark_of(self, line: int) -> Mark:
-        """Return the position of a line of a text, counted from 1; the start of the text if it is not known."""
+        """Return the position of a line of a text, counted from 1; the start of the text if it cannot be determined."""
         if self.is_literal:
             return Mark(self.at.line + line, 1)
         number = self.lines[line - 1] if 0 < line <= len(self.lines) else self.at.line

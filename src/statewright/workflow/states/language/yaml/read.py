@@ -125,14 +125,14 @@ class _Reader:
 
     def _alias(self, event: events.AliasEvent, depth: int) -> YamlNode:
         name = cast(str, cast(Any, event).anchor)
-        meant = self._anchors.get(name)
-        if meant is None:
-            self._report(event, *_unusable_alias(name, known=name in self._anchors))
+        target = self._anchors.get(name)
+        if target is None:
+            self._report(event, *_unusable_alias(name, is_open=name in self._anchors))
             return YamlNode(None, _mark(event), broken=True)
-        if depth + meant.height - 1 > MAX_DEPTH + 1:
+        if depth + target.height - 1 > MAX_DEPTH + 1:
             raise UnreadableText(_mark(event), f"This is nested deeper than {MAX_DEPTH} levels.", "Use fewer aliases.")
-        self._spend(meant.weight, event)
-        return meant
+        self._spend(target.weight, event)
+        return target
 
     # -- lists and maps
 
@@ -293,8 +293,8 @@ def _is_braces(outer: events.Event, inner: events.Event) -> bool:
 # -- messages
 
 
-def _unusable_alias(name: str, *, known: bool) -> tuple[str, str]:
-    if known:
+def _unusable_alias(name: str, *, is_open: bool) -> tuple[str, str]:
+    if is_open:
         return f"The alias *{shorten(name)} refers to a value that contains it.", "Write the value out."
     return (
         f"The alias *{shorten(name)} refers to an anchor that does not exist.",
@@ -309,10 +309,10 @@ def _unusable_key(braces: bool) -> tuple[str, str]:
 
 
 def _refused_tag(tag: str | None) -> tuple[str, str]:
-    shown = shorten((tag or "").replace(TAG_PREFIX, "!!"))
-    if shown in ("!!int", "!!float", "!!bool", "!!null"):
-        return f"The value does not match its tag {shown}.", "Remove the tag, or correct the value."
+    label = shorten((tag or "").replace(TAG_PREFIX, "!!"))
+    if label in ("!!int", "!!float", "!!bool", "!!null"):
+        return f"The value does not match its tag {label}.", "Remove the tag, or correct the value."
     return (
-        f"The tag {shown!r} is not allowed: a workflow is plain data.",
+        f"The tag {label!r} is not allowed: a workflow is plain data.",
         "Remove it, or put quotes around a text that begins with '!'.",
     )

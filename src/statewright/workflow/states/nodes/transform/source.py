@@ -67,7 +67,7 @@ def select_part(data: Data, key: str) -> Data:
     for step in steps:
         container, part = part, parse_json_text(follow_path(part, (step,)))
         if part is MISSING:
-            raise RoutingError(_lost(key, step, container))
+            raise RoutingError(_describe_missing(key, step, container))
     if len(steps) == 1 and isinstance(part, dict):
         return cast("Data", part)
     return {_last_name(steps): part}
@@ -77,8 +77,8 @@ def _last_name(steps: tuple[str | int | slice, ...]) -> str:
     return next(step for step in reversed(steps) if isinstance(step, str))
 
 
-def _lost(key: str, step: str | int | slice, above: Any) -> str:
-    shown = f"[{step.start or ''}:{step.stop or ''}]" if isinstance(step, slice) else repr(step)
+def _describe_missing(key: str, step: str | int | slice, above: Any) -> str:
+    label = f"[{step.start or ''}:{step.stop or ''}]" if isinstance(step, slice) else repr(step)
     names = list(cast("Data", above))[:20] if isinstance(above, dict) else []
     hint = f" {suggestion(str(step), map(str, names), noun='Keys')}" if names else ""
-    return f"The path {shorten(key)!r} does not exist: there is no {shown}.{hint}"
+    return f"The path {shorten(key)!r} does not exist: there is no {label}.{hint}"
