@@ -6,17 +6,16 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from statewright.agents import Tool, ToolContext, ToolOptions, call_tool
 from statewright.errors import ToolError
 from statewright.messages import Message
 from statewright.models import ToolSpec
+from statewright.workflow.states.handlers.call import truncate
 from statewright.workflow.states.language.model import Assistant
 from statewright.workflow.states.mcp import McpServers
 from statewright.workflow.states.tools import Integrations, ToolRegistry
-
-CHARACTERS_A_TOKEN: Final = 4
 
 
 class CredentialedTool:
@@ -55,11 +54,9 @@ class ToolSet:
     def truncate_result(self, answer: Message) -> Message:
         """Truncate the answer of a tool to its token limit, and mark the cut in a last line."""
         own = self._longest_by_name.get(answer.name or "")
-        limit = min(self._longest, own or self._longest) * CHARACTERS_A_TOKEN
         text = answer.text
-        if len(text) <= limit:
-            return answer
-        return replace(answer, content=f"{text[:limit]}\n[Cut off after {limit} of {len(text)} characters.]")
+        cut = truncate(text, min(self._longest, own or self._longest))
+        return answer if cut is text else replace(answer, content=cut)
 
 
 class AssistantTools:

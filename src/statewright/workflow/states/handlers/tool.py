@@ -13,13 +13,12 @@ from typing import Any, Final, cast
 from statewright.agents import Tool, ToolContext, as_text, call_tool
 from statewright.errors import ExpressionError, RoutingError, ToolError
 from statewright.workflow.states.expressions.paths import get_at_path, get_at_pointer
-from statewright.workflow.states.handlers.call import Call, Outcome, make_unresolved_reporter
+from statewright.workflow.states.handlers.call import Call, Outcome, make_unresolved_reporter, truncate
 from statewright.workflow.states.language.model import Tool as ToolModel
 from statewright.workflow.states.mcp import McpServers
 from statewright.workflow.states.templates import parse_template, render_off_loop, render_values
 from statewright.workflow.states.tools import Integrations, ToolRegistry
 
-CHARACTERS_A_TOKEN: Final = 4
 _TRACE_LIMIT: Final = 2_000
 """Maximum characters of a result in a trace."""
 
@@ -121,8 +120,6 @@ def truncate_result(result: Any, definition: ToolModel) -> Any:
         limit, name = definition.mcp_server.settings.get("tools_tokens_size_limit"), "tools_tokens_size_limit"
     if limit is None:
         return result
-    text, max_characters = as_text(result), limit * CHARACTERS_A_TOKEN
-    if len(text) <= max_characters:
-        return result
-    note = f"the first {max_characters} of {len(text)} characters, for a {name} of {limit}"
-    return f"{text[:max_characters]}\n[Cut off: {note}.]"
+    text = as_text(result)
+    cut = truncate(text, limit, f", for a {name} of {limit}")
+    return result if cut is text else cut

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from statewright.errors import Problem, nearest
-from statewright.workflow.states.language.yaml.nodes import Mark, Path, path_text, shorten
+from statewright.workflow.states.language.yaml.nodes import Mark, Path, problem_at, shorten
 
 LONGEST_NAME: Final = 60
 """Maximum characters of a name for which a similar one is suggested."""
@@ -109,4 +109,4 @@ class Diagnostics:
         above = (finding.path[:length] for length in range(len(finding.path), 0, -1))
         label = next((self._labels[path] for path in above if path in self._labels), "")
         message = finding.message if label in finding.message else f"{label}: {finding.message}"
-        return Problem(path_text(finding.path), finding.at.line, finding.at.column, message, finding.suggestion)
+        return problem_at(finding.at, message, finding.suggestion, path=finding.path)

@@ -11,46 +11,17 @@ from typing import Any, Final
 
 from statewright.workflow.states.language.checks.references import NODE_KINDS
 from statewright.workflow.states.language.model import (
-    Assistant,
-    AssistantTool,
-    Case,
-    Condition,
+    SCHEMAS,
     CustomNode,
     Definition,
     McpConfig,
     McpServer,
-    Next,
-    RetryRule,
-    State,
-    Switch,
-    Tool,
     WrappedDefinition,
 )
 from statewright.workflow.states.language.schema.keys import KeySchema
 from statewright.workflow.states.language.schema.maps import PRIVATE_PREFIX, MapSchema
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-
-SCHEMAS: Final = tuple(
-    model.schema
-    for model in (
-        WrappedDefinition,
-        Definition,
-        Assistant,
-        AssistantTool,
-        Tool,
-        CustomNode,
-        McpServer,
-        McpConfig,
-        State,
-        Next,
-        Condition,
-        Switch,
-        Case,
-        RetryRule,
-    )
-)
-"""The maps of the language, in the order of their definitions."""
 
 
 def language_schema(node_kinds: Collection[str] = NODE_KINDS) -> dict[str, Any]:

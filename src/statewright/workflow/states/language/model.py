@@ -43,8 +43,12 @@ _TARGET: Final = Text(empty=False, rule={"not": {"enum": list(RESERVED)}})
 
 Name = Annotated[str, Text(empty=False)]
 Target = Annotated[str, _TARGET]
+Id = Annotated[Name, Key("The name by which states refer to it.")]
+DisplayName = Annotated[str | None, Key("A display name.")]
+IntegrationAlias = Annotated[str | None, Key("The integration that holds its credentials.")]
 Texts = tuple[str, ...]
 Count = Annotated[int, Number(1)]
+ResultLimit = Annotated[Count | None, Key("The maximum length of results, in tokens; longer ones are truncated.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +106,8 @@ class McpServer:
     arguments: ClassVar[Annotated[Any, Key("Arguments of the program; better written in config.")]]
     mcp_connect_url: ClassVar[Annotated[str, Key("A proxy through which the server is reached.")]]
     mcp_config_id: ClassVar[Annotated[str, Key("The id of a server of the project.")]]
-    tools_tokens_size_limit: ClassVar[
-        Annotated[Count, Key("The maximum length of results, in tokens; longer ones are truncated.")]
-    ]
-    integration_alias: ClassVar[Annotated[str, Key("The integration that holds its credentials.")]]
+    tools_tokens_size_limit: ClassVar[ResultLimit]
+    integration_alias: ClassVar[IntegrationAlias]
     resolve_dynamic_values_in_arguments: ClassVar[
         Annotated[bool, Key("Whether its config may name keys of the context.", default=False)]
     ]
@@ -123,7 +125,7 @@ class AssistantTool:
         "assistant_tool", "a map with a name", noun="The tool", advice="Write '- name: the_tool'."
     )
     name: Annotated[Name, Key("The name of the tool.")]
-    integration_alias: Annotated[str | None, Key("The integration that holds its credentials.")] = None
+    integration_alias: IntegrationAlias = None
     at: Mark = NOWHERE
 
 
@@ -134,10 +136,10 @@ class Assistant:
     schema: ClassVar = MapSchema(
         "assistant", "a map with an id", noun="Assistant", one_of=("assistant_id", "system_prompt")
     )
-    id: Annotated[Name, Key("The name by which states refer to it.")]
+    id: Id
     assistant_id: Annotated[str | None, Key("The id of an assistant of the project.")] = None
     system_prompt: Annotated[str | None, Key("Its instructions.")] = None
-    name: Annotated[str | None, Key("A display name.")] = None
+    name: DisplayName = None
     model: Annotated[str | None, Key("The model that answers.")] = None
     temperature: Annotated[
         float | None, Number(0, 2, range_phase=Phase.RULES), Key("The sampling temperature, from 0 to 2.")
@@ -158,10 +160,10 @@ class Tool:
     """A tool that states call without a model."""
 
     schema: ClassVar = MapSchema("tool", "a map with an id and a tool", noun="Tool")
-    id: Annotated[Name, Key("The name by which states refer to it.")]
+    id: Id
     tool: Annotated[Name, Key("The name of the function.")]
     tool_args: Annotated[Mapping[str, Any] | None, Key("Its arguments, which a state may replace.")] = None
-    integration_alias: Annotated[str | None, Key("The integration that holds its credentials.")] = None
+    integration_alias: IntegrationAlias = None
     tool_result_json_pointer: Annotated[
         str | None, Key("A JSON pointer to a part of the result; empty for all of it.")
     ] = None
@@ -171,9 +173,7 @@ class Tool:
     input_key: Annotated[str | None, Key("A path into the context: missing arguments are read from the map there.")] = (
         None
     )
-    tokens_size_limit: Annotated[
-        Count | None, Key("The maximum length of results, in tokens; longer ones are truncated.")
-    ] = None
+    tokens_size_limit: ResultLimit = None
     toolset: ClassVar = Ignored("a tool is found by its name alone.")
     at: Mark = NOWHERE
 
@@ -183,9 +183,9 @@ class CustomNode:
     """A node that is neither an assistant nor a tool."""
 
     schema: ClassVar = MapSchema("custom_node", "a map with an id and a custom_node_id", noun="Custom node")
-    id: Annotated[Name, Key("The name by which states refer to it.")]
+    id: Id
     kind: Annotated[Name, Key("Its kind; the id by default.", name="custom_node_id", default=None)] = ""
-    name: Annotated[str | None, Key("A display name.")] = None
+    name: DisplayName = None
     model: Annotated[str | None, Key("The model that it calls.")] = None
     system_prompt: Annotated[str | None, Key("Instructions for the model.")] = None
     config: Annotated[Mapping[str, Any], Key("The settings of its kind.")] = field(default_factory=dict[str, Any])
@@ -384,7 +384,7 @@ class State:
 class Metadata:
     """The keys that a workflow and its wrapper have in common."""
 
-    name: Annotated[str | None, Key("A display name.")] = None
+    name: DisplayName = None
     description: Annotated[str | None, Key("Its purpose.")] = None
     slug: ClassVar[Annotated[str, Key("A name for URLs.")]]
     icon_url: ClassVar[Annotated[str, Key("An icon.")]]
@@ -463,3 +463,11 @@ def node_of(state_id: str) -> str:
 
 
 _ALIKE: Final = str.maketrans({":": "\N{MODIFIER LETTER COLON}", "|": "\N{DIVIDES}"})
+
+
+_MAPS: Final[tuple[type[Any], ...]] = (
+    *(WrappedDefinition, Definition, Assistant, AssistantTool, Tool, CustomNode, McpServer, McpConfig),
+    *(State, Next, Condition, Switch, Case, RetryRule),
+)
+SCHEMAS: Final[tuple[MapSchema, ...]] = tuple(model.schema for model in _MAPS)
+"""The maps of the language, in the order in which the JSON Schema defines them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
 from statewright.workflow.states.language.schema.maps import ParsedMap
@@ -20,8 +21,7 @@ def note_flat_condition(part: ParsedMap, diagnostics: Diagnostics) -> Collection
     expression = shorten(condition.content)
     diagnostics.error(
         Phase.FORM,
-        part.path_to("condition"),
-        condition.at,
+        *part.location("condition"),
         "'condition' is a text here, and must be a map with the keys expression, then and otherwise.",
         f'Write condition: {{expression: "{expression}", then: {then}, otherwise: {otherwise}}}.',
     )
@@ -34,25 +34,21 @@ def _word(written: YamlNode | None, default: str) -> str:
 
 def split_condition(part: ParsedMap) -> str:
     """Return how to split a state whose `next` has a condition and an iter_key."""
-    condition: ParsedMap | None = part.values.get("condition")
-    expression, target, otherwise = (
-        shorten(str(condition.values.get(name, "...") if condition is not None else "..."))
-        for name in ("expression", "then", "otherwise")
-    )
+    values: dict[str, Any] = next((condition.values for condition in part.parts("condition")), dict[str, Any]())
+    expression, target, otherwise = (shorten(values.get(key, "...")) for key in ("expression", "then", "otherwise"))
     transition = f'condition: {{expression: "{expression}", then: pick_items, otherwise: {otherwise}}}'
     return _split(part, transition, target)
 
 
 def split_switch(part: ParsedMap) -> str:
     """Return how to split a state whose `next` has a switch and an iter_key."""
-    switch: ParsedMap | None = part.values.get("switch")
-    cases: tuple[ParsedMap, ...] = switch.values.get("cases", ()) if switch is not None else ()
-    target = shorten(str(cases[0].values.get("state_id", "..."))) if cases else "..."
+    cases = [case for switch in part.parts("switch") for case in switch.parts("cases")]
+    target = shorten(cases[0].values.get("state_id", "...")) if cases else "..."
     return _split(part, "switch: (as it is, with pick_items in place of that target)", target)
 
 
 def _split(part: ParsedMap, transition: str, target: str) -> str:
-    key = shorten(str(part.values.get("iter_key", "items")))
+    key = shorten(part.values.get("iter_key", "items"))
     return (
         f"Split it into two states: this one decides, with next: {{{transition}}}; a new state 'pick_items' iterates, "
         f"with next: {{state_id: {target}, iter_key: {key}}}. The result of the new state must hold {key!r}: a custom "

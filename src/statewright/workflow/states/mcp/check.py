@@ -7,6 +7,7 @@ from typing import Any
 
 from statewright.errors import Problem, ToolError
 from statewright.workflow.states.language.model import Definition, McpServer
+from statewright.workflow.states.language.yaml.nodes import problem_at
 from statewright.workflow.states.mcp.permission import check_command, check_variables, host_stanza, server_stanza
 from statewright.workflow.states.mcp.resolve import own_config
 from statewright.workflow.states.tools import Guard, Integrations, ToolSettings, integration_stanza, read_url
@@ -21,7 +22,7 @@ def check_servers(
     """Yield a warning for each enabled server that is not usable. Does neither resolve hosts nor start programs."""
     for server in servers_of(definition):
         for message, advice in _problems(server, settings, integrations, project_servers):
-            yield Problem("", server.at.line, server.at.column, f"MCP server {server.name!r}: {message}", advice)
+            yield problem_at(server.at, f"MCP server {server.name!r}: {message}", advice)
 
 
 def servers_of(definition: Definition) -> Iterator[McpServer]:

@@ -14,7 +14,7 @@ from statewright.errors import ExpressionError, Problem, WorkflowError, suggesti
 from statewright.workflow.states.expressions import Expression, parse_expression
 from statewright.workflow.states.expressions.paths import parse_path
 from statewright.workflow.states.language.model import CustomNode
-from statewright.workflow.states.language.yaml.nodes import Path, path_text, shorten
+from statewright.workflow.states.language.yaml.nodes import Path, problem_at, shorten
 from statewright.workflow.states.templates import Template, parse_template
 
 _Kind = TypeVar("_Kind")
@@ -31,6 +31,10 @@ class ConfigFault(NamedTuple):
     """How to correct it."""
     is_error: bool = True
     """False for a warning: accepted, but probably a mistake."""
+
+    def problem(self, definition: CustomNode, above: Path = ()) -> Problem:
+        """Return the fault as a problem of the node; `above` is the path of the node."""
+        return problem_at(definition.at, self.message, self.suggestion, path=(*above, *self.path))
 
 
 class ConfigReader:
@@ -175,13 +179,9 @@ def read_nothing(definition: CustomNode) -> tuple[None, list[ConfigFault]]:
 
 def refuse_faults(definition: CustomNode, faults: Iterable[ConfigFault]) -> None:
     """Raise WorkflowError with all errors among the faults, if there are any."""
-    errors = [_problem(definition, fault) for fault in faults if fault.is_error]
+    errors = [fault.problem(definition) for fault in faults if fault.is_error]
     if errors:
         raise WorkflowError(errors, source=f"Custom node {definition.id!r}")
-
-
-def _problem(definition: CustomNode, fault: ConfigFault) -> Problem:
-    return Problem(path_text(fault.path), definition.at.line, definition.at.column, fault.message, fault.suggestion)
 
 
 def _from_json(text: str) -> Any:

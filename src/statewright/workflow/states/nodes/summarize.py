@@ -9,7 +9,7 @@ from typing import Final
 
 from statewright.messages import Message
 from statewright.workflow.states.handlers import Call, Outcome
-from statewright.workflow.states.handlers.summaries import split_batches
+from statewright.workflow.states.handlers.summaries import conversation_text, split_batches
 from statewright.workflow.states.language.model import CustomNode
 from statewright.workflow.states.nodes.resources import NodeResources, ask_model
 
@@ -32,13 +32,9 @@ class ConversationSummary:
         model = self._resources.model(self._definition.model)
         parts: list[str] = []
         for position, batch in enumerate(split_batches(call.history)):
-            messages = [_make_message(batch, call.prompt)]
+            task = f"{call.prompt}\n\n" if call.prompt else ""
+            messages = [Message(task + conversation_text(batch))]
             parts.append(
                 await ask_model(model, self._definition, call, messages, instructions=_INSTRUCTIONS, position=position)
             )
         return Outcome("\n\n".join(parts), calls=len(parts))
-
-
-def _make_message(batch: list[Message], task: str) -> Message:
-    conversation = "\n\n".join(f"{message.role}: {message.text}" for message in batch)
-    return Message(f"{task}\n\n{conversation}" if task else conversation)

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from statewright.workflow.states.language.json_schema import SCHEMAS
+from statewright.workflow.states.language.model import SCHEMAS
 from statewright.workflow.states.language.parse import Parsed, parse_workflow
 
 STATES = "states: [{id: s, assistant_id: a, next: {state_id: end}}]\n"

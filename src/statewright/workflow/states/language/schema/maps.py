@@ -132,6 +132,19 @@ class ParsedMap:
     def path_to(self, name: str) -> Path:
         return (*self.path, self.names.get(name, name))
 
+    def location(self, name: str) -> tuple[Path, Mark]:
+        """Return the path and the position of the value of a key, for messages."""
+        return self.path_to(name), self.at(name)
+
+    def key_location(self, name: str) -> tuple[Path, Mark]:
+        """Return the path and the position of a key, for messages."""
+        return self.path_to(name), self.key_at(name)
+
+    def parts(self, name: str) -> tuple[ParsedMap, ...]:
+        """Return the valid maps under a key: those in a list, the only one, or none."""
+        value: Any = self.values.get(name, ())
+        return (value,) if isinstance(value, ParsedMap) else tuple(value)
+
     @property
     def label(self) -> str:
         """How messages refer to this map: with its id, if it has one."""
@@ -151,7 +164,7 @@ def _read_key(part: ParsedMap, name: str, child: YamlNode, diagnostics: Diagnost
         _note_unknown(part, name, diagnostics)
     elif key.ignored:
         message = f"The key {name!r} does nothing here: {key.ignored}"
-        diagnostics.warn(Phase.FORM, part.path_to(name), part.key_at(name), message, "Remove it.")
+        diagnostics.warn(Phase.FORM, *part.key_location(name), message, "Remove it.")
     elif child.content is None and not child.broken:
         return  # null counts as absent
     elif not key.stands_for:
@@ -171,7 +184,7 @@ def _take(part: ParsedMap, key: KeySchema, name: str, child: YamlNode, diagnosti
 def _may_stand_for(part: ParsedMap, key: KeySchema, diagnostics: Diagnostics) -> bool:
     """Return whether a deprecated key is used. Report a warning in any case, or an error next to its successor."""
     successor = part.content.get(key.stands_for)
-    where = part.path_to(key.name), part.key_at(key.name)
+    where = part.key_location(key.name)
     advice = f"Write {key.stands_for!r} alone."
     if successor is None or successor.content is None:
         diagnostics.warn(Phase.FORM, *where, f"The key {key.name!r} is deprecated.", f"Write {key.stands_for!r}.")
@@ -193,7 +206,7 @@ def _note_unknown(part: ParsedMap, name: str, diagnostics: Diagnostics) -> None:
     advice = f"Move it into {below!r}." if below else f"Keys: {', '.join(part.schema.current)}."
     advice = _no_space(part, name) or (f"Did you mean {meant!r}?" if meant else advice)
     message = f"{part.subject} has no key {shorten(name)!r}; it is ignored."
-    diagnostics.warn(Phase.FORM, part.path_to(name), part.key_at(name), message, advice)
+    diagnostics.warn(Phase.FORM, *part.key_location(name), message, advice)
 
 
 def _no_space(part: ParsedMap, name: str) -> str:
@@ -293,8 +306,8 @@ def _check_company(part: ParsedMap, diagnostics: Diagnostics) -> None:
             repair = clash.repair if isinstance(clash.repair, str) else clash.repair(part)
             message = f"{part.label} has both {clash.first!r} and {clash.second!r}, which cannot be combined."
             later = max(clash.first, clash.second, key=part.key_at)
-            diagnostics.error(Phase.FORM, part.path_to(later), part.key_at(later), message, repair)
+            diagnostics.error(Phase.FORM, *part.key_location(later), message, repair)
     for name, company in part.schema.needs:
         if part.has_key(name) and not part.has_key(company) and name not in refused:
             message = f"{part.label} has {name!r} without {company!r}."
-            diagnostics.error(Phase.FORM, part.path_to(name), part.key_at(name), message, f"Add {company!r}.")
+            diagnostics.error(Phase.FORM, *part.key_location(name), message, f"Add {company!r}.")

@@ -27,6 +27,12 @@ class Mark(NamedTuple):
 NOWHERE: Final = Mark(0, 0)
 """The position of parts that are not written in a file."""
 
+
+def problem_at(at: Mark, message: str, suggestion: str = "", *, path: Path = ()) -> Problem:
+    """Return a problem at a position of a file."""
+    return Problem(path_text(path), at.line, at.column, message, suggestion)
+
+
 _PLAIN_WORD: Final = re.compile(r"[A-Za-z_][\w-]*\Z")
 
 

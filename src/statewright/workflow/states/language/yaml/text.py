@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from statewright.errors import Problem
-from statewright.workflow.states.language.yaml.nodes import Mark
+from statewright.workflow.states.language.yaml.nodes import Mark, problem_at
 
 MAX_BYTES: Final = 5_000_000
 MAX_DIRECTIVES: Final = 20
@@ -25,10 +24,6 @@ class UnreadableText(Exception):
     def __init__(self, at: Mark, message: str, suggestion: str) -> None:
         self.problem = problem_at(at, message, suggestion)
         super().__init__(message)
-
-
-def problem_at(at: Mark, message: str, suggestion: str) -> Problem:
-    return Problem("", at.line, at.column, message, suggestion)
 
 
 def decode_text(text: str | bytes) -> str:
