@@ -15,7 +15,9 @@ from statewright.workflow.states.engine.state_node import StateNode
 from statewright.workflow.states.handlers.scripted import FINAL_SUMMARY
 from statewright.workflow.states.handlers.summaries import FinalSummary
 from statewright.workflow.states.language.checks.graph import find_reachable
-from statewright.workflow.states.language.model import END_STATE, Definition, Next, State, node_of
+from statewright.workflow.states.language.key_types import END_STATE
+from statewright.workflow.states.language.model import Definition, State, node_of
+from statewright.workflow.states.language.transition import Next
 from statewright.workflow.states.resources.handler_factory import HandlerFactory
 
 LONGEST = 40

@@ -9,7 +9,7 @@ from statewright.messages import Message
 from statewright.state import Derived
 from statewright.workflow.states.engine.lineage import Lineage, make_lineage
 from statewright.workflow.states.engine.visit import ANSWER, Visit, VisitLog
-from statewright.workflow.states.language.model import END_STATE
+from statewright.workflow.states.language.key_types import END_STATE
 
 
 class WorkflowInput(TypedDict, total=False):

@@ -19,7 +19,8 @@ from statewright.workflow.states.engine.token import Token, combine_tokens
 from statewright.workflow.states.engine.visit import ANSWER, DEFAULT_EFFECTS, Effects, Visit
 from statewright.workflow.states.handlers import Call, StateHandler
 from statewright.workflow.states.handlers.call import make_unresolved_reporter
-from statewright.workflow.states.language.model import Next, State
+from statewright.workflow.states.language.model import State
+from statewright.workflow.states.language.transition import Next
 from statewright.workflow.states.templates import Template, parse_template, render_off_loop
 
 

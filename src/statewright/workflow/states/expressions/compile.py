@@ -150,8 +150,7 @@ class _Compiler:
         return _reader(name)
 
     def _boolop(self, node: ast.BoolOp) -> Step:
-        steps = self._steps(node.values)
-        return _all_of(steps) if isinstance(node.op, ast.And) else _any_of(steps)
+        return _boolean(self._steps(node.values), decides=isinstance(node.op, ast.Or))
 
     def _unaryop(self, node: ast.UnaryOp) -> Step:
         function = _UNARY.get(type(node.op))
@@ -301,28 +300,18 @@ def _reader(name: str) -> Step:
     return read
 
 
-def _all_of(steps: tuple[Step, ...]) -> Step:
-    def run_all(evaluation: Evaluation) -> Any:
+def _boolean(steps: tuple[Step, ...], *, decides: bool) -> Step:
+    """Compile `and`, which a false value decides, or `or`, which a true value decides."""
+
+    def compute(evaluation: Evaluation) -> Any:
         value = None
         for step in steps:
             value = step(evaluation)
-            if not value:
+            if bool(value) is decides:
                 break
         return value
 
-    return run_all
-
-
-def _any_of(steps: tuple[Step, ...]) -> Step:
-    def run_any(evaluation: Evaluation) -> Any:
-        value = None
-        for step in steps:
-            value = step(evaluation)
-            if value:
-                break
-        return value
-
-    return run_any
+    return compute
 
 
 def _chain(first: Step, others: tuple[tuple[Operator, Step], ...]) -> Step:

@@ -15,7 +15,8 @@ from statewright.graph import Runtime
 from statewright.workflow.states.engine.lineage import Lineage
 from statewright.workflow.states.handlers.call import Call, Outcome
 from statewright.workflow.states.handlers.tool import ToolStateHandler, truncate_result
-from statewright.workflow.states.language.model import McpServer, Next, State, Tool
+from statewright.workflow.states.language.model import McpServer, State, Tool
+from statewright.workflow.states.language.transition import Next
 from statewright.workflow.states.mcp import McpServers
 from statewright.workflow.states.mcp.resolve import ServerResolver
 from statewright.workflow.states.tools import Integrations, ToolRegistry

@@ -14,7 +14,8 @@ from statewright.testing import FakeClock
 from statewright.workflow.states.engine.lineage import Lineage
 from statewright.workflow.states.engine.visit import Visit
 from statewright.workflow.states.handlers import Call
-from statewright.workflow.states.language.model import CustomNode, Next, State
+from statewright.workflow.states.language.model import CustomNode, State
+from statewright.workflow.states.language.transition import Next
 from statewright.workflow.states.nodes import NodeKinds, NodeResources
 
 
