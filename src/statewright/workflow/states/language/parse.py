@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from statewright.errors import Problem, WorkflowError
-from statewright.workflow.states.expressions import Expression
 from statewright.workflow.states.language.checks.graph import check_graph
 from statewright.workflow.states.language.checks.references import NODE_KINDS, check_references
 from statewright.workflow.states.language.checks.rules import check_rules
@@ -66,11 +65,11 @@ def _read(text: str | bytes, node_kinds: Collection[str], diagnostics: Diagnosti
         return None
     check_transitions(workflow, diagnostics)
     check_references(workflow, node_kinds, diagnostics)
-    expressions = check_rules(workflow, diagnostics)
+    check_rules(workflow, diagnostics)
     if diagnostics.has_problems:
         return None
     workflow.values.update(metadata)
-    definition: Definition = _build(workflow, expressions)
+    definition: Definition = _build(workflow)
     definition = replace(definition, explicit_keys=frozenset(workflow.values))
     check_graph(definition, diagnostics, workflow.path_to("states"))
     return definition
@@ -113,10 +112,10 @@ def _is_autonomous(content: dict[str, YamlNode], diagnostics: Diagnostics, path:
 # -- the model
 
 
-def _build(value: Any, expressions: Mapping[Path, Expression]) -> Any:
-    """Build the part of the model that a valid map declares. `expressions` are the parsed ones by their paths."""
+def _build(value: Any) -> Any:
+    """Build the part of the model that a valid map declares."""
     if isinstance(value, tuple):
-        return tuple(_build(item, expressions) for item in cast("tuple[Any, ...]", value))
+        return tuple(map(_build, cast("tuple[Any, ...]", value)))
     if not isinstance(value, ParsedMap):
         return value
     fields: dict[str, Any] = {"at": value.node.at} if hasattr(value.schema.model, "at") else {}
@@ -126,7 +125,7 @@ def _build(value: Any, expressions: Mapping[Path, Expression]) -> Any:
         if key.field and key.is_raw and isinstance(child, ParsedMap):
             fields[key.field] = child.node.plain()
         elif key.field:
-            fields[key.field] = _build(expressions.get(value.path_to(name), child), expressions)
+            fields[key.field] = _build(child)
         else:
             settings[name] = child
     return value.schema.model(**fields, **({"settings": settings} if settings else {}))

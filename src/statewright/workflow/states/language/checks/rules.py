@@ -7,7 +7,7 @@ from typing import Any
 
 from statewright.errors import ExpressionError
 from statewright.json_schema import UnusableSchema, json_schema_validator
-from statewright.workflow.states.expressions import Expression, parse_expression
+from statewright.workflow.states.expressions import parse_expression
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
 from statewright.workflow.states.language.output_schema import read_json_schema
 from statewright.workflow.states.language.schema.maps import ParsedMap
@@ -15,29 +15,28 @@ from statewright.workflow.states.language.yaml.nodes import Path, YamlNode, shor
 from statewright.workflow.states.templates import parse_template
 
 
-def check_rules(workflow: ParsedMap, diagnostics: Diagnostics) -> dict[Path, Expression]:
-    """Report broken rules. Return the valid expressions by their paths."""
+def check_rules(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
+    """Report broken rules, and parse the expressions in place."""
     _check_servers(workflow, diagnostics)
     _check_templates(workflow, diagnostics)
     _check_chains(workflow, diagnostics)
-    return dict(_read_expressions(workflow, diagnostics))
+    _parse_expressions(workflow, diagnostics)
 
 
 # -- expressions
 
 
-def _read_expressions(workflow: ParsedMap, diagnostics: Diagnostics) -> Iterator[tuple[Path, Expression]]:
+def _parse_expressions(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
     for state in workflow.parts("states"):
         for part, name in _tests_of(state):
             try:
-                expression = parse_expression(part.values[name])
+                part.values[name] = expression = parse_expression(part.values[name])
             except ExpressionError as error:
                 diagnostics.error(Phase.RULES, *part.location(name), str(error), "")
                 continue
             for reason in expression.unsupported:
                 message = f"At run time this expression counts as false: {reason}"
                 diagnostics.warn(Phase.RULES, *part.location(name), message, "")
-            yield part.path_to(name), expression
 
 
 def _tests_of(state: ParsedMap) -> Iterator[tuple[ParsedMap, str]]:

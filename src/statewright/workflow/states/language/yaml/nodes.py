@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from statewright.errors import Problem
-from statewright.workflow.states.language.yaml.scalars import Scalar
 
+Scalar = str | int | float | bool | None
 Path = tuple[str | int, ...]
 """The keys and indexes from the top of a document to a value."""
 
