@@ -47,10 +47,10 @@ def read(text: str) -> tuple[Any, list[str], list[str]]:
     root = read_document(text).root
     assert root is not None
     part = Thing.schema.read(root, (), diagnostics)
-    return part, [str(one) for one in diagnostics.problems], [str(one) for one in diagnostics.warnings]
+    return part, [str(problem) for problem in diagnostics.problems], [str(warning) for warning in diagnostics.warnings]
 
 
-def test_values_are_kept_by_their_names() -> None:
+def test_values_are_stored_by_the_names_of_their_keys() -> None:
     part, problems, warnings = read("id: a\nleft: b\nextra: 1\n")
     assert problems == warnings == []
     assert isinstance(part, ParsedMap)
@@ -59,13 +59,13 @@ def test_values_are_kept_by_their_names() -> None:
     assert (part.at("left"), part.key_at("left"), part.at("right")) == (Mark(2, 7), Mark(2, 1), Mark(1, 1))
 
 
-def test_null_is_as_good_as_not_given() -> None:
+def test_null_counts_as_absent() -> None:
     part, problems, _ = read("id: a\nleft: b\nright: ~\nextra:\n")
     assert problems == []
     assert not part.has_key("right")
 
 
-def test_a_required_key_is_missed() -> None:
+def test_a_missing_required_key_is_reported() -> None:
     assert "The thing has no 'id'. Add 'id'. Its name." in read("left: b")[1][0]
     assert "The thing has 'id' without a value. Write it after the colon." in read("left: b\nid: ~")[1][0]
 
@@ -95,12 +95,12 @@ def test_keys_that_exclude_each_other_are_reported_at_the_later_one() -> None:
     assert "line 3" in problems[0]
 
 
-def test_a_wrong_value_still_counts_as_given() -> None:
+def test_a_key_with_an_invalid_value_counts_as_present() -> None:
     _, problems, _ = read("id: a\nleft: 1\n")
     assert len(problems) == 1
 
 
-def test_a_key_needs_its_company() -> None:
+def test_a_key_may_require_another_key() -> None:
     assert "'extra' without 'left'" in read("id: a\nright: b\nextra: 1\n")[1][0]
     assert len(read("id: a\nextra: 1\n")[1]) == 1
 
@@ -131,7 +131,7 @@ def test_1_5_1_unknown_keys_are_accepted_with_a_warning_and_a_near_miss() -> Non
     assert "Keys: id, left, right, extra." in warnings[1]
 
 
-def test_a_key_of_a_map_below_is_shown_where_it_belongs() -> None:
+def test_a_key_of_an_inner_map_is_suggested_to_be_moved_there() -> None:
     diagnostics = Diagnostics()
     root = read_document("extra: 1").root
     assert root is not None
@@ -149,7 +149,7 @@ def test_1_5_keys_of_a_user_interface_are_ignored_in_silence() -> None:
     assert read("id: a\nleft: b\nmeta_x: 1\n")[1:] == ([], [])
 
 
-def test_what_is_no_map_is_refused() -> None:
+def test_a_value_that_is_not_a_map_is_refused() -> None:
     part, problems, _ = read("[a]")
     assert part is INVALID
     assert "must be a map of things, and is a list." in problems[0]
