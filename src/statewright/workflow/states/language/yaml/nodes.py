@@ -81,30 +81,6 @@ class Document:
     """None if nothing could be parsed."""
     problems: tuple[Problem, ...]
 
-    def find(self, path: Path) -> YamlNode | None:
-        """Return the node at a path; None if there is none."""
-        node = self.root
-        for step in path:
-            content = node.content if node is not None else None
-            if isinstance(content, dict):
-                node = content.get(str(step))
-            elif isinstance(content, list) and isinstance(step, int) and 0 <= step < len(content):
-                node = content[step]
-            else:
-                return None
-        return node
-
-    def mark(self, path: Path) -> Mark:
-        """Return the position of the value at a path; NOWHERE if there is none."""
-        node = self.find(path)
-        return node.at if node is not None else NOWHERE
-
-    def key_mark(self, path: Path) -> Mark:
-        """Return the position of the key at a path; for a list item, of the item."""
-        above = self.find(path[:-1]) if path else None
-        mark = above.key_marks.get(str(path[-1])) if above is not None else None
-        return mark or self.mark(path)
-
 
 def path_text(path: Path) -> str:
     """Format a path for messages: `states[2].next.condition`."""

@@ -23,10 +23,11 @@ from statewright.workflow.states.language.yaml.read import read_document
 
 def read(kind: Kind, text: str) -> tuple[Any, tuple[Problem, ...]]:
     diagnostics = Diagnostics()
-    written = read_document(f"key: {text}").find(("key",))
-    assert written is not None
+    root = read_document(f"key: {text}").root
+    assert root is not None
+    assert isinstance(root.content, dict)
     assert kind.json_schema() is not None
-    return kind.read(written, ("key",), diagnostics), diagnostics.problems
+    return kind.read(root.content["key"], ("key",), diagnostics), diagnostics.problems
 
 
 @pytest.mark.parametrize(
