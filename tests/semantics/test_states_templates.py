@@ -14,8 +14,9 @@ from statewright import InMemorySaver
 from statewright.errors import WorkflowError
 from statewright.workflow.states import load_workflow
 from statewright.workflow.states.expressions import holds
-from statewright.workflow.states.language.model import Definition, Next, State
+from statewright.workflow.states.language.model import Definition, State
 from statewright.workflow.states.language.output_schema import read_json_schema
+from statewright.workflow.states.language.transition import Next
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "templates" / "states"
 FILES = sorted(FOLDER.glob("*.yaml"))

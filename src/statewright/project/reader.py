@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from statewright.errors import Problem
 from statewright.problems import UNKNOWN_KEY, problems_from
 from statewright.project.toml_positions import Keys, find_lines, format_path
-from statewright.workflow.states.language.model import Mark
+from statewright.workflow.states.language.yaml.nodes import Mark
 
 M = TypeVar("M")
 _SECRET_SECTIONS: Final[tuple[Keys, ...]] = (("integrations",), ("mcp",), ("models",))

@@ -15,7 +15,8 @@ from statewright.problems import expects
 from statewright.project.tables import Concurrency, Count, Durability, Duration, MetricsAccess, Port, Text, Texts
 from statewright.project.toml_positions import format_path
 from statewright.storage.locations import path_of
-from statewright.workflow.states.language.model import NOWHERE, Assistant, Mark
+from statewright.workflow.states.language.model import Assistant
+from statewright.workflow.states.language.yaml.nodes import NOWHERE, Mark
 from statewright.workflow.states.mcp import server_stanza
 from statewright.workflow.states.resources.chat_models import ModelSource
 from statewright.workflow.states.tools import Integrations, ToolRegistry, ToolSettings, integration_stanza, tool_stanza

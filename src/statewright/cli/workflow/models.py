@@ -49,7 +49,7 @@ class Models:
             if self.base_url is not None:
                 return connect_model(name, base_url=self.base_url)
             names = ModelNames(project.models, project.defaults.provider) if project is not None else ModelNames()
-            return names.given(name)
+            return names.connect(name)
         except (ModelError, InvalidConfig) as error:
             raise UsageError(message_of(error)) from error
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from statewright.errors import InvalidRequest, suggestion
 from statewright.futures import drive, resolve
+from statewright.jsonable import as_json
 from statewright.runs import Change, Run, Signal, where
 from statewright.runtime import RUN_ENDED
-from statewright.jsonable import as_json
 from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.completion import report_again

@@ -48,19 +48,19 @@ def run_case(workflow: Workflow, case: Case) -> list[str]:
         app = workflow.compile(script=case.get("outs") or {})
         values = app.invoke({"input": case.get("ui")})
     except Exception as error:  # a tool may raise anything
-        return _failed(case.get("err"), error)
+        return _compare_error(case.get("err"), error)
     if case.get("err"):
         return ["the run should fail, and it succeeded"]
-    return list(_differences(case, values))
+    return list(_compare_values(case, values))
 
 
-def _failed(expected: Any, error: Exception) -> list[str]:
+def _compare_error(expected: Any, error: Exception) -> list[str]:
     if expected is True or (isinstance(expected, str) and expected in str(error)):
         return []
     return [f"the run fails: {type(error).__name__}: {error}"]
 
 
-def _differences(case: Case, values: Mapping[str, Any]) -> Iterator[str]:
+def _compare_values(case: Case, values: Mapping[str, Any]) -> Iterator[str]:
     visits: Sequence[Mapping[str, Any]] = values["visits"]
     expected = case.get("visits")
     if expected is not None:
@@ -72,10 +72,10 @@ def _differences(case: Case, values: Mapping[str, Any]) -> Iterator[str]:
         if case.get(key) is not None and values[name] != case[key]:
             yield f"the {name} is {_json(values[name])}, not {_json(case[key])}"
     for state, beginnings in cast("dict[str, Any]", case.get("prompts") or {}).items():
-        yield from _prompts(state, beginnings, [visit["prompt"] for visit in visits if visit["state"] == state])
+        yield from _compare_prompts(state, beginnings, [visit["prompt"] for visit in visits if visit["state"] == state])
 
 
-def _prompts(state: str, beginnings: Any, prompts: Sequence[Any]) -> Iterator[str]:
+def _compare_prompts(state: str, beginnings: Any, prompts: Sequence[Any]) -> Iterator[str]:
     expected = [beginnings] if isinstance(beginnings, str) else list(beginnings)
     if len(expected) != len(prompts):
         yield f"state {state!r} was prompted {len(prompts)} times, not {len(expected)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from statewright.graph import END, START
@@ -14,8 +14,10 @@ from statewright.workflow.states.engine.state import WorkflowInput, WorkflowResu
 from statewright.workflow.states.engine.state_node import StateNode
 from statewright.workflow.states.handlers.scripted import FINAL_SUMMARY
 from statewright.workflow.states.handlers.summaries import FinalSummary
-from statewright.workflow.states.language.graph import find_reachable
-from statewright.workflow.states.language.model import END_STATE, Definition, Next, State, node_of
+from statewright.workflow.states.language.checks.graph import find_reachable
+from statewright.workflow.states.language.key_types import END_STATE
+from statewright.workflow.states.language.model import Definition, State, node_of
+from statewright.workflow.states.language.transition import Next
 from statewright.workflow.states.resources.handler_factory import HandlerFactory
 
 LONGEST = 40
@@ -24,25 +26,22 @@ Arrow = tuple[str, str, str]
 """Target, kind and label of a transition in a drawing."""
 
 
-def arrows(transition: Next, node_of: Callable[[str], str]) -> list[Arrow]:
-    """Return the arrows of a state as its author wrote them; `node_of` maps a state to its node."""
-    return [
-        (END if target == END_STATE else node_of(target), kind, label) for target, kind, label in _arrows(transition)
-    ]
-
-
-def _arrows(transition: Next) -> Iterator[Arrow]:
+def arrows(transition: Next) -> list[Arrow]:
+    """Return the arrows of a state as its author wrote them."""
     if transition.condition is not None:
-        yield transition.condition.then, "conditional", _label(transition.condition.expression.text)
-        yield transition.condition.otherwise, "conditional", "otherwise"
+        condition = transition.condition
+        branches = [(condition.then, _label(condition.expression.text)), (condition.otherwise, "otherwise")]
     elif transition.switch is not None:
-        for case in transition.switch.cases:
-            yield case.state_id, "conditional", _label(case.condition.text)
-        yield transition.switch.default, "conditional", "default"
+        branches = [(case.state_id, _label(case.condition.text)) for case in transition.switch.cases]
+        branches.append((transition.switch.default, "default"))
     else:
-        label = f"each of {transition.iter_key}" if transition.iter_key is not None else ""
-        for target in transition.targets:
-            yield target, "plain", _label(label)
+        label = _label(f"each of {transition.iter_key}") if transition.iter_key is not None else ""
+        return [(_target_node(target), "plain", label) for target in transition.targets]
+    return [(_target_node(target), "conditional", label) for target, label in branches]
+
+
+def _target_node(target: str) -> str:
+    return END if target == END_STATE else node_of(target)
 
 
 def _label(text: str) -> str:
@@ -72,7 +71,7 @@ def build_graph(definition: Definition, resources: HandlerFactory, *, max_items:
     router = Router(states, node_of, max_items=max_items, after=after)
     running = find_reached_states(definition)
     idle = [state for state in definition.states if state.id not in running]
-    unreachable = {"unreachable": {node_of(state.id): arrows(state.next, node_of) for state in idle}} if idle else {}
+    unreachable = {"unreachable": {node_of(state.id): arrows(state.next) for state in idle}} if idle else {}
     for index, state in enumerate(definition.states):
         if state.id not in running:
             continue
@@ -86,7 +85,7 @@ def build_graph(definition: Definition, resources: HandlerFactory, *, max_items:
             destinations=[node_of(target) for target in list_destinations(state, exits, after)],
             retry_policy=retry_policy(state.retry_policy, definition.retry_policy) if tries_again else None,
             # Messages of the inner conversation are attributed to the state.
-            metadata={"drawn": arrows(state.next, node_of), "transparent": True, **(unreachable if not index else {})},
+            metadata={"drawn": arrows(state.next), "transparent": True, **(unreachable if not index else {})},
         )
     if summarizer is not None and after is not None:
         graph.add_node(after, FinalSummary(summarizer, lineages), metadata={"hidden": True})

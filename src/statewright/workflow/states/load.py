@@ -13,10 +13,9 @@ from statewright.graph import Graph
 from statewright.runtime import CompiledGraph
 from statewright.workflow.states.compile import MAX_ITEMS, build_graph, compile_graph
 from statewright.workflow.states.handlers.scripted import Script
-from statewright.workflow.states.language.model import CustomNode, Definition
+from statewright.workflow.states.language.model import Definition
 from statewright.workflow.states.language.parse import parse_workflow
-from statewright.workflow.states.language.yaml.nodes import path_text
-from statewright.workflow.states.nodes import ConfigFault, NodeKinds
+from statewright.workflow.states.nodes import NodeKinds
 from statewright.workflow.states.resources.chat_models import Models
 from statewright.workflow.states.resources.handler_factory import HandlerFactory, Tools
 from statewright.workflow.states.resources.missing import Project
@@ -79,7 +78,7 @@ class Workflow:
 def apply_project_limits(definition: Definition, project: Project | None) -> Definition:
     """Return the definition with the project's limits where it sets none itself."""
     default = project.defaults.max_concurrency if project is not None else None
-    if default is None or "max_concurrency" not in definition.leaves_open:
+    if default is None or "max_concurrency" in definition.explicit_keys:
         return definition
     return replace(definition, max_concurrency=default)
 
@@ -93,17 +92,15 @@ def load_workflow(path_or_text: str | os.PathLike[str], *, node_kinds: NodeKinds
     kinds = node_kinds or NodeKinds()
     parsed = parse_workflow(text, source=source, node_kinds=kinds.names)
     definition = parsed.expect()
-    faults = [(fault, node) for node in definition.custom_nodes for fault in kinds.check_config(node)]
-    wrong = [_problem(fault, node) for fault, node in faults if fault.is_error]
-    if wrong:
-        raise WorkflowError(wrong, source=source)
-    odd = [_problem(fault, node) for fault, node in faults]
-    return Workflow(definition, (*parsed.warnings, *odd), source=source)
-
-
-def _problem(fault: ConfigFault, node: CustomNode) -> Problem:
-    path = path_text(("custom_nodes", node.id, *fault.path))
-    return Problem(path, node.at.line, node.at.column, fault.message, fault.suggestion)
+    faults = [
+        (fault.is_error, fault.problem(node, ("custom_nodes", node.id)))
+        for node in definition.custom_nodes
+        for fault in kinds.check_config(node)
+    ]
+    errors = [problem for is_error, problem in faults if is_error]
+    if errors:
+        raise WorkflowError(errors, source=source)
+    return Workflow(definition, (*parsed.warnings, *(problem for _, problem in faults)), source=source)
 
 
 def _read(path_or_text: str | os.PathLike[str]) -> tuple[str | bytes, str]:

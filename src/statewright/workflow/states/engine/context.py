@@ -7,7 +7,6 @@ from typing import Any, cast
 
 from statewright.agents import as_text
 from statewright.workflow.states.engine.visit import Effects, Visit
-from statewright.workflow.states.expressions.output import parse_result
 
 Context = Mapping[str, Any]
 
@@ -72,11 +71,6 @@ def context_updates(result: Any, *, splits: bool = False) -> dict[str, Any]:
             if isinstance(item, dict):
                 news.update(cast("dict[str, Any]", item))
     return news
-
-
-def parse_output(output: Any) -> Any:
-    """Return the value of an output; text is parsed."""
-    return parse_result(output) if isinstance(output, str) else output
 
 
 def append_values(context: Context, news: Context) -> Context:

@@ -28,12 +28,12 @@ from statewright.workflow.states.engine.token import parse_branch_path
 from statewright.workflow.states.engine.visit import ANSWER, ItemRef, Visit
 from statewright.workflow.states.expressions.output import ParsedOutput
 
-_VIEWS: Final = 256
+_MOST_VIEWS: Final = 256
 """Maximum number of cached views per lineage."""
-_GIVEN: Final = ""
+_INPUT: Final = ""
 """Key of the message that holds the input of the run."""
 SUMMARY: Final = "summary"
-_RUNS: Final = 64
+_MOST_LINEAGES: Final = 64
 """Maximum number of cached lineages."""
 
 
@@ -68,7 +68,7 @@ class Lineage:
     def _start(self) -> BranchView:
         """The view before the first visit."""
         text = format_input(self.raw_input)
-        return BranchView(make_initial_context(self.input.result, self._files), {_GIVEN: Message(text)} if text else {})
+        return BranchView(make_initial_context(self.input.result, self._files), {_INPUT: Message(text)} if text else {})
 
     def extend(self, visits: Iterable[Visit]) -> None:
         """Add visits, oldest first."""
@@ -134,7 +134,7 @@ class Lineage:
                 visit = self._visits[visit.after[0]]
         view = self._apply_visits(view, reversed(visits))
         self._views[visit_id] = view
-        if len(self._views) > _VIEWS:
+        if len(self._views) > _MOST_VIEWS:
             self._views.popitem(last=False)
         return view
 
@@ -234,20 +234,20 @@ class Lineages:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[str, Lineage] = OrderedDict()
+        self._cache: OrderedDict[str, Lineage] = OrderedDict()
 
     def get(self, run_id: str, values: Mapping[str, Any]) -> Lineage:
         """Return the lineage of a run with this state."""
         visits: list[Visit] = values.get("visits") or []
         with self._lock:
-            lineage = self._known.get(run_id)
+            lineage = self._cache.get(run_id)
             if lineage is None or not lineage.is_prefix_of(visits):
-                lineage = self._known[run_id] = make_lineage(values)
+                lineage = self._cache[run_id] = make_lineage(values)
             else:
                 lineage.extend(visits[lineage.position :])
-            self._known.move_to_end(run_id)
-            if len(self._known) > _RUNS:
-                self._known.popitem(last=False)
+            self._cache.move_to_end(run_id)
+            if len(self._cache) > _MOST_LINEAGES:
+                self._cache.popitem(last=False)
         return lineage
 
 

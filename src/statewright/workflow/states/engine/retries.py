@@ -8,7 +8,7 @@ from statewright.agents import is_worth_another_attempt
 from statewright.graph import RetryPolicy
 from statewright.workflow.states.language.model import RetryRule
 
-DEFAULT_RULE: Final = RetryRule(initial_interval=0.5, backoff_factor=2.0, max_interval=128.0, max_attempts=10)
+DEFAULT_RULE: Final = RetryRule(**{key.field: key.default for key in RetryRule.schema.keys if key.field})
 """The defaults of the language."""
 
 
@@ -17,16 +17,16 @@ def retry_policy(own: RetryRule, of_workflow: RetryRule) -> RetryPolicy | None:
     attempt."""
     rules = (own, of_workflow, DEFAULT_RULE)
 
-    def found(name: str) -> float:
+    def setting(name: str) -> float:
         return next(value for rule in rules if (value := getattr(rule, name)) is not None)
 
-    attempts = int(found("max_attempts"))
+    attempts = int(setting("max_attempts"))
     if attempts == 1:
         return None
     return RetryPolicy(
-        initial_interval=found("initial_interval"),
-        backoff_factor=found("backoff_factor"),
-        max_interval=found("max_interval"),
+        initial_interval=setting("initial_interval"),
+        backoff_factor=setting("backoff_factor"),
+        max_interval=setting("max_interval"),
         max_attempts=attempts,
         jitter=True,
         retry_on=is_worth_another_attempt,

@@ -13,7 +13,9 @@ from statewright.graph import Send
 from statewright.workflow.states.engine.token import Iteration, Token, child_path, continue_branch
 from statewright.workflow.states.engine.visit import ItemRef, Visit
 from statewright.workflow.states.expressions import holds
-from statewright.workflow.states.language.model import END_STATE, Next, State
+from statewright.workflow.states.language.key_types import END_STATE
+from statewright.workflow.states.language.model import State
+from statewright.workflow.states.language.transition import Next
 
 
 def find_chain_exits(states: Mapping[str, State]) -> dict[str, Next | None]:

@@ -9,7 +9,7 @@ from statewright.messages import Message
 from statewright.state import Derived
 from statewright.workflow.states.engine.lineage import Lineage, make_lineage
 from statewright.workflow.states.engine.visit import ANSWER, Visit, VisitLog
-from statewright.workflow.states.language.model import END_STATE
+from statewright.workflow.states.language.key_types import END_STATE
 
 
 class WorkflowInput(TypedDict, total=False):
@@ -30,13 +30,13 @@ class WorkflowState(TypedDict, total=False):
     """The summary written at the end of the run."""
 
 
-def shown_visits(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+def visits_of(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return each execution of a state as a map, in the order of supersteps."""
     lineage = make_lineage(values)
-    return [_shown(visit, lineage) for visit in lineage if visit.state != ANSWER]
+    return [_visit_fields(visit, lineage) for visit in lineage if visit.state != ANSWER]
 
 
-def _shown(visit: Visit, lineage: Lineage) -> dict[str, Any]:
+def _visit_fields(visit: Visit, lineage: Lineage) -> dict[str, Any]:
     return {
         "state": visit.state,
         "item": lineage.item(visit.item),
@@ -68,5 +68,5 @@ class WorkflowResult(TypedDict, total=False):
 
     result: Annotated[Any, Derived(result_of_run)]
     context: Annotated[dict[str, Any], Derived(context_of)]
-    visits: Annotated[list[dict[str, Any]], Derived(shown_visits)]
+    visits: Annotated[list[dict[str, Any]], Derived(visits_of)]
     messages: Annotated[list[Message], Derived(messages_of)]

@@ -19,8 +19,9 @@ from statewright.workflow.states.engine.token import Token, combine_tokens
 from statewright.workflow.states.engine.visit import ANSWER, DEFAULT_EFFECTS, Effects, Visit
 from statewright.workflow.states.handlers import Call, StateHandler
 from statewright.workflow.states.handlers.call import make_unresolved_reporter
-from statewright.workflow.states.language.model import Next, State
-from statewright.workflow.states.templates import Template, parse_template, rendered_off_loop
+from statewright.workflow.states.language.model import State
+from statewright.workflow.states.language.transition import Next
+from statewright.workflow.states.templates import Template, parse_template, render_off_loop
 
 
 def _nothing() -> None:
@@ -46,7 +47,7 @@ class StateNode:
         """Create the node. `before` is called once before a run starts, and may raise to reject it."""
         self._state = state
         self._before = before
-        self._place = index
+        self._index = index
         """The index of the state in its workflow; together with the superstep it identifies a visit."""
         self._handler = handler
         self._router = router
@@ -56,18 +57,20 @@ class StateNode:
         resolves = state.resolve_dynamic_values_in_prompt and state.task
         self._template: Template | None = parse_template(state.task) if resolves else None
 
-    async def __call__(self, given: Any, runtime: Runtime[Any]) -> Command[Any]:
+    async def __call__(self, task_input: Any, runtime: Runtime[Any]) -> Command[Any]:
         info = runtime.execution_info
         lineage = self._lineages.get(info.run_id, runtime.state)
-        is_entry = isinstance(given, Mapping)  # the state instead of a token: the run starts here
+        is_entry = isinstance(task_input, Mapping)  # the state instead of a token: the run starts here
         if is_entry:
             self._before()
-        tokens = [Token()] if is_entry else cast("list[Token]", given if isinstance(given, list) else [given])
+        tokens = (
+            [Token()] if is_entry else cast("list[Token]", task_input if isinstance(task_input, list) else [task_input])
+        )
         token = merge_arrivals(tokens, self._state.id, lineage)
         call = await self._make_call(token, lineage, runtime)
         outcome = await self._handler.perform(call)
         visit = Visit(
-            id=_visit_id(info.step, self._place, token),
+            id=_visit_id(info.step, self._index, token),
             state=self._state.id,
             output=outcome.output,
             after=token.after,
@@ -123,7 +126,7 @@ class StateNode:
             return self._state.task
         report = make_unresolved_reporter(runtime, self._state.id)
         try:
-            return await rendered_off_loop(lambda work: template.render(scope, report=report, work=work))
+            return await render_off_loop(lambda work: template.render(scope, report=report, work=work))
         except ExpressionError as error:
             raise ExpressionError(f"The task of state {self._state.id!r}: {error}") from error
 

@@ -35,7 +35,7 @@ WORDS: Final[dict[str, Any]] = {"true": True, "false": False, "null": None}
 """Words of JSON, which are values and not names."""
 _FORMAT: Final = re.compile(r"[<>^]?\d{0,2},?(\.\d{1,2})?[dfs%]?")
 """The formats that an f-string may use: sizes of two digits at most."""
-_SHOWN: Final = 40
+_QUOTE_LIMIT: Final = 40
 """Maximum characters of a name in a message."""
 _UNARY: Final[dict[type[ast.unaryop], Callable[[Any], Any]]] = {
     ast.Not: lambda value: not value,
@@ -146,12 +146,11 @@ class _Compiler:
             value = WORDS[name]
             return lambda evaluation: value
         if name.startswith("__"):
-            return self._refuse(node, f"the name {name[:_SHOWN]!r}")
+            return self._refuse(node, f"the name {name[:_QUOTE_LIMIT]!r}")
         return _reader(name)
 
     def _boolop(self, node: ast.BoolOp) -> Step:
-        steps = self._steps(node.values)
-        return _all_of(steps) if isinstance(node.op, ast.And) else _any_of(steps)
+        return _boolean(self._steps(node.values), decides=isinstance(node.op, ast.Or))
 
     def _unaryop(self, node: ast.UnaryOp) -> Step:
         function = _UNARY.get(type(node.op))
@@ -213,7 +212,7 @@ class _Compiler:
         name = node.attr
         value = self.step(node.value)
         if name.startswith("__"):
-            return self._refuse(node, f"the name {name[:_SHOWN]!r}")
+            return self._refuse(node, f"the name {name[:_QUOTE_LIMIT]!r}")
         return lambda evaluation: get_key(value(evaluation), name)
 
     def _call(self, node: ast.Call) -> Step:
@@ -229,14 +228,14 @@ class _Compiler:
         args = self._steps(node.args)
         function = FUNCTIONS.get(node.func.id)
         if function is None:
-            return self._refuse(node, f"{node.func.id[:_SHOWN]}()")
+            return self._refuse(node, f"{node.func.id[:_QUOTE_LIMIT]}()")
         return lambda evaluation: function(evaluation, *[arg(evaluation) for arg in args])
 
     def _method(self, node: ast.Call, called: ast.Attribute) -> Step:
         name = called.attr
         value, args = self.step(called.value), self._steps(node.args)
         if name not in KNOWN_METHODS:
-            return self._refuse(node, f".{name[:_SHOWN]}()")
+            return self._refuse(node, f".{name[:_QUOTE_LIMIT]}()")
         return lambda evaluation: call_method(evaluation, value(evaluation), name, [arg(evaluation) for arg in args])
 
     def _isinstance(self, node: ast.Call) -> Step:
@@ -301,28 +300,18 @@ def _reader(name: str) -> Step:
     return read
 
 
-def _all_of(steps: tuple[Step, ...]) -> Step:
-    def run_all(evaluation: Evaluation) -> Any:
+def _boolean(steps: tuple[Step, ...], *, decides: bool) -> Step:
+    """Compile `and`, which a false value decides, or `or`, which a true value decides."""
+
+    def compute(evaluation: Evaluation) -> Any:
         value = None
         for step in steps:
             value = step(evaluation)
-            if not value:
+            if bool(value) is decides:
                 break
         return value
 
-    return run_all
-
-
-def _any_of(steps: tuple[Step, ...]) -> Step:
-    def run_any(evaluation: Evaluation) -> Any:
-        value = None
-        for step in steps:
-            value = step(evaluation)
-            if value:
-                break
-        return value
-
-    return run_any
+    return compute
 
 
 def _chain(first: Step, others: tuple[tuple[Operator, Step], ...]) -> Step:

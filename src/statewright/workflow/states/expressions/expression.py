@@ -13,6 +13,7 @@ from statewright.workflow.states.expressions.compile import Program, compile_tre
 from statewright.workflow.states.expressions.evaluation import Evaluation
 from statewright.workflow.states.expressions.literal import InvalidLiteral, read_literal
 from statewright.workflow.states.expressions.operators import UndefinedName
+from statewright.workflow.states.expressions.parsed_text import ParsedText
 
 LENGTH_LIMIT: Final = 4096
 """Maximum characters of an expression."""
@@ -20,17 +21,15 @@ NODE_LIMIT: Final = 200
 """Maximum names, values, operations and calls of an expression."""
 DEPTH_LIMIT: Final = 20
 """Maximum nesting of operations."""
-_SHOWN: Final = 80
+_QUOTE_LIMIT: Final = 80
 """Maximum characters of a text in a message."""
-_NAMES_SHOWN: Final = 20
+_NAMES_LIMIT: Final = 20
 
 
-class Expression:
-    """A parsed expression over plain JSON values. Immutable, and compared by its text."""
+class Expression(ParsedText):
+    """A parsed expression over plain JSON values."""
 
-    __slots__ = ("_program", "text")
-    text: str
-    """As the author wrote it."""
+    __slots__ = ("_program",)
     _program: Program
 
     def __init__(self, text: str) -> None:
@@ -59,30 +58,6 @@ class Expression:
     def compute(self, scope: Mapping[str, Any]) -> Any:
         """Evaluate without converting errors, for callers that treat all of them alike: may raise any Exception."""
         return self._program.step(Evaluation(scope))
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"An expression is immutable: {name!r} cannot be set.")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"An expression is immutable: {name!r} cannot be deleted.")
-
-    def __eq__(self, other: object) -> bool:
-        return self.text == other.text if isinstance(other, Expression) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-    def __repr__(self) -> str:
-        return f"Expression({self.text!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Expression, (self.text,)
-
-    def __copy__(self) -> Expression:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Expression:
-        return self
 
 
 def parse_expression(text: str) -> Expression:
@@ -173,12 +148,12 @@ def _is_sign(node: ast.AST) -> bool:
 
 def _quoted(text: str) -> str:
     source = text.strip()
-    return repr(source if len(source) <= _SHOWN else source[: _SHOWN - 3] + "...")
+    return repr(source if len(source) <= _QUOTE_LIMIT else source[: _QUOTE_LIMIT - 3] + "...")
 
 
 def _undefined(name: str, scope: Mapping[str, Any]) -> str:
     names = sorted(str(key) for key in scope)
-    listed = ", ".join(names[:_NAMES_SHOWN]) + (" and more" if len(names) > _NAMES_SHOWN else "")
+    listed = ", ".join(names[:_NAMES_LIMIT]) + (" and more" if len(names) > _NAMES_LIMIT else "")
     return f"there is no {name!r}. Names: {listed or 'none'}."
 
 

@@ -59,8 +59,21 @@ class ParsedOutput:
         try:
             return self._result
         except AttributeError:
-            self._result: Any = parse_result(self.output) if isinstance(self.output, str) else self.output
+            self._result: Any = parse_output(self.output)
             return self._result
+
+
+def parse_output(output: Any) -> Any:
+    """Return the value of an output; text is parsed."""
+    return parse_result(output) if isinstance(output, str) else output
+
+
+def parse_json_text(value: Any) -> Any:
+    """Parse a text that holds a JSON map or list; return other values unchanged."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+        return value
+    parsed = parse_result(value)
+    return cast("Any", parsed) if isinstance(parsed, dict | list) else value
 
 
 def parse_result(text: str) -> Any:

@@ -10,13 +10,13 @@ import re
 from typing import Any, Final, cast
 
 from statewright.errors import RoutingError, suggestion
-from statewright.workflow.states.expressions.output import parse_result
+from statewright.workflow.states.expressions.output import parse_json_text
 
 WHOLE: Final = "."
 """The iter_key for the result itself."""
-_SHOWN: Final = 100
+_QUOTE_LIMIT: Final = 100
 """Maximum characters of a value in a message."""
-_NAMES_SHOWN: Final = 50
+_NAMES_LIMIT: Final = 50
 _INDEX: Final = re.compile(r"0|[1-9]\d{0,9}", re.ASCII)
 _STEP: Final = re.compile(
     r"""(?:^|\.)(?P<name>[^\s.\[\]()"']+)|\[\s*(?:(?P<index>-?\d{1,9})|(?P<start>-?\d{0,9}):(?P<stop>-?\d{0,9})"""
@@ -54,7 +54,7 @@ def get_at_pointer(value: Any, pointer: str) -> Any:
     """
     parts = _pointer_parts(pointer)
     if isinstance(value, str) and parts:
-        value = _parse_json_text(value)
+        value = parse_json_text(value)
     for index, part in enumerate(parts):
         child = follow_path(value, (part,))
         is_last = index == len(parts) - 1
@@ -62,7 +62,7 @@ def get_at_pointer(value: Any, pointer: str) -> Any:
             return value
         if child is MISSING:
             raise RoutingError(_describe_failure(pointer, parts[:index], part, value))
-        value = child if is_last else _parse_json_text(child)
+        value = child if is_last else parse_json_text(child)
     return value
 
 
@@ -73,13 +73,13 @@ def get_at_path(value: Any, path: str) -> Any:
     """
     steps = parse_path(path)
     if steps is None:
-        raise RoutingError(f"{path[:_SHOWN]!r} is not a path. Write name.field[0] or rows[1:3].")
+        raise RoutingError(f"{path[:_QUOTE_LIMIT]!r} is not a path. Write name.field[0] or rows[1:3].")
     for index, step in enumerate(steps):
         child = follow_path(value, (step,))
         if child is MISSING:
             where = f"after step {index}" if index else "at the beginning"
             raise RoutingError(
-                f"The path {path[:_SHOWN]!r} does not exist: {where} there is no {step!r} in {_described(value)}."
+                f"The path {path[:_QUOTE_LIMIT]!r} does not exist: {where} there is no {step!r} in {_described(value)}."
             )
         value = child
     return value
@@ -147,28 +147,20 @@ def _pointer_parts(pointer: str) -> list[str]:
         return JsonPointer(pointer).parts
     except JsonPointerException as error:
         raise RoutingError(
-            f"{pointer[:_SHOWN]!r} is not a JSON pointer: {error}."
+            f"{pointer[:_QUOTE_LIMIT]!r} is not a JSON pointer: {error}."
             f" Write /data/items, with ~1 for a slash in a key and ~0 for ~."
         ) from None
-
-
-def _parse_json_text(value: Any) -> Any:
-    """Parse a text that holds a JSON map or list; return other values unchanged."""
-    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
-        return value
-    parsed = parse_result(value)
-    return cast(Any, parsed) if isinstance(parsed, dict | list) else value
 
 
 def _describe_failure(pointer: str, done: list[str], part: str, value: Any) -> str:
     prefix = "/" + "/".join(done) if done else "the beginning"
     is_map = isinstance(value, dict)
     hint = _suggest_key(part, cast(dict[str, Any], value)) if is_map else f"There is {_described(value)}."
-    return f"The pointer {pointer[:_SHOWN]!r} does not exist: at {prefix} there is no {part!r}. {hint}"
+    return f"The pointer {pointer[:_QUOTE_LIMIT]!r} does not exist: at {prefix} there is no {part!r}. {hint}"
 
 
 def _suggest_key(name: str, fields: dict[str, Any]) -> str:
-    return suggestion(name, list(fields)[:_NAMES_SHOWN], noun="Keys")
+    return suggestion(name, list(fields)[:_NAMES_LIMIT], noun="Keys")
 
 
 def _described(value: Any) -> str:
@@ -176,4 +168,4 @@ def _described(value: Any) -> str:
         return f"a map with the keys {', '.join(map(str, list(cast(dict[str, Any], value))[:10])) or 'none'}"
     if isinstance(value, list):
         return f"a list of {len(cast(list[Any], value))}"
-    return f"the value {str(value)[:_SHOWN]!r}"
+    return f"the value {str(value)[:_QUOTE_LIMIT]!r}"

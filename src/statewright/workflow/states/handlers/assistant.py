@@ -72,9 +72,9 @@ class AssistantStateHandler:
         system = await self._system(call)
         answers: list[ParsedOutput] = []
 
-        def correct(response: ModelResponse, asked: int) -> Message | None:
+        def correct(response: ModelResponse, attempts: int) -> Message | None:
             answers.append(ParsedOutput(response.text))
-            return self._correction(call, answers[-1], asked)
+            return self._correction(call, answers[-1], attempts)
 
         conversation = AssistantConversation(
             call=call,

@@ -6,17 +6,16 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from statewright.agents import Tool, ToolContext, ToolOptions, call_tool
 from statewright.errors import ToolError
 from statewright.messages import Message
 from statewright.models import ToolSpec
+from statewright.workflow.states.handlers.call import truncate
 from statewright.workflow.states.language.model import Assistant
 from statewright.workflow.states.mcp import McpServers
 from statewright.workflow.states.tools import Integrations, ToolRegistry
-
-CHARACTERS_A_TOKEN: Final = 4
 
 
 class CredentialedTool:
@@ -55,11 +54,9 @@ class ToolSet:
     def truncate_result(self, answer: Message) -> Message:
         """Truncate the answer of a tool to its token limit, and mark the cut in a last line."""
         own = self._longest_by_name.get(answer.name or "")
-        limit = min(self._longest, own or self._longest) * CHARACTERS_A_TOKEN
         text = answer.text
-        if len(text) <= limit:
-            return answer
-        return replace(answer, content=f"{text[:limit]}\n[Cut off after {limit} of {len(text)} characters.]")
+        cut = truncate(text, min(self._longest, own or self._longest))
+        return answer if cut is text else replace(answer, content=cut)
 
 
 class AssistantTools:
@@ -69,17 +66,17 @@ class AssistantTools:
         self, assistant: Assistant, registry: ToolRegistry, integrations: Integrations, servers: McpServers
     ) -> None:
         self._aliases = {tool.name: tool.integration_alias for tool in assistant.tools if tool.name in registry}
-        self._described = [server for server in assistant.mcp_servers if server.enabled]
+        self._enabled_servers = [server for server in assistant.mcp_servers if server.enabled]
         self._registry = registry
         self._integrations = integrations
         self._servers = servers
         self._longest = assistant.limit_tool_output_tokens
 
     def __bool__(self) -> bool:
-        return bool(self._aliases or self._described)
+        return bool(self._aliases or self._enabled_servers)
 
     async def load(self, scope: Mapping[str, Any]) -> ToolSet:
-        """Return the current tools for a state with the given `scope`.
+        """Return the current tools for a state with this `scope`.
 
         Raises ToolError for a server or a module that cannot be used.
         """
@@ -88,7 +85,7 @@ class AssistantTools:
             for name, alias in self._aliases.items()
         ]
         longest: dict[str, int | None] = {}
-        for server in self._described:
+        for server in self._enabled_servers:
             server_tools = await self._servers.tools(server, scope)
             tools += server_tools
             longest |= dict.fromkeys(
@@ -103,15 +100,15 @@ class LazyToolSet:
     def __init__(self, tools: AssistantTools, scope: Mapping[str, Any]) -> None:
         self._tools = tools
         self._scope = scope
-        self._found: ToolSet | None = None
+        self._loaded: ToolSet | None = None
         self._lock = asyncio.Lock()
 
     async def load(self) -> ToolSet:
         """Return the tools. Raises what `AssistantTools.load` raises, and tries again on the next call."""
         async with self._lock:
-            if self._found is None:
-                self._found = await self._tools.load(self._scope)
-            return self._found
+            if self._loaded is None:
+                self._loaded = await self._tools.load(self._scope)
+            return self._loaded
 
 
 def _spec(tool: Tool) -> ToolSpec:

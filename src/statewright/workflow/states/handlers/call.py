@@ -70,6 +70,18 @@ def format_task(call: Call) -> str:
     return f"{task}\n\nCurrent task: {as_text(call.item)}" if call.has_item else task
 
 
+CHARACTERS_A_TOKEN: Final = 4
+"""An estimate, for limits in tokens."""
+
+
+def truncate(text: str, tokens: int, reason: str = "") -> str:
+    """Truncate a text to a number of tokens, and mark the cut in a last line."""
+    limit = tokens * CHARACTERS_A_TOKEN
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}\n[Cut off after {limit} of {len(text)} characters{reason}.]"
+
+
 # -- undefined placeholders
 
 logger = logging.getLogger("statewright")

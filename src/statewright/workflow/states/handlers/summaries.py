@@ -14,7 +14,7 @@ from statewright.graph import Runtime
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest
 from statewright.workflow.states.engine.lineage import Lineages
-from statewright.workflow.states.handlers.call import Call
+from statewright.workflow.states.handlers.call import CHARACTERS_A_TOKEN, Call
 from statewright.workflow.states.handlers.scripted import FINAL_SUMMARY, SUMMARY
 
 BATCH = 100_000
@@ -61,16 +61,20 @@ class HistorySummarizer:
 
     async def _summarize_batch(self, batch: Sequence[Message], call: Call, runtime: Runtime[Any], position: int) -> str:
         assert self._model is not None
-        conversation = "\n\n".join(f"{message.role}: {message.text}" for message in batch)
         request = ModelRequest(
-            (Message(conversation),), system=_INSTRUCTIONS, metadata={"state": SUMMARY, "call": call}
+            (Message(conversation_text(batch)),), system=_INSTRUCTIONS, metadata={"state": SUMMARY, "call": call}
         )
         return (await ask(self._model, request, runtime, name=SUMMARY, position=position, show=False)).text
 
 
 def count_tokens(history: Sequence[Message]) -> int:
-    """Estimate the tokens of messages, at four characters a token."""
-    return sum(len(message.text) for message in history) // 4
+    """Estimate the tokens of messages."""
+    return sum(len(message.text) for message in history) // CHARACTERS_A_TOKEN
+
+
+def conversation_text(history: Sequence[Message]) -> str:
+    """Return messages as one text, for a model that summarizes them."""
+    return "\n\n".join(f"{message.role}: {message.text}" for message in history)
 
 
 def split_batches(history: Sequence[Message]) -> list[list[Message]]:
@@ -102,7 +106,7 @@ class FinalSummary:
         self._model = model
         self._lineages = lineages
 
-    async def __call__(self, given: Any, runtime: Runtime[Any]) -> dict[str, Any]:
+    async def __call__(self, _state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         history = self._lineages.get(runtime.execution_info.run_id, runtime.state).merged_view().history
         request = ModelRequest(
             (*history, Message("Sum up.")), system=_FINAL_INSTRUCTIONS, metadata={"state": FINAL_SUMMARY, "call": None}

@@ -13,14 +13,13 @@ from typing import Any, Final, cast
 from statewright.agents import Tool, ToolContext, as_text, call_tool
 from statewright.errors import ExpressionError, RoutingError, ToolError
 from statewright.workflow.states.expressions.paths import get_at_path, get_at_pointer
-from statewright.workflow.states.handlers.call import Call, Outcome, make_unresolved_reporter
+from statewright.workflow.states.handlers.call import Call, Outcome, make_unresolved_reporter, truncate
 from statewright.workflow.states.language.model import Tool as ToolModel
 from statewright.workflow.states.mcp import McpServers
-from statewright.workflow.states.templates import parse_template, render_values, rendered_off_loop
+from statewright.workflow.states.templates import parse_template, render_off_loop, render_values
 from statewright.workflow.states.tools import Integrations, ToolRegistry
 
-CHARACTERS_A_TOKEN: Final = 4
-_SHOWN: Final = 2_000
+_TRACE_LIMIT: Final = 2_000
 """Maximum characters of a result in a trace."""
 
 
@@ -37,21 +36,21 @@ class ToolStateHandler:
 
     async def perform(self, call: Call) -> Outcome:
         """Call the tool. Raises ToolError for permanent failures, and what the tool raises."""
-        written, tool = self._tool, await self._find_tool(call)
-        arguments = await build_arguments(written, tool, call)
+        definition, tool = self._tool, await self._find_tool(call)
+        arguments = await build_arguments(definition, tool, call)
         context = ToolContext(
-            self._integrations.credentials(written.integration_alias),
+            self._integrations.credentials(definition.integration_alias),
             call.runtime.stream_writer,
             call.runtime.idempotency_key,
             runtime=call.runtime,
         )
         self._trace(call, context, "called", arguments=arguments)
         try:
-            result = await shape_result(written, await call_tool(tool, arguments, context=context), call.scope)
+            result = await shape_result(definition, await call_tool(tool, arguments, context=context), call.scope)
         except Exception as error:
             self._trace(call, context, "failed", error=f"{type(error).__name__}: {error}")
             raise
-        self._trace(call, context, "answered", result=as_text(result)[:_SHOWN])
+        self._trace(call, context, "answered", result=as_text(result)[:_TRACE_LIMIT])
         return Outcome(result)
 
     async def _find_tool(self, call: Call) -> Tool:
@@ -66,21 +65,19 @@ class ToolStateHandler:
             context.stream_writer(context.credentials.hidden_in(payload))
 
 
-async def build_arguments(written: ToolModel, tool: Tool, call: Call) -> dict[str, Any]:
+async def build_arguments(definition: ToolModel, tool: Tool, call: Call) -> dict[str, Any]:
     """Return the arguments of a call: rendered from the file, completed from the context.
 
     Raises RoutingError for an `input_key` that does not exist, ToolError for one whose value is not a map.
     """
     context, scope = call.context, call.scope
-    if written.input_key:
-        context = scope = _select_input(written, call.context)
-    declared = call.state.tool_args or written.tool_args or {}
-    arguments_written = {name: value for name, value in declared.items() if value is not None}
+    if definition.input_key:
+        context = scope = _select_input(definition, call.context)
+    declared = call.state.tool_args or definition.tool_args or {}
+    own_arguments = {name: value for name, value in declared.items() if value is not None}
     report = make_unresolved_reporter(call.runtime, call.state.id)
     try:
-        arguments = await rendered_off_loop(
-            lambda work: render_values(arguments_written, scope, report=report, work=work)
-        )
+        arguments = await render_off_loop(lambda work: render_values(own_arguments, scope, report=report, work=work))
     except ExpressionError as error:
         raise ExpressionError(f"The tool_args of state {call.state.id!r}: {error}") from error
     protected = getattr(tool, "never_from_context", ())
@@ -91,40 +88,38 @@ async def build_arguments(written: ToolModel, tool: Tool, call: Call) -> dict[st
     return {name: deepcopy(value) for name, value in arguments.items() if value is not None}
 
 
-def _select_input(written: ToolModel, context: Mapping[str, Any]) -> Mapping[str, Any]:
-    value = get_at_path(dict(context), cast(str, written.input_key))
+def _select_input(definition: ToolModel, context: Mapping[str, Any]) -> Mapping[str, Any]:
+    value = get_at_path(dict(context), cast(str, definition.input_key))
     if not isinstance(value, dict):
         raise ToolError(
-            f"The input_key {written.input_key!r} of tool {written.id!r} leads to {as_text(value)[:100]!r}. "
+            f"The input_key {definition.input_key!r} of tool {definition.id!r} leads to {as_text(value)[:100]!r}. "
             f"It must lead to a map that holds the arguments."
         )
     return cast("dict[str, Any]", value)
 
 
-async def shape_result(written: ToolModel, result: Any, scope: Mapping[str, Any]) -> Any:
+async def shape_result(definition: ToolModel, result: Any, scope: Mapping[str, Any]) -> Any:
     """Apply the settings of the tool to a result: select a part, render placeholders, truncate."""
-    pointer = written.tool_result_json_pointer
+    pointer = definition.tool_result_json_pointer
     if pointer:
         try:
             result = get_at_pointer(result, pointer)
         except RoutingError as error:
-            raise RoutingError(f"tool_result_json_pointer of tool {written.id!r}: {error}") from None
-    if written.resolve_dynamic_values_in_response and isinstance(result, str):
+            raise RoutingError(f"tool_result_json_pointer of tool {definition.id!r}: {error}") from None
+    if definition.resolve_dynamic_values_in_response and isinstance(result, str):
         # The text is untrusted: it may refer to values, and nothing else.
         template = parse_template(result, simple=True)
-        result = await rendered_off_loop(lambda work: template.render(scope, work=work))
-    return truncate_result(result, written)
+        result = await render_off_loop(lambda work: template.render(scope, work=work))
+    return truncate_result(result, definition)
 
 
-def truncate_result(result: Any, written: ToolModel) -> Any:
+def truncate_result(result: Any, definition: ToolModel) -> Any:
     """Truncate a result to the token limit of the tool, and mark the cut in a last line."""
-    limit, name = written.tokens_size_limit, "tokens_size_limit"
-    if limit is None and written.mcp_server is not None:
-        limit, name = written.mcp_server.settings.get("tools_tokens_size_limit"), "tools_tokens_size_limit"
+    limit, name = definition.tokens_size_limit, "tokens_size_limit"
+    if limit is None and definition.mcp_server is not None:
+        limit, name = definition.mcp_server.settings.get("tools_tokens_size_limit"), "tools_tokens_size_limit"
     if limit is None:
         return result
-    text, max_characters = as_text(result), limit * CHARACTERS_A_TOKEN
-    if len(text) <= max_characters:
-        return result
-    note = f"the first {max_characters} of {len(text)} characters, for a {name} of {limit}"
-    return f"{text[:max_characters]}\n[Cut off: {note}.]"
+    text = as_text(result)
+    cut = truncate(text, limit, f", for a {name} of {limit}")
+    return result if cut is text else cut

@@ -1,4 +1,4 @@
-"""Problems and warnings found while a workflow file is checked.
+"""Problems and warnings about a workflow file.
 
 Checks may run in any order: the results are sorted by phase, and within a phase by position in the file.
 """
@@ -11,8 +11,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from statewright.errors import Problem, nearest
-from statewright.workflow.states.language.model import Mark
-from statewright.workflow.states.language.yaml.nodes import Path, path_text, shorten
+from statewright.workflow.states.language.yaml.nodes import Mark, Path, problem_at, shorten
 
 LONGEST_NAME: Final = 60
 """Maximum characters of a name for which a similar one is suggested."""
@@ -79,20 +78,19 @@ class Diagnostics:
         """Label a part of the file, such as `State 'draft'`, in all messages about it."""
         self._labels[path] = label
 
-    def near_miss(self, name: str, known: Collection[str]) -> str | None:
-        """Return the known name that was probably meant; None if there is none, or if the search would take too
-        long."""
-        if len(name) > LONGEST_NAME or len(known) > self._comparisons_left:
+    def near_miss(self, name: str, names: Collection[str]) -> str | None:
+        """Return the name that was probably meant; None if there is none, or if the search would take too long."""
+        if len(name) > LONGEST_NAME or len(names) > self._comparisons_left:
             return None
-        self._comparisons_left -= len(known)
-        same = next((candidate for candidate in known if _folded(candidate) == _folded(name)), None)
-        return same or nearest(name, (candidate for candidate in known if len(candidate) <= LONGEST_NAME))
+        self._comparisons_left -= len(names)
+        same = next((candidate for candidate in names if _folded(candidate) == _folded(name)), None)
+        return same or nearest(name, (candidate for candidate in names if len(candidate) <= LONGEST_NAME))
 
-    def hint(self, name: str, known: Collection[str], *, noun: str) -> str:
-        """Return a hint for an unknown name: a similar name, and the known ones."""
-        guess = self.near_miss(name, known)
-        listed = ", ".join(shorten(candidate) for candidate in itertools.islice(known, _LISTED)) or "none"
-        more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+    def hint(self, name: str, names: Collection[str], *, noun: str) -> str:
+        """Return a hint for an unknown name: a similar name, and a list of all."""
+        guess = self.near_miss(name, names)
+        listed = ", ".join(shorten(candidate) for candidate in itertools.islice(names, _LISTED)) or "none"
+        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         return (f"Did you mean {guess!r}? " if guess else "") + f"{noun}: {listed}{more}."
 
     @property
@@ -111,4 +109,4 @@ class Diagnostics:
         above = (finding.path[:length] for length in range(len(finding.path), 0, -1))
         label = next((self._labels[path] for path in above if path in self._labels), "")
         message = finding.message if label in finding.message else f"{label}: {finding.message}"
-        return Problem(path_text(finding.path), finding.at.line, finding.at.column, message, finding.suggestion)
+        return problem_at(finding.at, message, finding.suggestion, path=finding.path)

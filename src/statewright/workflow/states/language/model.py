@@ -1,52 +1,95 @@
-"""The model of a workflow of states: the file as data, validated, with defaults filled in.
+"""The model of a workflow of states, which is also the grammar of workflow files.
 
-Names are those of the language. Every part stores its position in the file, for later error messages.
+Each key is declared once, as a field: its type, limits, default and description. `schema` reads files by these
+declarations, and `json_schema` publishes them. Every part stores its position in the file, for later error messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from statewright.workflow.states.expressions import Expression
-
-END_STATE: Final = "end"
-"""Target that ends the run or the branch, valid in place of the id of a state."""
-
-
-class Mark(NamedTuple):
-    """A position in a file, counted from 1."""
-
-    line: int
-    column: int
-
-
-NOWHERE: Final = Mark(0, 0)
-"""The position of parts that are not written in a file."""
+from statewright.workflow.states.language.diagnostics import Phase
+from statewright.workflow.states.language.key_types import (
+    END_STATE,
+    RESERVED,
+    Count,
+    DisplayName,
+    Id,
+    IntegrationAlias,
+    Name,
+    ResultLimit,
+    Texts,
+)
+from statewright.workflow.states.language.schema.keys import Ignored, Key, Renamed
+from statewright.workflow.states.language.schema.kinds import ListOf, Number, Text
+from statewright.workflow.states.language.schema.maps import ExclusiveKeys, MapSchema
+from statewright.workflow.states.language.transition import Case, Condition, Next, Switch
+from statewright.workflow.states.language.yaml.nodes import NOWHERE, Mark
 
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
-    """Retry settings of a state. A field that is None is inherited from the workflow, then from the defaults."""
+    """How often a state is retried, and with which delays.
 
-    initial_interval: float | None = None
-    """Seconds before the second attempt."""
-    backoff_factor: float | None = None
-    max_interval: float | None = None
-    """Seconds."""
-    max_attempts: int | None = None
-    """Attempts in total, including the first one."""
+    A field that is None is inherited from the workflow, then from the defaults.
+    """
+
+    schema: ClassVar = MapSchema(
+        "retry_policy", "a map such as {max_attempts: 3, initial_interval: 1}", noun="The retry policy"
+    )
+    initial_interval: Annotated[float | None, Number(0), Key("Seconds before the second attempt.", default=0.5)] = None
+    backoff_factor: Annotated[
+        float | None, Number(1, 10), Key("The factor between consecutive delays.", default=2.0)
+    ] = None
+    max_interval: Annotated[float | None, Number(0), Key("The longest delay, in seconds.", default=128.0)] = None
+    max_attempts: Annotated[
+        int | None, Number(1, 100), Key("Attempts in total, including the first one.", default=10)
+    ] = None
+    initial_interval_seconds: ClassVar = Renamed("initial_interval", both_allowed=True)
+    max_interval_seconds: ClassVar = Renamed("max_interval", both_allowed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class McpConfig:
+    """How an MCP server is started or reached.
+
+    Declared for checks only: `McpServer.config` is the map as it is written, for the keys of future transports.
+    """
+
+    schema: ClassVar = MapSchema("mcp_config", "a map with a command or a url", noun="The config of the MCP server")
+    command: Annotated[str | None, Key("The program to start.")] = None
+    url: Annotated[str | None, Key("The URL of the server.")] = None
+    args: Annotated[tuple[Any, ...], Key("Arguments of the program.")] = ()
+    env: Annotated[Mapping[str, Any], Key("Variables of its environment.")] = field(default_factory=dict[str, Any])
+    headers: Annotated[Mapping[str, Any], Key("Headers of each request.")] = field(default_factory=dict[str, Any])
+    type: Annotated[str | None, Key("The transport: streamable-http; without it stdio, or SSE for a url.")] = None
+    auth_token: Annotated[str | None, Key("Sent with each request.")] = None
+    single_usage: Annotated[bool, Key("Whether to start a server for each call.")] = False
 
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """A server of the Model Context Protocol that provides tools."""
+    """A server of the Model Context Protocol."""
 
-    name: str
-    enabled: bool = True
-    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """`command` or `url`, `args`, `env`, `headers`, `type`, `auth_token`, `single_usage`."""
+    schema: ClassVar = MapSchema("mcp_server", "a map with a name and a config", noun="The MCP server")
+    name: Annotated[Name, Key("The name of the server.")]
+    description: ClassVar[Annotated[str, Key("Its purpose.")]]
+    enabled: Annotated[bool, Key("Whether its tools are offered.")] = True
+    config: Annotated[Mapping[str, Any], McpConfig, Key("How it is started or reached.", default=None)] = field(
+        default_factory=dict[str, Any]
+    )
+    command: ClassVar[Annotated[str, Key("The program to start; better written in config.")]]
+    arguments: ClassVar[Annotated[Any, Key("Arguments of the program; better written in config.")]]
+    mcp_connect_url: ClassVar[Annotated[str, Key("A proxy through which the server is reached.")]]
+    mcp_config_id: ClassVar[Annotated[str, Key("The id of a server of the project.")]]
+    tools_tokens_size_limit: ClassVar[ResultLimit]
+    integration_alias: ClassVar[IntegrationAlias]
+    resolve_dynamic_values_in_arguments: ClassVar[
+        Annotated[bool, Key("Whether its config may name keys of the context.", default=False)]
+    ]
+    tools: ClassVar[Annotated[Texts, Key("The tools that may be used; all of them if not given.")]]
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """All other keys."""
     at: Mark = NOWHERE
@@ -56,27 +99,37 @@ class McpServer:
 class AssistantTool:
     """A tool that an assistant may call."""
 
-    name: str
-    integration_alias: str | None = None
+    schema: ClassVar = MapSchema(
+        "assistant_tool", "a map with a name", noun="The tool", advice="Write '- name: the_tool'."
+    )
+    name: Annotated[Name, Key("The name of the tool.")]
+    integration_alias: IntegrationAlias = None
     at: Mark = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
 class Assistant:
-    """A model with instructions, defined in the file or in the project under `assistant_id`."""
+    """A model with instructions, defined in the file or in the project."""
 
-    id: str
-    assistant_id: str | None = None
-    system_prompt: str | None = None
-    name: str | None = None
-    model: str | None = None
-    temperature: float | None = None
-    limit_tool_output_tokens: int = 10_000
-    tools: tuple[AssistantTool, ...] = ()
-    datasource_ids: tuple[str, ...] = ()
-    skill_ids: tuple[str, ...] = ()
-    exclude_extra_context_tools: bool = False
-    mcp_servers: tuple[McpServer, ...] = ()
+    schema: ClassVar = MapSchema(
+        "assistant", "a map with an id", noun="Assistant", one_of=("assistant_id", "system_prompt")
+    )
+    id: Id
+    assistant_id: Annotated[str | None, Key("The id of an assistant of the project.")] = None
+    system_prompt: Annotated[str | None, Key("Its instructions.")] = None
+    name: DisplayName = None
+    model: Annotated[str | None, Key("The model that answers.")] = None
+    temperature: Annotated[
+        float | None, Number(0, 2, range_phase=Phase.RULES), Key("The sampling temperature, from 0 to 2.")
+    ] = None
+    limit_tool_output_tokens: Annotated[
+        Count, Key("The maximum length of tool results, in tokens; longer ones are truncated.")
+    ] = 10_000
+    tools: Annotated[tuple[AssistantTool, ...], Key("The tools that it may call.")] = ()
+    datasource_ids: Annotated[Texts, Key("Data sources that it may search.")] = ()
+    skill_ids: Annotated[Texts, Key("Its skills.")] = ()
+    exclude_extra_context_tools: Annotated[bool, Key("Whether it has only the named tools.")] = False
+    mcp_servers: Annotated[tuple[McpServer, ...], Key("Servers whose tools it may call.")] = ()
     at: Mark = NOWHERE
 
 
@@ -84,18 +137,22 @@ class Assistant:
 class Tool:
     """A tool that states call without a model."""
 
-    id: str
-    tool: str
-    """The name of the function."""
-    tool_args: Mapping[str, Any] | None = None
-    integration_alias: str | None = None
-    tool_result_json_pointer: str | None = None
-    """Selects a part of the result; None, as an empty text in the file, for all of it."""
-    trace: bool = False
-    resolve_dynamic_values_in_response: bool = False
-    mcp_server: McpServer | None = None
-    input_key: str | None = None
-    tokens_size_limit: int | None = None
+    schema: ClassVar = MapSchema("tool", "a map with an id and a tool", noun="Tool")
+    id: Id
+    tool: Annotated[Name, Key("The name of the function.")]
+    tool_args: Annotated[Mapping[str, Any] | None, Key("Its arguments, which a state may replace.")] = None
+    integration_alias: IntegrationAlias = None
+    tool_result_json_pointer: Annotated[
+        str | None, Key("A JSON pointer to a part of the result; empty for all of it.")
+    ] = None
+    trace: Annotated[bool, Key("Whether calls are logged in detail.")] = False
+    resolve_dynamic_values_in_response: Annotated[bool, Key("Whether {{...}} in a result is filled in.")] = False
+    mcp_server: Annotated[McpServer | None, Key("The server that has the tool.")] = None
+    input_key: Annotated[str | None, Key("A path into the context: missing arguments are read from the map there.")] = (
+        None
+    )
+    tokens_size_limit: ResultLimit = None
+    toolset: ClassVar = Ignored("a tool is found by its name alone.")
     at: Mark = NOWHERE
 
 
@@ -103,118 +160,120 @@ class Tool:
 class CustomNode:
     """A node that is neither an assistant nor a tool."""
 
-    id: str
-    kind: str
-    """`custom_node_id`, or the id if that is absent."""
-    name: str | None = None
-    model: str | None = None
-    system_prompt: str | None = None
-    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    schema: ClassVar = MapSchema("custom_node", "a map with an id and a custom_node_id", noun="Custom node")
+    id: Id
+    kind: Annotated[Name, Key("Its kind; the id by default.", name="custom_node_id", default=None)] = ""
+    name: DisplayName = None
+    model: Annotated[str | None, Key("The model that it calls.")] = None
+    system_prompt: Annotated[str | None, Key("Instructions for the model.")] = None
+    config: Annotated[Mapping[str, Any], Key("The settings of its kind.")] = field(default_factory=dict[str, Any])
     at: Mark = NOWHERE
 
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A case of a switch."""
-
-    condition: Expression
-    state_id: str
-    at: Mark = NOWHERE
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", self.kind or self.id)
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A choice between two targets."""
-
-    expression: Expression
-    then: str
-    otherwise: str
-    at: Mark = NOWHERE
+_ONE_WORKER: Final = "Keep one of them, and make a state of the other."
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """A choice between several targets: the first case that holds wins."""
-
-    cases: tuple[Case, ...]
-    default: str
-    at: Mark = NOWHERE
-
-
-@dataclass(frozen=True, slots=True)
-class Next:
-    """The transition of a state and its effects on context and history. Exactly one kind of transition is set."""
-
-    state_id: str | None = None
-    state_ids: tuple[str, ...] | None = None
-    condition: Condition | None = None
-    switch: Switch | None = None
-    iter_key: str | None = None
-    """With `state_id`: splits the result, and runs the target for each item."""
-    output_key: str | None = None
-    store_in_context: bool = True
-    include_in_llm_history: bool = True
-    clear_prior_messages: bool = False
-    clear_context_store: bool | Literal["keep_current"] = False
-    reset_keys_in_context_store: tuple[str, ...] = ()
-    override_task: bool = False
-    append_to_context: bool = False
-    include_in_iterator_context: tuple[str, ...] = ("*",)
-    at: Mark = NOWHERE
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """All possible targets, in the order of the file."""
-        if self.condition is not None:
-            return (self.condition.then, self.condition.otherwise)
-        if self.switch is not None:
-            return (*(case.state_id for case in self.switch.cases), self.switch.default)
-        if self.state_ids is not None:
-            return self.state_ids
-        return (self.state_id,) if self.state_id is not None else ()
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """A state of a workflow. Exactly one of its assistant, tool and custom node ids is set."""
+    """A state of a workflow.
 
-    id: str
-    next: Next
-    assistant_id: str | None = None
-    tool_id: str | None = None
-    custom_node_id: str | None = None
-    task: str = ""
-    tool_args: Mapping[str, Any] | None = None
-    """Replaces the arguments of the tool."""
-    output_schema: str | None = None
-    retry_policy: RetryRule = RetryRule()
-    interrupt_before: bool = False
-    finish_iteration: bool = False
-    resolve_dynamic_values_in_prompt: bool = True
-    result_as_human_message: bool = False
+    Exactly one of its assistant, tool and custom node ids is set.
+    """
+
+    schema: ClassVar = MapSchema(
+        "state",
+        "a map with an id",
+        noun="State",
+        one_of=("assistant_id", "tool_id", "custom_node_id"),
+        exclusive=(
+            ExclusiveKeys("assistant_id", "tool_id", _ONE_WORKER),
+            ExclusiveKeys("assistant_id", "custom_node_id", _ONE_WORKER),
+            ExclusiveKeys("tool_id", "custom_node_id", _ONE_WORKER),
+        ),
+    )
+    id: Annotated[str, Text(empty=False, rule={"not": {"enum": [END_STATE, *RESERVED]}}), Key("The name of the state.")]
+    assistant_id: Annotated[
+        Name | None, Key("The id of the assistant that runs the state.", also=("assistant", "agent"))
+    ] = None
+    tool_id: Annotated[Name | None, Key("The id of the tool that runs the state.", also=("tool",))] = None
+    custom_node_id: Annotated[Name | None, Key("The id of the custom node that runs the state.")] = None
+    task: Annotated[str, Key("The task, as a template.", also=("prompt",))] = ""
+    next: Annotated[Next, Key("The transition, such as {state_id: end}.")]
+    tool_args: Annotated[Mapping[str, Any] | None, Key("Arguments that replace those of the tool.")] = None
+    output_schema: Annotated[
+        str | None,
+        Text(advice="Write the JSON as a text, after 'output_schema: |'."),
+        Key("The format of the answer: a JSON Schema, or an example."),
+    ] = None
+    retry_policy: Annotated[RetryRule, Key("Overrides the policy of the workflow, field by field.", default=None)] = (
+        RetryRule()
+    )
+    interrupt_before: Annotated[bool, Key("Whether to pause for confirmation before it runs.")] = False
+    wait_for_user_confirmation: ClassVar = Renamed("interrupt_before")
+    finish_iteration: Annotated[
+        bool, Key("Whether it finishes its item, so that iter_key splits the result again.")
+    ] = False
+    resolve_dynamic_values_in_prompt: Annotated[bool, Key("Whether {{...}} in the task is filled in.")] = True
+    result_as_human_message: Annotated[bool, Key("Whether the result is added to the history as a user message.")] = (
+        False
+    )
+    output_format: ClassVar = Ignored("say the form of the answer in output_schema.")
     at: Mark = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """A complete workflow, which starts at its first state."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """The keys that a workflow and its wrapper have in common."""
 
-    states: tuple[State, ...]
-    assistants: tuple[Assistant, ...] = ()
-    tools: tuple[Tool, ...] = ()
-    custom_nodes: tuple[CustomNode, ...] = ()
-    name: str | None = None
-    description: str | None = None
-    messages_limit_before_summarization: int = 25
-    tokens_limit_before_summarization: int = 50_000
-    enable_summarization_node: bool = True
-    recursion_limit: int = 50
-    max_concurrency: int = 10
-    retry_policy: RetryRule = RetryRule()
-    leaves_open: frozenset[str] = field(default=frozenset(), compare=False)
-    """The limits that the file does not set: a project's defaults apply before the language's."""
+    name: DisplayName = None
+    description: Annotated[str | None, Key("Its purpose.")] = None
+    slug: ClassVar[Annotated[str, Key("A name for URLs.")]]
+    icon_url: ClassVar[Annotated[str, Key("An icon.")]]
+    start_hint: ClassVar[Annotated[Any, Key("A hint for users who start it.")]]
+    supervisor_prompt: ClassVar[Annotated[str, Key("Of the mode Autonomous, which is not supported.")]]
+    video_link: ClassVar[Annotated[str, Key("A video about it.")]]
+    mode: ClassVar[Annotated[Literal["Sequential"], Key("How the next state is determined.", default="Sequential")]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition(Metadata):
+    """A workflow of states.
+
+    A run starts at the first one.
+    """
+
+    schema: ClassVar = MapSchema("workflow", "a map with the key states", noun="The workflow")
+    assistants: Annotated[tuple[Assistant, ...], Key("Models with instructions.")] = ()
+    tools: Annotated[tuple[Tool, ...], Key("Functions that are called without a model.")] = ()
+    custom_nodes: Annotated[tuple[CustomNode, ...], Key("Nodes of other kinds.")] = ()
+    states: Annotated[
+        tuple[State, ...],
+        ListOf(at_least=1, advice="A workflow must have at least one valid state."),
+        Key("The states; a run starts with the first one.", also=("steps", "nodes")),
+    ]
+    messages_limit_before_summarization: Annotated[
+        int, Number(1, 10_000), Key("The maximum length of the history, in messages; a longer one is summarized.")
+    ] = 25
+    tokens_limit_before_summarization: Annotated[
+        int, Number(1, 2**31 - 1), Key("The maximum length of the history, in tokens; a longer one is summarized.")
+    ] = 50_000
+    enable_summarization_node: Annotated[bool, Key("Whether the run ends with a summary.")] = True
+    recursion_limit: Annotated[int, Number(1, 5_000), Key("The maximum number of supersteps of a run.")] = 50
+    max_concurrency: Annotated[int, Number(1, 100), Key("The maximum number of states that run concurrently.")] = 10
+    retry_policy: Annotated[RetryRule, Key("How often states are retried.", default=None)] = RetryRule()
+    max_iteration_key_output_limit: ClassVar[
+        Annotated[int, Number(1, 10_000), Key("Accepted for compatibility; has no effect.", default=200)]
+    ]
+    verbose: ClassVar[Annotated[bool, Key("A label.", default=True)]]
+    type: ClassVar[Annotated[str, Key("A label.", default="generic")]]
+    limit_tool_output_tokens: ClassVar = Ignored("it belongs to an assistant.")
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Other metadata of the file: mode, slug, icon_url, start_hint, type, verbose ..."""
+    """The metadata of the file without a field of their own: mode, slug, icon_url, start_hint, type, verbose ..."""
+    explicit_keys: frozenset[str] = field(default=frozenset(), compare=False)
+    """The keys that the file sets: for all others a project's defaults apply before those of the language."""
     states_by_id: Mapping[str, State] = field(init=False, repr=False, compare=False)
     assistants_by_id: Mapping[str, Assistant] = field(init=False, repr=False, compare=False)
     tools_by_id: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
@@ -230,9 +289,25 @@ class Definition:
         return self.states_by_id[state_id]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrappedDefinition(Metadata):
+    """A workflow of states with its metadata."""
+
+    schema: ClassVar = MapSchema("wrapper", "a map with the key execution_config", noun="The file")
+    execution_config: Annotated[Definition, Key("The workflow itself.")]
+
+
 def node_of(state_id: str) -> str:
     """Return the node name of a state: its id, with look-alikes for the two characters that separate namespaces."""
     return state_id.translate(_ALIKE)
 
 
 _ALIKE: Final = str.maketrans({":": "\N{MODIFIER LETTER COLON}", "|": "\N{DIVIDES}"})
+
+
+_MAPS: Final[tuple[type[Any], ...]] = (
+    *(WrappedDefinition, Definition, Assistant, AssistantTool, Tool, CustomNode, McpServer, McpConfig),
+    *(State, Next, Condition, Switch, Case, RetryRule),
+)
+SCHEMAS: Final[tuple[MapSchema, ...]] = tuple(model.schema for model in _MAPS)
+"""The maps of the language, in the order in which the JSON Schema defines them."""

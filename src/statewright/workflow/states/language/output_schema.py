@@ -13,7 +13,7 @@ from typing import Any, cast
 from statewright.json_schema import UnusableSchema, json_schema_validator
 from statewright.models import OutputForm
 from statewright.workflow.states.expressions.output import ParsedOutput
-from statewright.workflow.states.templates import parse_template, rendered_off_loop
+from statewright.workflow.states.templates import parse_template, render_off_loop
 
 
 class OutputSchema:
@@ -31,7 +31,7 @@ class OutputSchema:
     async def instruction(self, scope: Mapping[str, Any]) -> str:
         """Return the instruction for the model. Raises ExpressionError."""
         kind = "that this JSON Schema describes" if self.output is not None else "of this form"
-        text = await rendered_off_loop(lambda work: self._template.render(scope, work=work))
+        text = await render_off_loop(lambda work: self._template.render(scope, work=work))
         return f"Answer with JSON {kind}, and with nothing else:\n{text}"
 
     def find_fault(self, answer: ParsedOutput) -> str | None:

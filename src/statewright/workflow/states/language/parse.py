@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
 
 from statewright.errors import Problem, WorkflowError
-from statewright.workflow.states.language.build import build_definition, read_workflow_parts
-from statewright.workflow.states.language.diagnostics import Diagnostics
-from statewright.workflow.states.language.graph import check_graph
-from statewright.workflow.states.language.model import Definition
-from statewright.workflow.states.language.references import NODE_KINDS, check_references
-from statewright.workflow.states.language.rules import check_rules
-from statewright.workflow.states.language.transitions import check_transitions
+from statewright.workflow.states.language.checks.graph import check_graph
+from statewright.workflow.states.language.checks.references import NODE_KINDS, check_references
+from statewright.workflow.states.language.checks.rules import check_rules
+from statewright.workflow.states.language.checks.transitions import check_transitions
+from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
+from statewright.workflow.states.language.model import Definition, WrappedDefinition
+from statewright.workflow.states.language.schema.maps import ParsedMap
+from statewright.workflow.states.language.yaml.nodes import Document, Path, YamlNode, shorten
 from statewright.workflow.states.language.yaml.read import read_document
+
+_INNER: Final = "execution_config"
+_NO_SUPERVISOR: Final = (
+    "Write 'mode: Sequential', and the way as 'states': each names an assistant in assistant_id and what follows in "
+    "next. Let one state decide, with the supervisor's instructions as the system_prompt of its assistant: it answers "
+    '{"assistant": "..."}, and its next is a switch with a case such as assistant == \'first\' for each of the others, '
+    "which lead back to it."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +60,72 @@ def parse_workflow(
 def _read(text: str | bytes, node_kinds: Collection[str], diagnostics: Diagnostics) -> Definition | None:
     document = read_document(text)
     diagnostics.add_syntax(document.problems)
-    shape = read_workflow_parts(document, diagnostics)
-    if shape is None:
+    workflow, metadata = _read_workflow(document, diagnostics)
+    if workflow is None:
         return None
-    check_transitions(shape.workflow, diagnostics)
-    check_references(shape.workflow, node_kinds, diagnostics)
-    expressions = check_rules(shape.workflow, diagnostics)
+    check_transitions(workflow, diagnostics)
+    check_references(workflow, node_kinds, diagnostics)
+    check_rules(workflow, diagnostics)
     if diagnostics.has_problems:
         return None
-    definition = build_definition(shape, expressions)
-    check_graph(definition, diagnostics, shape.workflow.path_to("states"))
+    workflow.values.update(metadata)
+    definition: Definition = _build(workflow)
+    definition = replace(definition, explicit_keys=frozenset(workflow.values))
+    check_graph(definition, diagnostics, workflow.path_to("states"))
     return definition
+
+
+# -- the outer structure of a file
+
+
+def _read_workflow(document: Document, diagnostics: Diagnostics) -> tuple[ParsedMap | None, Mapping[str, Any]]:
+    """Return the workflow of a file, or None if there is nothing to check further, and the metadata of its wrapper."""
+    root = document.root
+    if root is None or root.broken or root.content is None:
+        return None, {}
+    if not isinstance(root.content, dict):
+        value = "a list" if isinstance(root.content, list) else f"the text {shorten(root.source)!r}"
+        message = f"The file contains {value}. A workflow is a map with the key 'states'."
+        diagnostics.error(Phase.FORM, (), root.at, message, "Write 'states:' with a list of states.")
+        return None, {}
+    if _is_autonomous(root.content, diagnostics):
+        return None, {}
+    inner = root.content.get(_INNER)
+    if inner is None or (inner.content is None and not inner.broken):
+        return cast(ParsedMap, Definition.schema.read(root, (), diagnostics)), {}
+    wrapper = cast(ParsedMap, WrappedDefinition.schema.read(root, (), diagnostics))
+    return wrapper.values.pop(_INNER, None), wrapper.values
+
+
+def _is_autonomous(content: dict[str, YamlNode], diagnostics: Diagnostics, path: Path = ()) -> bool:
+    """Report a workflow in the mode Autonomous, and return whether it is one."""
+    mode, inner = content.get("mode"), content.get(_INNER)
+    if mode is not None and isinstance(mode.content, str) and mode.content.lower() == "autonomous":
+        message = "In the mode Autonomous a supervisor chooses the next assistant. It is deprecated and not supported."
+        diagnostics.error(Phase.FORM, (*path, "mode"), mode.at, message, _NO_SUPERVISOR)
+        return True
+    if path or inner is None or not isinstance(inner.content, dict):
+        return False
+    return _is_autonomous(inner.content, diagnostics, (_INNER,))
+
+
+# -- the model
+
+
+def _build(value: Any) -> Any:
+    """Build the part of the model that a valid map declares."""
+    if isinstance(value, tuple):
+        return tuple(map(_build, cast("tuple[Any, ...]", value)))
+    if not isinstance(value, ParsedMap):
+        return value
+    fields: dict[str, Any] = {"at": value.node.at} if hasattr(value.schema.model, "at") else {}
+    settings: dict[str, Any] = {}
+    for name, child in value.values.items():
+        key = value.schema.by_name[name]
+        if key.field and key.is_raw and isinstance(child, ParsedMap):
+            fields[key.field] = child.node.plain()
+        elif key.field:
+            fields[key.field] = _build(child)
+        else:
+            settings[name] = child
+    return value.schema.model(**fields, **({"settings": settings} if settings else {}))

@@ -7,6 +7,7 @@ from typing import Any
 
 from statewright.errors import Problem, ToolError
 from statewright.workflow.states.language.model import Definition, McpServer
+from statewright.workflow.states.language.yaml.nodes import problem_at
 from statewright.workflow.states.mcp.permission import check_command, check_variables, host_stanza, server_stanza
 from statewright.workflow.states.mcp.resolve import own_config
 from statewright.workflow.states.tools import Guard, Integrations, ToolSettings, integration_stanza, read_url
@@ -21,7 +22,7 @@ def check_servers(
     """Yield a warning for each enabled server that is not usable. Does neither resolve hosts nor start programs."""
     for server in servers_of(definition):
         for message, advice in _problems(server, settings, integrations, project_servers):
-            yield Problem("", server.at.line, server.at.column, f"MCP server {server.name!r}: {message}", advice)
+            yield problem_at(server.at, f"MCP server {server.name!r}: {message}", advice)
 
 
 def servers_of(definition: Definition) -> Iterator[McpServer]:
@@ -39,22 +40,22 @@ def _problems(
     integrations: Integrations,
     project_servers: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[tuple[str, str]]:
-    settings_in_file = server.settings
-    alias = settings_in_file.get("integration_alias")
+    own = server.settings
+    alias = own.get("integration_alias")
     if alias is not None and alias not in integrations:
         yield f"the integration {alias!r} does not exist.", f"To add it:\n{integration_stanza(alias)}"
-    if settings_in_file.get("mcp_connect_url"):
+    if own.get("mcp_connect_url"):
         yield "mcp_connect_url is not supported.", "The server is started or reached directly, as its config says."
-    config_id = settings_in_file.get("mcp_config_id")
+    config_id = own.get("mcp_config_id")
     if not config_id:
-        yield from _of_config(server, settings)
+        yield from _config_problems(server, settings)
     elif config_id not in project_servers:
         yield f"the server {config_id!r} does not exist.", f"To add it:\n{server_stanza(config_id)}"
-    elif server.config or settings_in_file.get("command"):
+    elif server.config or own.get("command"):
         yield f"the project's server {config_id!r} is used, and the config is ignored.", "Remove the config."
 
 
-def _of_config(server: McpServer, settings: ToolSettings) -> Iterator[tuple[str, str]]:
+def _config_problems(server: McpServer, settings: ToolSettings) -> Iterator[tuple[str, str]]:
     try:
         config = own_config(server)
         command, url = config.get("command"), config.get("url")

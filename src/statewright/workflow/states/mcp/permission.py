@@ -10,7 +10,7 @@ from typing import Final
 from statewright.errors import ToolError
 from statewright.workflow.states.tools import Guard, ToolSettings, Url
 
-_LOADING: Final = re.compile(
+_LOADER_VARIABLES: Final = re.compile(
     r"PATH|PATHEXT|(LD|DYLD)_.*|PYTHON(PATH|HOME|STARTUP)|NODE_(OPTIONS|PATH)|BASH_ENV|ENV|PERL5.*|RUBY(LIB|OPT)|"
     r"JAVA_TOOL_OPTIONS|GIT_.*",
     re.I,
@@ -37,22 +37,22 @@ def check_command(command: str, settings: ToolSettings) -> None:
 def check_variables(names: Iterable[str]) -> None:
     """Raise ToolError for an environment variable that could make a program run another one."""
     for name in names:
-        if _LOADING.fullmatch(name):
+        if _LOADER_VARIABLES.fullmatch(name):
             raise ToolError(
                 f"The variable {name!r} controls what a program loads, so a workflow file may not set it. Define the "
                 f"server in statewright.toml, and refer to it by mcp_config_id."
             )
 
 
-def check_url(url: Url, settings: ToolSettings, *, kept: Url | None, holds_secrets: bool) -> None:
+def check_url(url: Url, settings: ToolSettings, *, integration_url: Url | None, holds_secrets: bool) -> None:
     """Raise ToolError for a URL that a workflow file may not reach. Blocks for DNS.
 
-    `kept` is the URL of the integration, which the project allows by defining it. Values of integrations and of the
-    environment are sent only to hosts that the project names explicitly, not to those that a wildcard matches.
+    `integration_url` is the URL of the integration, which the project allows by defining it. Values of integrations and
+    of the environment are sent only to hosts that the project names explicitly, not to those that a wildcard matches.
     """
     guard = Guard(settings.allow_hosts)
-    if kept is not None:
-        guard = guard.with_origin(kept)
+    if integration_url is not None:
+        guard = guard.with_origin(integration_url)
     if not guard.allows(url):
         raise ToolError(
             f"The host {url.host!r} (port {url.port}) is not allowed. To allow it, write in statewright.toml:\n"
@@ -80,8 +80,8 @@ def command_stanza(command: str, settings: ToolSettings) -> str:
 def host_stanza(url: Url, settings: ToolSettings) -> str:
     """Return the lines of statewright.toml that allow a host."""
     host = f"[{url.host}]" if ":" in url.host else url.host
-    written = host if url.port in (80, 443) else f"{host}:{url.port}"
-    return f"[tools]\nallow_hosts = {json.dumps([*settings.allow_hosts, written], ensure_ascii=False)}"
+    entry = host if url.port in (80, 443) else f"{host}:{url.port}"
+    return f"[tools]\nallow_hosts = {json.dumps([*settings.allow_hosts, entry], ensure_ascii=False)}"
 
 
 def server_stanza(name: str, command: str = "npx") -> str:

@@ -17,8 +17,8 @@ from statewright.workflow.states.tools import Integrations, ToolSettings, Url, r
 if TYPE_CHECKING:
     from statewright.agents.mcp import McpServer
 
-_OF_CONFIG: Final = ("command", "url", "args", "env", "headers", "type", "auth_token")
-_OF_PROJECT: Final = (*_OF_CONFIG, "timeout", "connect_timeout", "cwd")
+_CONFIG_KEYS: Final = ("command", "url", "args", "env", "headers", "type", "auth_token")
+_PROJECT_KEYS: Final = (*_CONFIG_KEYS, "timeout", "connect_timeout", "cwd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,43 +40,43 @@ class ServerResolver:
     ) -> None:
         self._settings = settings
         self._integrations = integrations
-        self._kept = project_servers
+        self._project_servers = project_servers
 
-    def resolve(self, written: DeclaredServer, context: Mapping[str, Any]) -> ResolvedServer:
-        """Resolve a server for a state with the given context. Blocks for DNS.
+    def resolve(self, declared: DeclaredServer, context: Mapping[str, Any]) -> ResolvedServer:
+        """Resolve a server for a state with this context. Blocks for DNS.
 
         Raises ToolError for a server that is not allowed, invalid or unknown, and MissingApiKey for an environment
         variable that is not set.
         """
-        project_config = self._kept_as(written)
-        config = dict(project_config) if project_config is not None else own_config(written)
-        _check_supported(written, config)
-        alias = written.settings.get("integration_alias") or config.get("integration_alias")
+        project_config = self._find_project_config(declared)
+        config = dict(project_config) if project_config is not None else own_config(declared)
+        _check_supported(declared, config)
+        alias = declared.settings.get("integration_alias") or config.get("integration_alias")
         credentials = self._integrations.credentials(alias)
-        may_name = bool(written.settings.get("resolve_dynamic_values_in_arguments"))
+        may_name = bool(declared.settings.get("resolve_dynamic_values_in_arguments"))
         names: Mapping[str, Any] = context if may_name else {}
         is_single = bool(config.get("single_usage")) or names_context(config.get("args"), names, credentials)
-        values = ServerValues(written.name, credentials)
+        values = ServerValues(declared.name, credentials)
         filled = values.fill(config, names)
         if project_config is None:
             self._check(filled, credentials, values)
-        server = _build_server(written, filled, is_kept=project_config is not None)
+        server = _build_server(declared, filled, from_project=project_config is not None)
         for secret in values.secrets:
             credentials = _with_secret(credentials, secret)
         return ResolvedServer(server, credentials, is_single)
 
-    def _kept_as(self, written: DeclaredServer) -> Mapping[str, Any] | None:
+    def _find_project_config(self, declared: DeclaredServer) -> Mapping[str, Any] | None:
         """Return the project's configuration for the `mcp_config_id` of a server; None for a server without one."""
-        config_id = written.settings.get("mcp_config_id")
+        config_id = declared.settings.get("mcp_config_id")
         if not config_id:
             return None
-        if config_id not in self._kept:
+        if config_id not in self._project_servers:
             raise ToolError(
-                f"MCP server {written.name!r} has the mcp_config_id {config_id!r}, which does not exist. "
-                f"{suggestion(config_id, self._kept, noun='Servers')} To add it, write in statewright.toml:\n"
-                f"{server_stanza(config_id)}"
+                f"MCP server {declared.name!r} has the mcp_config_id {config_id!r}, which does not exist. "
+                f"{suggestion(config_id, self._project_servers, noun='Servers')} To add it, write in "
+                f"statewright.toml:\n{server_stanza(config_id)}"
             )
-        return self._kept[config_id]
+        return self._project_servers[config_id]
 
     def _check(self, filled: Mapping[str, Any], credentials: Credentials, values: ServerValues) -> None:
         """Raise ToolError if the project does not allow a server that the workflow file defines."""
@@ -91,19 +91,19 @@ class ServerResolver:
                     f"Integration {credentials.alias!r} is for {base.scheme}://{base.host}, and was used for an MCP "
                     f"server at {url.host!r}. Use it for its own host, or remove its base_url."
                 )
-            check_url(url, self._settings, kept=base, holds_secrets=bool(values.secrets or credentials))
+            check_url(url, self._settings, integration_url=base, holds_secrets=bool(values.secrets or credentials))
 
 
-def own_config(written: DeclaredServer) -> dict[str, Any]:
+def own_config(declared: DeclaredServer) -> dict[str, Any]:
     """Return the configuration in the workflow file; `config` takes precedence over the older keys."""
-    config = {name: written.config[name] for name in (*_OF_CONFIG, "single_usage") if name in written.config}
-    if "command" not in config and "url" not in config and written.settings.get("command"):
-        config["command"] = written.settings["command"]
-        config.setdefault("args", written.settings.get("arguments"))
+    config = {name: declared.config[name] for name in (*_CONFIG_KEYS, "single_usage") if name in declared.config}
+    if "command" not in config and "url" not in config and declared.settings.get("command"):
+        config["command"] = declared.settings["command"]
+        config.setdefault("args", declared.settings.get("arguments"))
     config = {name: value for name, value in config.items() if value is not None}
     if isinstance(config.get("args"), str):
         # Split before values are filled in, so that a value never becomes two arguments.
-        config["args"] = _split(written.name, config["args"])
+        config["args"] = _split(declared.name, config["args"])
     return config
 
 
@@ -114,25 +114,25 @@ def _split(name: str, text: str) -> list[str]:
         raise ToolError(f"MCP server {name!r}: the arguments cannot be split: {error}. Write them as a list.") from None
 
 
-def _check_supported(written: DeclaredServer, config: Mapping[str, Any]) -> None:
-    if not written.enabled:
-        raise ToolError(f"MCP server {written.name!r} is disabled. Write enabled: true to use its tools.")
-    if written.settings.get("mcp_connect_url") and "command" not in config and "url" not in config:
+def _check_supported(declared: DeclaredServer, config: Mapping[str, Any]) -> None:
+    if not declared.enabled:
+        raise ToolError(f"MCP server {declared.name!r} is disabled. Write enabled: true to use its tools.")
+    if declared.settings.get("mcp_connect_url") and "command" not in config and "url" not in config:
         raise ToolError(
-            f"MCP server {written.name!r} is reached through the proxy of mcp_connect_url, which Statewright does not "
+            f"MCP server {declared.name!r} is reached through the proxy of mcp_connect_url, which Statewright does not "
             f"have. Write config: {{command: ...}} or config: {{url: ...}}: servers are started and reached directly."
         )
 
 
-def _build_server(written: DeclaredServer, filled: Mapping[str, Any], *, is_kept: bool) -> McpServer:
+def _build_server(declared: DeclaredServer, filled: Mapping[str, Any], *, from_project: bool) -> McpServer:
     from statewright.agents.mcp import read_server
 
-    entry = {name: filled[name] for name in _OF_PROJECT if name in filled}
-    allowed = written.settings.get("tools")
+    entry = {name: filled[name] for name in _PROJECT_KEYS if name in filled}
+    allowed = declared.settings.get("tools")
     if allowed is not None:
         entry["allowed_tools"] = allowed
     try:
-        return read_server(entry, name=written.name, untyped_url="streamable-http" if is_kept else "sse")
+        return read_server(entry, name=declared.name, untyped_url="streamable-http" if from_project else "sse")
     except InvalidConfig as error:
         raise ToolError(str(error)) from None
 

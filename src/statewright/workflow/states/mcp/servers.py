@@ -22,69 +22,68 @@ T = TypeVar("T")
 class ServerTool:
     """A tool of a server, for states and assistants, with secrets masked in its results."""
 
-    def __init__(self, tool: McpTool, described: ResolvedServer) -> None:
+    def __init__(self, tool: McpTool, resolved: ResolvedServer) -> None:
         self.name = tool.name
         self.description = tool.description
         self.parameters = tool.parameters
         self._tool = tool
-        self._described = described
+        self._resolved = resolved
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
-        tool_context = replace(context, credentials=self._described.credentials)
-        if not self._described.is_single:
+        tool_context = replace(context, credentials=self._resolved.credentials)
+        if not self._resolved.is_single:
             return await call_tool(self._tool, arguments, context=tool_context)
-        async with _connection(self._described) as own:
-            tool = await own.tool(self._tool.remote_name, server=self._described.server.name)
+        async with _connection(self._resolved) as own:
+            tool = await own.tool(self._tool.remote_name, server=self._resolved.server.name)
             return await call_tool(tool, arguments, context=tool_context)
 
 
 class McpServers:
     """Provides the tools of servers. Equal configurations share a connection."""
 
-    def __init__(self, descriptions: ServerResolver) -> None:
-        self._descriptions = descriptions
+    def __init__(self, resolver: ServerResolver) -> None:
+        self._resolver = resolver
         self._connected: dict[McpServer, McpTools] = {}
 
-    async def tools(self, written: DeclaredServer, context: Mapping[str, Any]) -> list[ServerTool]:
+    async def tools(self, declared: DeclaredServer, context: Mapping[str, Any]) -> list[ServerTool]:
         """Return all allowed tools of a server, named `<server>-<tool>`.
 
         Raises ToolError for a server that is not allowed, disabled, or not usable.
         """
-        described = await self._resolve(written, context)
-        if not described.is_single:
+        resolved = await self._resolve(declared, context)
+        if not resolved.is_single:
             return [
-                ServerTool(tool, described)
-                for tool in await _run_in_own_context(self._get_connection(described).tools())
+                ServerTool(tool, resolved) for tool in await _run_in_own_context(self._get_connection(resolved).tools())
             ]
-        async with _connection(described) as mcp:
-            return [ServerTool(tool, described) for tool in await mcp.tools()]
+        async with _connection(resolved) as mcp:
+            return [ServerTool(tool, resolved) for tool in await mcp.tools()]
 
-    async def tool(self, name: str, written: DeclaredServer, context: Mapping[str, Any]) -> ServerTool:
+    async def tool(self, name: str, declared: DeclaredServer, context: Mapping[str, Any]) -> ServerTool:
         """Return one tool by its name on the server. Raises ToolError if there is none, and what `tools` raises."""
-        described = await self._resolve(written, context)
-        server = described.server.name
-        if not described.is_single:
+        resolved = await self._resolve(declared, context)
+        server = resolved.server.name
+        if not resolved.is_single:
             return ServerTool(
-                await _run_in_own_context(self._get_connection(described).tool(name, server=server)), described
+                await _run_in_own_context(self._get_connection(resolved).tool(name, server=server)), resolved
             )
-        async with _connection(described) as mcp:
-            return ServerTool(await mcp.tool(name, server=server), described)
+        async with _connection(resolved) as mcp:
+            return ServerTool(await mcp.tool(name, server=server), resolved)
 
-    async def _resolve(self, written: DeclaredServer, context: Mapping[str, Any]) -> ResolvedServer:
+    async def _resolve(self, declared: DeclaredServer, context: Mapping[str, Any]) -> ResolvedServer:
         # On a worker thread, because DNS blocks.
-        return await call_in_thread(lambda: self._descriptions.resolve(written, context))
+        return await call_in_thread(lambda: self._resolver.resolve(declared, context))
 
-    def _get_connection(self, described: ResolvedServer) -> McpTools:
-        connected = self._connected.get(described.server)
+    def _get_connection(self, resolved: ResolvedServer) -> McpTools:
+        connected = self._connected.get(resolved.server)
         if connected is None:
-            connected = self._connected.setdefault(described.server, _connection(described))
+            connected = self._connected.setdefault(resolved.server, _connection(resolved))
         return connected
 
 
-def _connection(described: ResolvedServer) -> McpTools:
+def _connection(resolved: ResolvedServer) -> McpTools:
     from statewright.agents.mcp import McpTools  # imports the MCP client, which files without servers do not need
 
-    return McpTools([described.server])
+    return McpTools([resolved.server])
 
 
 async def _run_in_own_context(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -26,39 +26,39 @@ class ServerValues:
     def __init__(self, server: str, credentials: Credentials) -> None:
         self._server = server
         self._credentials = credentials
-        self._known: dict[str, Any] = dict(credentials)
+        self._values: dict[str, Any] = dict(credentials)
         self.secrets: set[str] = set()
         """The values from the environment."""
 
-    def fill(self, written: Mapping[str, Any], context: Mapping[str, Any] | None) -> dict[str, Any]:
+    def fill(self, config: Mapping[str, Any], context: Mapping[str, Any] | None) -> dict[str, Any]:
         """Fill in a configuration. Arguments may also refer to names of `context`, if it is given."""
-        filled = dict(written)
+        filled = dict(config)
         for name in _WITH_ENVIRONMENT:
-            if isinstance(values := written.get(name), Mapping):
-                filled[name] = {key: self._value(f"{name}.{key}", value) for key, value in _pairs(values)}
+            if isinstance(values := config.get(name), Mapping):
+                filled[name] = {key: self._value(f"{name}.{key}", value) for key, value in _items(values)}
         # The keys below may also refer to the variables of the program.
-        self._known = {**(filled.get("env") or {}), **self._known}
+        self._values = {**(filled.get("env") or {}), **self._values}
         for name in ("command", "url", "auth_token"):
-            if name in written:
-                filled[name] = self._value(name, written[name], from_environment=name == "auth_token")
-        if isinstance(args := written.get("args"), list):
-            scope = {**(context or {}), **self._known}
+            if name in config:
+                filled[name] = self._value(name, config[name], from_environment=name == "auth_token")
+        if isinstance(args := config.get("args"), list):
+            scope = {**(context or {}), **self._values}
             filled["args"] = [_argument(value, scope) for value in cast("list[Any]", args)]
         return filled
 
-    def _value(self, where: str, written: Any, *, from_environment: bool = True) -> Any:
-        if not isinstance(written, str):
-            return written
-        if from_environment and written.startswith(FROM_ENVIRONMENT):
-            return self._from_environment(where, written[len(FROM_ENVIRONMENT) :])
-        template = _parse(written)
-        for name in sorted(template.names - self._known.keys()):
+    def _value(self, where: str, value: Any, *, from_environment: bool = True) -> Any:
+        if not isinstance(value, str):
+            return value
+        if from_environment and value.startswith(FROM_ENVIRONMENT):
+            return self._from_environment(where, value[len(FROM_ENVIRONMENT) :])
+        template = _parse(value)
+        for name in sorted(template.names - self._values.keys()):
             raise ToolError(
                 f"MCP server {self._server!r}: {where} refers to {{{{{name}}}}}, which has no value. It may refer to "
-                f"{', '.join(sorted(self._known)) or 'nothing'}: set an integration_alias that defines it. "
+                f"{', '.join(sorted(self._values)) or 'nothing'}: set an integration_alias that defines it. "
                 f"Only args may refer to values of a run."
             )
-        return template.render(self._known)
+        return template.render(self._values)
 
     def _from_environment(self, where: str, variable: str) -> str:
         value = os.environ.get(variable)
@@ -71,11 +71,11 @@ class ServerValues:
         return value
 
 
-def names_context(args: Any, context: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
+def names_context(args: Any, context: Mapping[str, Any], credentials: Mapping[str, Any]) -> bool:
     """Return whether arguments refer to names that only the context defines."""
     texts = [text for text in cast("list[Any]", args) if isinstance(text, str)] if isinstance(args, list) else []
     named = {name for text in texts for name in _parse(text).names}
-    return bool((named & context.keys()) - known.keys())
+    return bool((named & context.keys()) - credentials.keys())
 
 
 def _parse(text: str) -> Template:
@@ -85,10 +85,10 @@ def _parse(text: str) -> Template:
     return parse_template(text, simple=True)
 
 
-def _argument(written: Any, scope: Mapping[str, Any]) -> Any:
+def _argument(value: Any, scope: Mapping[str, Any]) -> Any:
     """Fill in one argument, which stays a single argument."""
-    return _parse(written).render(scope) if isinstance(written, str) else written
+    return _parse(value).render(scope) if isinstance(value, str) else value
 
 
-def _pairs(mapping: Any) -> Any:
+def _items(mapping: Any) -> Any:
     return cast("Mapping[str, Any]", mapping).items()

@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from statewright.errors import ExpressionError, Problem, WorkflowError, suggestion
 from statewright.workflow.states.expressions import Expression, parse_expression
+from statewright.workflow.states.expressions.paths import parse_path
 from statewright.workflow.states.language.model import CustomNode
-from statewright.workflow.states.language.yaml.nodes import Path, path_text, shorten
+from statewright.workflow.states.language.yaml.nodes import Path, problem_at, shorten
 from statewright.workflow.states.templates import Template, parse_template
 
 _Kind = TypeVar("_Kind")
@@ -31,6 +32,10 @@ class ConfigFault(NamedTuple):
     is_error: bool = True
     """False for a warning: accepted, but probably a mistake."""
 
+    def problem(self, definition: CustomNode, above: Path = ()) -> Problem:
+        """Return the fault as a problem of the node; `above` is the path of the node."""
+        return problem_at(definition.at, self.message, self.suggestion, path=(*above, *self.path))
+
 
 class ConfigReader:
     """Reads one map of a config, and collects errors and warnings in `faults`."""
@@ -43,7 +48,7 @@ class ConfigReader:
         self._read: set[str] = set()
         self.faults: list[ConfigFault] = [] if faults is None else faults
 
-    def given(self, key: str) -> bool:
+    def has_key(self, key: str) -> bool:
         """Return whether the key is present, even with null."""
         self._read.add(key)
         return key in self._config
@@ -56,6 +61,13 @@ class ConfigReader:
     def text(self, key: str, default: str | None = None) -> str | None:
         return self._typed(key, str, "a text", default)
 
+    def path(self, key: str, example: str = "names with dots, such as user.name") -> str | None:
+        """Return the text of a path into JSON data."""
+        path = self.text(key)
+        if path is not None and parse_path(path) is None:
+            self.fault(key, f"{shorten(path)!r} is not a path.", f"Write {example}.")
+        return path
+
     def flag(self, key: str, default: bool = False) -> bool:
         return bool(self._typed(key, bool, "true or false", default))
 
@@ -67,7 +79,7 @@ class ConfigReader:
         value = self.anything(key)
         items = cast("list[Any]", value if isinstance(value, list) else [] if value is None else [value])
         if not all(isinstance(item, str) for item in items):
-            self.fault(key, f"{key} is {_shown(value)}.", "Write a text, or a list of texts.")
+            self.fault(key, f"{key} is {_describe(value)}.", "Write a text, or a list of texts.")
             return ()
         return tuple(items)
 
@@ -79,16 +91,16 @@ class ConfigReader:
         if isinstance(value, dict):
             return cast("dict[str, Any]", value)
         if value is not None and value != "":
-            self.fault(key, f"{key} is {_shown(self.anything(key))}.", "Write a map.")
+            self.fault(key, f"{key} is {_describe(self.anything(key))}.", "Write a map.")
         return None
 
     def choice(self, key: str, choices: Iterable[str], default: str) -> str:
         """Return one of several words."""
         value = self.text(key, default) or default
-        known = tuple(choices)
-        if value in known:
+        words = tuple(choices)
+        if value in words:
             return value
-        self.fault(key, f"{key} is {_shown(value)}.", suggestion(value, known, noun="Known"))
+        self.fault(key, f"{key} is {_describe(value)}.", suggestion(value, words, noun="Known"))
         return default
 
     def required(self, key: str, value: _Kind | None, words: str) -> _Kind | None:
@@ -154,19 +166,22 @@ class ConfigReader:
             return default
         if isinstance(value, kind):
             return value
-        self.fault(key, f"{key} is {_shown(value)}.", f"Write {words}.")
+        self.fault(key, f"{key} is {_describe(value)}.", f"Write {words}.")
         return default
+
+
+def read_nothing(definition: CustomNode) -> tuple[None, list[ConfigFault]]:
+    """Read the config of a node without settings: every key is a fault."""
+    reader = ConfigReader(definition.config)
+    reader.finish()
+    return None, reader.faults
 
 
 def refuse_faults(definition: CustomNode, faults: Iterable[ConfigFault]) -> None:
     """Raise WorkflowError with all errors among the faults, if there are any."""
-    errors = [_problem(definition, fault) for fault in faults if fault.is_error]
+    errors = [fault.problem(definition) for fault in faults if fault.is_error]
     if errors:
         raise WorkflowError(errors, source=f"Custom node {definition.id!r}")
-
-
-def _problem(definition: CustomNode, fault: ConfigFault) -> Problem:
-    return Problem(path_text(fault.path), definition.at.line, definition.at.column, fault.message, fault.suggestion)
 
 
 def _from_json(text: str) -> Any:
@@ -176,7 +191,7 @@ def _from_json(text: str) -> Any:
         return text
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, str):
         return repr(shorten(value))
     return f"a {_NOUNS.get(cast(Any, type(value)), 'value')}: {shorten(str(value))}"

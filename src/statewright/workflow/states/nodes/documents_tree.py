@@ -145,14 +145,6 @@ def read(definition: CustomNode) -> tuple[DocumentsTreeConfig, list[ConfigFault]
     return config, reader.faults
 
 
-def check(definition: CustomNode) -> list[ConfigFault]:
-    return read(definition)[1]
-
-
-def make(definition: CustomNode, resources: NodeResources) -> DocumentsTree:
-    return DocumentsTree(read(definition)[0], resources)
-
-
 def _read_filters(reader: ConfigReader) -> Matcher:
     pattern = reader.text(_PATTERN)
     lines = [line for text in reader.texts(_FILTER) for line in text.splitlines()]

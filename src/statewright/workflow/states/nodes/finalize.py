@@ -8,10 +8,9 @@ from statewright.messages import Message
 from statewright.workflow.states.engine.visit import ANSWER
 from statewright.workflow.states.handlers import Call, Outcome
 from statewright.workflow.states.language.model import CustomNode
-from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
 from statewright.workflow.states.nodes.resources import NodeResources, ask_model
 
-_USUAL: Final = (
+_INSTRUCTIONS: Final = (
     "The work of several steps is done. Write the final answer for the user from what they found. Add nothing that "
     "none of them said."
 )
@@ -30,18 +29,9 @@ class ResultFinalizer:
         if name is None and self._resources.find_model(None) is None:
             return Outcome(_last_output(call))
         messages = [*call.history, Message(call.prompt or _TASK)]
-        return Outcome(await ask_model(self._resources.model(name), self._definition, call, messages, usual=_USUAL))
-
-
-def check(definition: CustomNode) -> list[ConfigFault]:
-    """Return warnings about keys: the node has no settings."""
-    reader = ConfigReader(definition.config)
-    reader.finish()
-    return reader.faults
-
-
-def make(definition: CustomNode, resources: NodeResources) -> ResultFinalizer:
-    return ResultFinalizer(definition, resources)
+        return Outcome(
+            await ask_model(self._resources.model(name), self._definition, call, messages, instructions=_INSTRUCTIONS)
+        )
 
 
 def _last_output(call: Call) -> Any:

@@ -23,7 +23,7 @@ _ONLY_IN_REGEX: Final = re.compile(r"[()|+]|\.\*|\.\?|\{\d+,?\d*\}|\[\^")
 _SURELY_REGEX: Final = re.compile(r"^\^|\\|\$$")
 _SURELY_GLOB: Final = re.compile(r"^\*|\*\*|/\*")
 _GLOB: Final = re.compile(
-    r"(?P<any>(?:(?<=/)|^)\*\*/)|(?P<rest>\*\*)|(?P<star>\*)|(?P<one>\?)|\[(?P<set>!?\]?[^\]]*)\]"
+    r"(?P<any>(?:(?<=/)|^)\*\*/)|(?P<rest>\*\*)|(?P<star>\*)|(?P<single>\?)|\[(?P<set>!?\]?[^\]]*)\]"
 )
 _BRACES: Final = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
@@ -101,17 +101,17 @@ def _wildcard(match: re.Match[str]) -> str:
         negated = inside.startswith("!")
         inside = inside.removeprefix("!")
         return f"[{'^/' if negated else ''}{inside}]" if inside else _escaped(match[0])
-    return {"any": "(?:.+/)?", "rest": ".*", "star": "[^/]*", "one": "[^/]"}[match.lastgroup or ""]
+    return {"any": "(?:.+/)?", "rest": ".*", "star": "[^/]*", "single": "[^/]"}[match.lastgroup or ""]
 
 
 def _escaped(text: str) -> str:
     return re.sub(r"([\\.^$*+?()\[\]{}|])", r"\\\1", text)
 
 
-def _search(regex: str, written: str) -> Matcher:
+def _search(regex: str, pattern: str) -> Matcher:
     """Return a matcher that searches a regular expression in a path."""
-    if len(written) > LENGTH_LIMIT:
-        raise ExpressionError(f"The pattern {shorten(written)!r} is longer than {LENGTH_LIMIT} characters.")
+    if len(pattern) > LENGTH_LIMIT:
+        raise ExpressionError(f"The pattern {shorten(pattern)!r} is longer than {LENGTH_LIMIT} characters.")
     import jsonschema_rs
 
     options = jsonschema_rs.RegexOptions(size_limit=_SIZE_LIMIT, dfa_size_limit=_SIZE_LIMIT)
@@ -120,7 +120,7 @@ def _search(regex: str, written: str) -> Matcher:
         validator: Any = jsonschema_rs.Draft202012Validator({"pattern": f"(?s){regex}"}, pattern_options=options)
     except ValueError:
         raise ExpressionError(
-            f"{shorten(written)!r} is not a pattern. Write a glob such as docs/**/*.md, or a regular expression "
+            f"{shorten(pattern)!r} is not a pattern. Write a glob such as docs/**/*.md, or a regular expression "
             f"without backreferences, lookahead and lookbehind."
         ) from None
     return validator.is_valid

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeVar
 
 from statewright.errors import suggestion
 from statewright.workflow.states.handlers import StateHandler
+from statewright.workflow.states.language.checks.references import UNSUPPORTED_KINDS
 from statewright.workflow.states.language.model import CustomNode
 from statewright.workflow.states.nodes import documents_tree, finalize, state_processor, summarize
-from statewright.workflow.states.nodes.config import ConfigFault, refuse_faults
+from statewright.workflow.states.nodes.config import ConfigFault, read_nothing, refuse_faults
 from statewright.workflow.states.nodes.resources import NodeResources
 from statewright.workflow.states.nodes.transform import node as transform
 
@@ -19,41 +20,42 @@ NodeCheck = Callable[[CustomNode], list[ConfigFault]]
 """Returns the faults of a definition."""
 
 
-REFUSED_KINDS: Final = {
-    "bedrock_flow_node": (
-        "A bedrock_flow_node runs a flow inside AWS, which Statewright does not call.",
-        "Register a node of this kind that calls it, or let a tool do so.",
-    ),
-    "supervisor_node": (
-        "A supervisor_node chooses the next assistant by itself, instead of the states' transitions.",
-        "Let an assistant answer with the name of what comes next, and lead on with a switch.",
-    ),
-}
-"""Unsupported kinds of the language: the reason, and the alternative."""
+Config = TypeVar("Config")
 
 
-def _check_refused(definition: CustomNode) -> list[ConfigFault]:
+def _standard(
+    read: Callable[[CustomNode], tuple[Config, list[ConfigFault]]],
+    create: Callable[[CustomNode, Config, NodeResources], StateHandler],
+) -> tuple[NodeFactory, NodeCheck]:
+    """Return the factory and the check of a kind from the function that reads its config."""
+    return lambda node, resources: create(node, read(node)[0], resources), lambda node: read(node)[1]
+
+
+def _check_unsupported(definition: CustomNode) -> list[ConfigFault]:
     """Return the error for an unsupported kind."""
-    return [ConfigFault(("custom_node_id",), *REFUSED_KINDS[definition.kind])]
+    reason, advice = UNSUPPORTED_KINDS[definition.kind]
+    return [ConfigFault(("custom_node_id",), f"A {definition.kind} {reason}.", advice)]
 
 
-def _make_refused(definition: CustomNode, resources: NodeResources) -> NoReturn:
+def _make_unsupported(definition: CustomNode, resources: NodeResources) -> NoReturn:
     """Raise WorkflowError for an unsupported kind."""
-    refuse_faults(definition, _check_refused(definition))
+    refuse_faults(definition, _check_unsupported(definition))
     raise AssertionError(definition.kind)
 
 
-def _nothing_wrong(definition: CustomNode) -> list[ConfigFault]:
-    return []
-
-
 _STANDARD: Final[dict[str, tuple[NodeFactory, NodeCheck]]] = {
-    "transform_node": (transform.make, transform.check),
-    "state_processor_node": (state_processor.make, state_processor.check),
-    "generate_documents_tree": (documents_tree.make, documents_tree.check),
-    "summarize_conversation_node": (summarize.make, summarize.check),
-    "result_finalizer_node": (finalize.make, finalize.check),
-    **dict.fromkeys(REFUSED_KINDS, (_make_refused, _check_refused)),
+    "transform_node": _standard(transform.read, lambda node, config, resources: transform.TransformNode(config)),
+    "state_processor_node": _standard(state_processor.read, state_processor.StateProcessor),
+    "generate_documents_tree": _standard(
+        documents_tree.read, lambda node, config, resources: documents_tree.DocumentsTree(config, resources)
+    ),
+    "summarize_conversation_node": _standard(
+        read_nothing, lambda node, config, resources: summarize.ConversationSummary(node, resources)
+    ),
+    "result_finalizer_node": _standard(
+        read_nothing, lambda node, config, resources: finalize.ResultFinalizer(node, resources)
+    ),
+    **dict.fromkeys(UNSUPPORTED_KINDS, (_make_unsupported, _check_unsupported)),
 }
 
 
@@ -66,14 +68,14 @@ class NodeKinds:
     @property
     def names(self) -> tuple[str, ...]:
         """All supported kinds, sorted."""
-        return tuple(sorted(name for name, (factory, _) in self._kinds.items() if factory is not _make_refused))
+        return tuple(sorted(name for name, (factory, _) in self._kinds.items() if factory is not _make_unsupported))
 
     def register(self, name: str, factory: NodeFactory, *, check: NodeCheck | None = None) -> None:
         """Add or replace a kind.
 
         `check` returns the faults of a definition; the factory is only called for definitions without errors.
         """
-        self._kinds[name] = (factory, check or _nothing_wrong)
+        self._kinds[name] = (factory, check or (lambda definition: []))
 
     def check_config(self, definition: CustomNode) -> list[ConfigFault]:
         """Return the faults of a custom node: an unknown kind, or an invalid config."""

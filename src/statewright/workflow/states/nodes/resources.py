@@ -90,17 +90,17 @@ async def ask_model(
     call: Call,
     messages: Sequence[Message],
     *,
-    usual: str,
+    instructions: str,
     position: int = 0,
 ) -> str:
-    """Return the answer of a model; `usual` are the instructions of a node that has none of its own.
+    """Return the answer of a model; `instructions` are used unless the node has its own.
 
     `position` distinguishes the requests of one execution. Usage is charged to the budget of the run. Raises
     ModelError.
     """
     request = ModelRequest(
         messages=tuple(messages),
-        system=definition.system_prompt or usual,
+        system=definition.system_prompt or instructions,
         model=definition.model,
         metadata={"state": call.state.id, "call": call},
     )

@@ -70,21 +70,21 @@ class ModelNames:
         self._sources = sources or {}
         self._provider = provider
         """The provider of model names without one."""
-        self._found: dict[str, NamedModel] = {}
+        self._models: dict[str, NamedModel] = {}
 
     def find(self, name: str | None) -> NamedModel | None:
         """Return the model of a name; None for an unknown name without a provider. Repeated calls return the same
         model."""
         if not name:
             return None
-        qualified = self._whole(name)
+        qualified = self._qualify(name)
         if qualified is None:
             return None
-        if qualified not in self._found:
-            self._found[qualified] = NamedModel(qualified, lambda: self._connected(qualified))
-        return self._found[qualified]
+        if qualified not in self._models:
+            self._models[qualified] = NamedModel(qualified, lambda: self._connect_by_name(qualified))
+        return self._models[qualified]
 
-    def given(self, value: object) -> ChatModel:
+    def connect(self, value: object) -> ChatModel:
         """Connect a model that was passed to `compile`. Raises InvalidConfig, ModelError and MissingApiKey."""
         if not isinstance(value, str):
             return as_chat_model(value)
@@ -95,12 +95,12 @@ class ModelNames:
         """Return whether a name identifies its provider or a model of the project."""
         return name in self._sources or ":" in name
 
-    def _whole(self, name: str) -> str | None:
+    def _qualify(self, name: str) -> str | None:
         if self.is_whole(name):
             return name
         return f"{self._provider}:{name}" if self._provider else None
 
-    def _connected(self, name: str) -> ChatModel:
+    def _connect_by_name(self, name: str) -> ChatModel:
         source = self._sources.get(name)
         if source is None:
             return as_chat_model(name)
@@ -132,19 +132,19 @@ def _value(model: str, where: str, written: str) -> str:
 class WorkflowModels:
     """The models of one compiled workflow."""
 
-    def __init__(self, given: Models | None, names: ModelNames, usual: str | None) -> None:
-        """Resolve the models passed to `compile`; `usual` is the default model of the project."""
+    def __init__(self, models: Models | None, names: ModelNames, default_name: str | None) -> None:
+        """Resolve the models passed to `compile`; `default_name` names the default model of the project."""
         self._names = names
-        self._usual = usual
-        self._everybody: ChatModel | None = None
+        self._default_name = default_name
+        self._default: ChatModel | None = None
         self._by_name: dict[str, ChatModel] = {}
-        if isinstance(given, Mapping):
-            self._by_name = {name: _named(name, names.given(model)) for name, model in given.items()}
-        elif given is not None:
-            self._everybody = names.given(given)
+        if isinstance(models, Mapping):
+            self._by_name = {name: _without_name(name, names.connect(model)) for name, model in models.items()}
+        elif models is not None:
+            self._default = names.connect(models)
 
     @property
-    def known(self) -> tuple[str, ...]:
+    def passed_names(self) -> tuple[str, ...]:
         """The names of the models that were passed to `compile`."""
         return tuple(self._by_name)
 
@@ -158,13 +158,13 @@ class WorkflowModels:
         )
         if named is not None:
             return named
-        default_model = self._everybody or self._by_name.get("default")
+        default_model = self._default or self._by_name.get("default")
         if default_model is None:
-            return self._names.find(name) or self._names.find(self._usual)
-        # The given model may know a name without a provider; a name with one belongs to another model.
+            return self._names.find(name) or self._names.find(self._default_name)
+        # A model passed to `compile` may know a name without a provider; a name with one belongs to another model.
         return NamedModel(name, lambda: default_model) if name and self._names.is_whole(name) else default_model
 
 
-def _named(name: str, model: ChatModel) -> ChatModel:
+def _without_name(name: str, model: ChatModel) -> ChatModel:
     """Wrap a model so that requests carry no model name; `default` keeps it, to choose among its own models."""
     return model if name == "default" else NamedModel(name, lambda: model)

@@ -54,7 +54,7 @@ class HandlerFactory:
     ) -> None:
         self._definition = definition
         self._models = WorkflowModels(models, _names(project), project.defaults.model if project is not None else None)
-        self._wanted: list[NamedModel] = []
+        self._required_models: list[NamedModel] = []
         """Models that the run is certain to need, from names in files."""
         self._tools = _registry(tools, project)
         self._integrations = project.integrations if project is not None else Integrations()
@@ -85,7 +85,7 @@ class HandlerFactory:
             return AssistantStateHandler(assistant, self._script_model, self._memory(None), form)
         model = self.model_for(state.id, assistant)
         if isinstance(model, NamedModel):
-            self._wanted.append(model)
+            self._required_models.append(model)
         return AssistantStateHandler(
             assistant,
             model,
@@ -100,9 +100,9 @@ class HandlerFactory:
 
         Raises MissingApiKey, and ModelError for a model that cannot be connected.
         """
-        while self._wanted:
-            _ = self._wanted[-1].model
-            self._wanted.pop()
+        while self._required_models:
+            _ = self._required_models[-1].model
+            self._required_models.pop()
 
     def _merge_stored(self, assistant: Assistant) -> Assistant:
         """Return the assistant, completed from the project's assistant with its `assistant_id`; the file takes
@@ -133,7 +133,7 @@ class HandlerFactory:
         """Return the model of an assistant; if there is none, a model that raises when it is called."""
         name, owner = (assistant.model, assistant.id) if assistant is not None else (None, None)
         model = self._models.find(name, owner=owner)
-        return model if model is not None else _MissingModel(state_id, self._models.known)
+        return model if model is not None else _MissingModel(state_id, self._models.passed_names)
 
     @property
     def summarizer(self) -> ChatModel | None:
@@ -178,13 +178,13 @@ def _registry(tools: Tools | None, project: Project | None) -> ToolRegistry:
 class _MissingModel:
     """Stand-in for a missing model; raises an error that names the state."""
 
-    def __init__(self, state_id: str, known: tuple[str, ...] = ()) -> None:
+    def __init__(self, state_id: str, names: tuple[str, ...] = ()) -> None:
         self._state_id = state_id
-        self._known = known
+        self._names = names
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        known = f" {suggestion(request.model or '', self._known, noun='Models')}" if self._known else ""
+        hint = f" {suggestion(request.model or '', self._names, noun='Models')}" if self._names else ""
         raise ModelError(
-            f"State {self._state_id!r} needs a model, and none is configured for it.{known} Compile with models=, name "
+            f"State {self._state_id!r} needs a model, and none is configured for it.{hint} Compile with models=, name "
             f"one with its provider, as in 'openai:gpt-5', or add its output to a script."
         )

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Protocol
 
 from statewright.errors import ModelError, Problem
-from statewright.workflow.states.language.model import Assistant, Definition, Mark
+from statewright.workflow.states.language.model import Assistant, Definition
+from statewright.workflow.states.language.yaml.nodes import Mark, problem_at
 from statewright.workflow.states.mcp.check import check_servers
 from statewright.workflow.states.nodes import DataSource
 from statewright.workflow.states.resources.chat_models import ModelNames, ModelSource
@@ -51,13 +52,7 @@ def missing_resources(definition: Definition, project: Project) -> list[Problem]
     """Return a warning for each unknown id, with what to add; each server that is not allowed; and each model that
     cannot be connected, for example without a key."""
     nowhere = [
-        Problem(
-            "",
-            at.line,
-            at.column,
-            f"{noun} {name!r} is not in the project.",
-            f"To add it:\n{project.stanza_for(kind, name)}",
-        )
+        problem_at(at, f"{noun} {name!r} is not in the project.", f"To add it:\n{project.stanza_for(kind, name)}")
         for kind, noun, name, at in _named(definition, project)
     ]
     settings = project.tool_registry().settings
@@ -78,7 +73,7 @@ def _models(definition: Definition, project: Project) -> Iterator[Problem]:
         try:
             _ = model.model
         except ModelError as error:
-            yield Problem("", assistant.at.line, assistant.at.column, str(error), "")
+            yield problem_at(assistant.at, str(error))
 
 
 def _named(definition: Definition, project: Project) -> Iterator[tuple[Kind, str, str, Mark]]:

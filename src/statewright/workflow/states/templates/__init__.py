@@ -3,6 +3,6 @@
 Inserted values are data and are never parsed as templates. See `docs/decisions/0025-templates.md`.
 """
 
-from statewright.workflow.states.templates.template import Template, parse_template, render_values, rendered_off_loop
+from statewright.workflow.states.templates.template import Template, parse_template, render_off_loop, render_values
 
-__all__ = ["Template", "parse_template", "render_values", "rendered_off_loop"]
+__all__ = ["Template", "parse_template", "render_off_loop", "render_values"]

@@ -6,7 +6,8 @@ See `compile` for their expressions. A block becomes a function of one rendering
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, cast
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
@@ -67,15 +68,11 @@ def compile_blocks(source: str) -> CompiledBlocks:
         message = f"A template with blocks has {len(source)} characters, and at most {BLOCKS_LIMIT} are allowed."
         compiler.problems.append(TemplateProblem(1, message, "Split it, or put the text into a data source."))
         return CompiledBlocks(block, frozenset(), changes=False, problems=tuple(compiler.problems))
-    try:
+    with _reported(compiler, "template"):
         tree = ENVIRONMENT.parse(source)
         compiler.sources = iter(_placeholders(source))
         compiler.local.append(set())
         block = compiler.compile_body(tree.body)
-    except TemplateSyntaxError as error:
-        compiler.problems.append(TemplateProblem(error.lineno, _capitalized(error.message or "syntax error"), ""))
-    except (RecursionError, MemoryError, ValueError):
-        compiler.problems.append(TemplateProblem(1, "The template is nested too deeply, or a number is too long.", ""))
     return CompiledBlocks(block, frozenset(compiler.names), changes=compiler.changes, problems=tuple(compiler.problems))
 
 
@@ -93,20 +90,30 @@ class CompiledPlaceholder(NamedTuple):
 def compile_placeholder(source: str, *, describes: bool = True) -> CompiledPlaceholder:
     """Compile the expression of a placeholder, with its braces. Without `describes`, problems have no suggestion."""
     compiler = ExpressionCompiler(describes=describes)
-    try:
+    step: Step | None = None
+    with _reported(compiler, "placeholder"):
         body = ENVIRONMENT.parse(source).body
         expressions = cast("nodes.Output", body[0]).nodes if len(body) == 1 else []
-        if len(expressions) != 1 or isinstance(expressions[0], nodes.TemplateData):
-            return CompiledPlaceholder(None, problems=(TemplateProblem(1, "This is not one placeholder.", ""),))
-        step = compiler.compile(expressions[0])
-    except TemplateSyntaxError as error:
-        problem = TemplateProblem(error.lineno, _capitalized(error.message or "syntax error"), "")
-        return CompiledPlaceholder(None, problems=(problem,))
-    except (RecursionError, MemoryError, ValueError):
-        problem = TemplateProblem(1, "The placeholder is nested too deeply, or a number is too long.", "")
-        return CompiledPlaceholder(None, problems=(problem,))
+        if len(expressions) == 1 and not isinstance(expressions[0], nodes.TemplateData):
+            step = compiler.compile(expressions[0])
+        else:
+            compiler.problems.append(TemplateProblem(1, "This is not one placeholder.", ""))
     step = None if compiler.problems else step
     return CompiledPlaceholder(step, frozenset(compiler.names), compiler.changes, tuple(compiler.problems))
+
+
+@contextmanager
+def _reported(compiler: ExpressionCompiler, noun: str) -> Generator[None]:
+    """Convert errors of Jinja's parser to a problem."""
+    try:
+        yield
+    except TemplateSyntaxError as error:
+        message = error.message or "syntax error"
+        problem = TemplateProblem(error.lineno, f"{message[:1].upper()}{message[1:].rstrip('.')}.", "")
+        compiler.problems.append(problem)
+    except (RecursionError, MemoryError, ValueError):
+        message = f"The {noun} is nested too deeply, or a number is too long."
+        compiler.problems.append(TemplateProblem(1, message, ""))
 
 
 def _placeholders(source: str) -> list[str]:
@@ -384,7 +391,3 @@ def _unpacking(targets: list[Assign]) -> Assign:
             target(rendering, item)
 
     return assign
-
-
-def _capitalized(message: str) -> str:
-    return f"{message[:1].upper()}{message[1:].rstrip('.')}."

@@ -122,17 +122,17 @@ class ExpressionCompiler:
     def compile_all(self, expressions: Sequence[nodes.Node]) -> tuple[Step, ...]:
         return tuple(map(self.compile, expressions))
 
-    def refuse(self, node: nodes.Node, what: str, advice: str) -> Step:
+    def refuse(self, node: nodes.Node, construct: str, advice: str) -> Step:
         """Report an unsupported construct."""
         if len(self.problems) < PROBLEMS_LIMIT:
-            message = f"{what} is not part of the templates of workflows."
+            message = f"{construct} is not part of the templates of workflows."
             self.problems.append(TemplateProblem(node.lineno, message, advice))
         return lambda rendering: None
 
-    def _refuse_name(self, node: nodes.Node, what: str, name: str, names: Iterable[str], noun: str) -> Step:
+    def _refuse_name(self, node: nodes.Node, construct: str, name: str, names: Iterable[str], noun: str) -> Step:
         """Report a name that is not in a table."""
         describes = self._describes and len(self.problems) < PROBLEMS_LIMIT
-        return self.refuse(node, what, suggestion(name[:40], names, noun=noun) if describes else "")
+        return self.refuse(node, construct, suggestion(name[:40], names, noun=noun) if describes else "")
 
     @staticmethod
     def _counted(step: Step) -> Step:
@@ -254,7 +254,7 @@ class ExpressionCompiler:
             return self._refuse_name(node, f"The filter {name[:40]!r}", name, FILTER_NAMES, "Filters")
         args, named = self._arguments(node)
         return lambda rendering: apply_filter(
-            rendering, name, value(rendering), _evaluated(rendering, args), _evaluated_named(rendering, named)
+            rendering, name, value(rendering), _evaluate_all(rendering, args), _evaluate_named(rendering, named)
         )
 
     def _test(self, node: nodes.Test) -> Step:
@@ -265,7 +265,7 @@ class ExpressionCompiler:
         test = TESTS[name]
         args, named = self._arguments(node)
         return lambda rendering: test(
-            rendering, value(rendering), *_evaluated(rendering, args), **_evaluated_named(rendering, named)
+            rendering, value(rendering), *_evaluate_all(rendering, args), **_evaluate_named(rendering, named)
         )
 
     def _call(self, node: nodes.Call) -> Step:
@@ -274,10 +274,12 @@ class ExpressionCompiler:
             return self._method_call(node.node, args, named)
         name = node.node.name if isinstance(node.node, nodes.Name) else ""
         if name not in CALLABLE:
-            what = f"{name[:40]}()" if name else "A call of a value"
-            return self._refuse_name(node, what, name, CALLABLE, "Functions")
+            construct = f"{name[:40]}()" if name else "A call of a value"
+            return self._refuse_name(node, construct, name, CALLABLE, "Functions")
         function = CALLABLE[name]
-        return lambda rendering: function(rendering, *_evaluated(rendering, args), **_evaluated_named(rendering, named))
+        return lambda rendering: function(
+            rendering, *_evaluate_all(rendering, args), **_evaluate_named(rendering, named)
+        )
 
     def _method_call(self, called: nodes.Getattr, args: tuple[Step, ...], named: dict[str, Step]) -> Step:
         name, value = called.attr, self.compile(called.node)
@@ -285,7 +287,11 @@ class ExpressionCompiler:
             return self._refuse_name(called, f".{name[:40]}()", name, KNOWN_METHODS | CHANGE_NAMES, "Methods")
         self.changes = self.changes or name in CHANGE_NAMES
         return lambda rendering: _call_method(
-            rendering, existing(value(rendering)), name, _evaluated(rendering, args), _evaluated_named(rendering, named)
+            rendering,
+            existing(value(rendering)),
+            name,
+            _evaluate_all(rendering, args),
+            _evaluate_named(rendering, named),
         )
 
     def _arguments(self, node: Any) -> tuple[tuple[Step, ...], dict[str, Step]]:
@@ -298,11 +304,11 @@ def _nothing(rendering: Rendering) -> Missing:
     return NOTHING
 
 
-def _evaluated(rendering: Rendering, steps: tuple[Step, ...]) -> list[Any]:
+def _evaluate_all(rendering: Rendering, steps: tuple[Step, ...]) -> list[Any]:
     return [existing(step(rendering)) for step in steps]
 
 
-def _evaluated_named(rendering: Rendering, steps: dict[str, Step]) -> dict[str, Any]:
+def _evaluate_named(rendering: Rendering, steps: dict[str, Step]) -> dict[str, Any]:
     return {name: existing(step(rendering)) for name, step in steps.items()}
 
 

@@ -125,22 +125,19 @@ def join(rendering: Rendering, value: Any, d: Any = "", attribute: Attribute = N
     return cast("str", METHODS[str]["join"](rendering, rendering.text_of(d), texts))
 
 
-def first(rendering: Rendering, value: Any) -> Any:
-    return _end(rendering, value, 0)
+def end_item(index: int) -> Filter:
+    """Return the filter `first` or `last`, for the index 0 or -1."""
 
+    def call(rendering: Rendering, value: Any) -> Any:
+        if not isinstance(value, str | list | dict):
+            raise ExpressionError(f"{describe_kind(value)} has no items")
+        items = cast("list[Any]", value)
+        if isinstance(value, dict):
+            rendering.spend_pass(cast("object", value))
+            items = list(cast("dict[str, Any]", value))
+        return items[index] if items else Missing("the first or last item of an empty value")
 
-def last(rendering: Rendering, value: Any) -> Any:
-    return _end(rendering, value, -1)
-
-
-def _end(rendering: Rendering, value: Any, index: int) -> Any:
-    if not isinstance(value, str | list | dict):
-        raise ExpressionError(f"{describe_kind(value)} has no items")
-    items = cast("list[Any]", value)
-    if isinstance(value, dict):
-        rendering.spend_pass(cast("object", value))
-        items = list(cast("dict[str, Any]", value))
-    return items[index] if items else Missing("the first or last item of an empty value")
+    return call
 
 
 def reverse(rendering: Rendering, value: Any) -> Any:

@@ -58,7 +58,7 @@ class Difference:
             compiled = compile_placeholder(self._source, describes=False)
             self._step = None if compiled.changes else compiled.step
             self._compiled = True
-        return _evaluated(self._step, rendering, missing)
+        return _evaluate(self._step, rendering, missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Placeholder:
             for name, args in self.filters:
                 value = apply_filter(rendering, name, value, args, {})
             return value
-        return _evaluated(self.step, rendering, Missing(self.key))
+        return _evaluate(self.step, rendering, Missing(self.key))
 
     def _follow(self, value: Any, rendering: Rendering) -> Any:
         for step in self.path[1:]:
@@ -111,7 +111,7 @@ class Placeholder:
         return Missing(self.key) if value is MISSING else value
 
 
-def _evaluated(step: Step | None, rendering: Rendering, missing: Missing) -> Any:
+def _evaluate(step: Step | None, rendering: Rendering, missing: Missing) -> Any:
     try:
         return step(rendering) if step is not None else missing
     except UnresolvedName as error:
@@ -130,30 +130,18 @@ class Reading:
     def compile(self, source: str, key: str, line: int) -> Placeholder:
         """Compile an expression."""
         if not self.can_compile(source):
-            return Placeholder(source, key, line, problems=(_too_much(),))
+            message = f"The expressions of this text have more than {EXPRESSIONS_LIMIT} characters together."
+            return Placeholder(source, key, line, problems=(TemplateProblem(1, message, "Split the text."),))
         from statewright.workflow.states.templates.blocks import compile_placeholder
 
         compiled = compile_placeholder(source, describes=self._problems > 0)
         self._problems -= bool(compiled.problems)
-        return Placeholder(
-            source,
-            key,
-            line,
-            step=compiled.step,
-            names=compiled.names,
-            changes=compiled.changes,
-            problems=compiled.problems,
-        )
+        return Placeholder(source, key, line, **compiled._asdict())
 
     def can_compile(self, source: str) -> bool:
         """Charge the characters of an expression. Return False if the text has too many of them."""
         self._characters -= len(source)
         return self._characters >= 0
-
-
-def _too_much() -> TemplateProblem:
-    message = f"The expressions of this text have more than {EXPRESSIONS_LIMIT} characters together."
-    return TemplateProblem(1, message, "Split the text.")
 
 
 def read_placeholder(

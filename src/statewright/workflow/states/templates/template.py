@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.evaluation import WORK_LIMIT, Evaluation, WorkLimitExceeded
+from statewright.workflow.states.expressions.parsed_text import ParsedText
 from statewright.workflow.states.templates.placeholder import (
     COMPILE_COST,
     Placeholder,
@@ -42,18 +43,16 @@ _BLOCK: Final = re.compile(r"\{%[-+]?\s*(?:if|for|set|with|filter|raw|macro|incl
 _COMMENT: Final = re.compile(r"\{#[-+]?\s")
 
 
-class Template:
-    """A text with placeholders or blocks. Immutable, and compared by its text."""
+class Template(ParsedText):
+    """A text with placeholders or blocks."""
 
-    __slots__ = ("_blocks", "_parts", "simple", "text")
-    text: str
-    """As the author wrote it."""
+    __slots__ = ("_blocks", "_parts", "simple")
     simple: bool
     """True if only paths with filters are supported, not blocks or expressions."""
     _parts: tuple[str | Placeholder, ...]
     _blocks: CompiledBlocks | None
 
-    def __init__(self, text: str, *, simple: bool = False) -> None:
+    def __init__(self, text: str, simple: bool = False) -> None:
         if len(text) > SIZE_LIMIT:
             raise ExpressionError(
                 f"A template has {len(text)} characters, and at most {SIZE_LIMIT} are allowed."
@@ -64,6 +63,10 @@ class Template:
         object.__setattr__(self, "simple", simple)
         object.__setattr__(self, "_blocks", blocks)
         object.__setattr__(self, "_parts", (text,) if blocks else tuple(_split(text, simple=simple)))
+
+    @property
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.text, self.simple
 
     @property
     def names(self) -> frozenset[str]:
@@ -151,48 +154,18 @@ class Template:
     def _placeholders(self) -> list[Placeholder]:
         return [part for part in self._parts if isinstance(part, Placeholder)]
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"A template is immutable: {name!r} cannot be set.")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"A template is immutable: {name!r} cannot be deleted.")
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Template):
-            return NotImplemented
-        return self.text == other.text and self.simple == other.simple
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-    def __repr__(self) -> str:
-        return f"Template({self.text!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.text, self.simple)
-
-    def __copy__(self) -> Template:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Template:
-        return self
-
 
 def parse_template(text: str, *, simple: bool = False) -> Template:
     """Parse a template. Raises ExpressionError only if it is too large; see its `errors` and `warnings`.
 
     Pass `simple=True` for untrusted text: it may refer to values, and nothing else.
     """
-    return Template(text, simple=simple)
+    return Template(text, simple)
 
 
 @lru_cache(maxsize=256)
-def _parsed(text: str) -> Template:
+def _cached_template(text: str) -> Template:
     return Template(text)
-
-
-def _restored(text: str, simple: bool) -> Template:
-    return Template(text, simple=simple)
 
 
 def render_values(value: Any, scope: Mapping[str, Any], *, report: Report | None = None, work: int = WORK_LIMIT) -> Any:
@@ -223,7 +196,7 @@ class _ValueRenderer:
     def _render_text(self, text: str) -> Any:
         budget = self._budget
         budget.spend(READ_COST * len(text))
-        template = _parsed(text)
+        template = _cached_template(text)
         budget.spend(COMPILE_COST * template.compiled_length)
         rendering = Rendering(budget.scope, work=budget.work_left, copies=template.changes)
         value = template.value_in(rendering, self._report)
@@ -231,7 +204,7 @@ class _ValueRenderer:
         return value
 
 
-async def rendered_off_loop(render: Callable[[int], T]) -> T:
+async def render_off_loop(render: Callable[[int], T]) -> T:
     """Call `render` with a work limit: on the event loop if it is quick, else again on a worker thread.
 
     Rendering has no side effects, so it can be restarted.

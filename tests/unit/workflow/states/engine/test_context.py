@@ -11,9 +11,9 @@ from statewright.workflow.states.engine.context import (
     context_updates,
     format_input,
     make_initial_context,
-    parse_output,
 )
 from statewright.workflow.states.engine.visit import Effects, Visit
+from statewright.workflow.states.expressions.output import parse_output
 
 
 def test_2_2_the_reducer_puts_right_over_left_and_takes_none_for_empty() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from statewright.workflow.states.engine.state import context_of, messages_of, result_of_run, shown_visits
+from statewright.workflow.states.engine.state import context_of, messages_of, result_of_run, visits_of
 from statewright.workflow.states.engine.visit import ANSWER, ItemRef, Visit
 
 VALUES: dict[str, Any] = {
@@ -16,7 +16,7 @@ VALUES: dict[str, Any] = {
 
 
 def test_visits_are_shown_with_their_items_and_answers_are_none() -> None:
-    assert shown_visits(VALUES) == [
+    assert visits_of(VALUES) == [
         {"state": "l", "item": None, "prompt": "L", "output": '{"xs": ["a"]}'},
         {"state": "p", "item": "a", "prompt": "do a", "output": "P"},
     ]
@@ -35,5 +35,5 @@ def test_the_result_is_the_output_that_ended_the_run_or_its_summary() -> None:
 
 
 def test_before_anything_was_done_there_is_the_input() -> None:
-    assert shown_visits({"input": "hi"}) == []
+    assert visits_of({"input": "hi"}) == []
     assert context_of({"input": {"u": 1}}) == {"u": 1}

@@ -15,7 +15,8 @@ from statewright.graph import Runtime
 from statewright.workflow.states.engine.lineage import Lineage
 from statewright.workflow.states.handlers.call import Call, Outcome
 from statewright.workflow.states.handlers.tool import ToolStateHandler, truncate_result
-from statewright.workflow.states.language.model import McpServer, Next, State, Tool
+from statewright.workflow.states.language.model import McpServer, State, Tool
+from statewright.workflow.states.language.transition import Next
 from statewright.workflow.states.mcp import McpServers
 from statewright.workflow.states.mcp.resolve import ServerResolver
 from statewright.workflow.states.tools import Integrations, ToolRegistry
@@ -209,7 +210,7 @@ def test_4_1_1_blocks_in_a_response_are_text() -> None:
 def test_2_7_a_token_limit_cuts_and_says_so() -> None:
     assert perform(lambda: "x" * 40, tool={"tokens_size_limit": 10}) == "x" * 40
     assert perform(lambda: "x" * 41, tool={"tokens_size_limit": 10}) == (
-        "x" * 40 + "\n[Cut off: the first 40 of 41 characters, for a tokens_size_limit of 10.]"
+        "x" * 40 + "\n[Cut off after 40 of 41 characters, for a tokens_size_limit of 10.]"
     )
     assert perform(lambda: {"a": "x"}, tool={"tokens_size_limit": 10}) == {"a": "x"}
     assert perform(lambda: {"a": "x" * 50}, tool={"tokens_size_limit": 2}).startswith('{"a": "x\n[Cut off')
@@ -289,7 +290,7 @@ def test_1_6_a_tool_of_a_server_fails_where_that_cannot_be_used() -> None:
 def test_1_6_results_of_servers_have_a_limit_of_their_own() -> None:
     limited = McpServer("files", settings={"tools_tokens_size_limit": 2})
     assert truncate_result("x" * 9, Tool(id="t", tool="f", mcp_server=limited)) == (
-        "x" * 8 + "\n[Cut off: the first 8 of 9 characters, for a tools_tokens_size_limit of 2.]"
+        "x" * 8 + "\n[Cut off after 8 of 9 characters, for a tools_tokens_size_limit of 2.]"
     )
     assert truncate_result("x" * 9, Tool(id="t", tool="f", mcp_server=limited, tokens_size_limit=3)) == "x" * 9
 

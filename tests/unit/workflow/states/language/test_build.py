@@ -4,8 +4,9 @@ import json
 
 import yaml
 
-from statewright.workflow.states.language.model import Mark, RetryRule
+from statewright.workflow.states.language.model import RetryRule
 from statewright.workflow.states.language.parse import parse_workflow
+from statewright.workflow.states.language.yaml.nodes import Mark
 
 TEXT = """\
 name: All of it
@@ -40,7 +41,7 @@ states:
 """
 
 
-def test_everything_that_is_written_is_in_the_model() -> None:
+def test_every_key_of_the_file_is_in_the_model() -> None:
     definition = parse_workflow(TEXT).expect()
     assert (definition.name, definition.recursion_limit, definition.max_concurrency) == ("All of it", 7, 3)
     assert definition.enable_summarization_node is False
@@ -59,28 +60,30 @@ def test_everything_that_is_written_is_in_the_model() -> None:
     assert (three.task, three.interrupt_before) == ("t", True)
 
 
-def test_1_6_what_starts_a_server_is_kept_apart_from_the_rest() -> None:
+def test_1_6_the_config_of_a_server_is_separate_from_its_settings() -> None:
     server = parse_workflow(TEXT).expect().assistants[0].mcp_servers[0]
     assert server.config == {"command": "x", "args": [1]}
     assert server.settings == {"description": "d", "tools": ("t",)}
 
 
-def test_1_3_an_empty_pointer_is_none() -> None:
-    assert parse_workflow(TEXT).expect().tools[0].tool_result_json_pointer is None
+def test_the_keys_of_the_file_are_recorded_for_the_defaults_of_projects() -> None:
+    keys = parse_workflow(TEXT).expect().explicit_keys
+    assert "max_concurrency" in keys
+    assert "tokens_limit_before_summarization" not in keys
 
 
-def test_1_4_the_kind_of_a_custom_node_is_its_id_where_it_says_no_other() -> None:
+def test_1_4_the_kind_of_a_custom_node_is_its_id_by_default() -> None:
     assert [node.kind for node in parse_workflow(TEXT).expect().custom_nodes] == ["transform_node", "transform_node"]
 
 
-def test_every_part_knows_where_it_stands() -> None:
+def test_every_part_has_its_position() -> None:
     definition = parse_workflow(TEXT).expect()
     assert [state.at for state in definition.states] == [Mark(19, 5), Mark(26, 5), Mark(29, 5)]
     assert definition.states[0].next.at == Mark(24, 7)
     assert definition.assistants[0].at == Mark(8, 5)
 
 
-def test_what_is_not_written_is_as_the_model_says() -> None:
+def test_absent_keys_have_the_defaults_of_the_model() -> None:
     text = "assistants: [{id: a, system_prompt: p}]\nstates: [{id: s, assistant_id: a, next: {state_id: end}}]"
     definition = parse_workflow(text).expect()
     assert definition.max_concurrency == 10

@@ -1,8 +1,8 @@
-"""The order and the words of what is found."""
+"""The order and the words of what is message."""
 
 from statewright.errors import Problem
 from statewright.workflow.states.language.diagnostics import MOST_COMPARISONS, Diagnostics, Phase
-from statewright.workflow.states.language.model import Mark
+from statewright.workflow.states.language.yaml.nodes import Mark
 
 
 def test_1_8_problems_come_by_phase_and_then_in_the_order_of_the_file() -> None:
@@ -11,7 +11,7 @@ def test_1_8_problems_come_by_phase_and_then_in_the_order_of_the_file() -> None:
     diagnostics.error(Phase.FORM, (), Mark(9, 1), "third", "")
     diagnostics.error(Phase.FORM, (), Mark(2, 5), "second", "")
     diagnostics.add_syntax([Problem("", 50, 1, "first", "")])
-    assert [found.message for found in diagnostics.problems] == ["first", "second", "third", "fourth"]
+    assert [problem.message for problem in diagnostics.problems] == ["first", "second", "third", "fourth"]
 
 
 def test_warnings_are_no_problems() -> None:
@@ -26,7 +26,7 @@ def test_1_8_a_problem_names_the_state_in_which_it_is() -> None:
     diagnostics.error(Phase.FORM, ("states", 0, "next"), Mark(1, 1), "It is wrong.", "")
     diagnostics.error(Phase.FORM, ("states", 0), Mark(2, 1), "State 'a' is wrong.", "")
     diagnostics.set_label(("states", 0), "State 'a'")
-    assert [found.message for found in diagnostics.problems] == ["State 'a': It is wrong.", "State 'a' is wrong."]
+    assert [problem.message for problem in diagnostics.problems] == ["State 'a': It is wrong.", "State 'a' is wrong."]
 
 
 def test_a_hint_guesses_and_lists() -> None:

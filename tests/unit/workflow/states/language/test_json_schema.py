@@ -7,12 +7,12 @@ import jsonschema_rs
 import pytest
 from tests.semantics.mistakes import FORM_MISTAKES, MEANING_MISTAKES, MISTAKES
 
+from statewright.workflow.states.language.checks.references import NODE_KINDS
 from statewright.workflow.states.language.json_schema import language_schema
 from statewright.workflow.states.language.parse import parse_workflow
-from statewright.workflow.states.language.references import NODE_KINDS
 from statewright.workflow.states.language.yaml.read import read_document
 
-TEMPLATES = sorted((Path(__file__).parents[5] / "shared" / "templates" / "states").glob("*.yaml"))
+TEMPLATES = sorted((Path(__file__).parents[6] / "shared" / "templates" / "states").glob("*.yaml"))
 VALIDATOR = jsonschema_rs.Draft202012Validator(language_schema())
 HEAD = "assistants: [{id: a, system_prompt: p}]\n"
 
@@ -43,7 +43,7 @@ def test_keys_are_described_for_editors() -> None:
     assert definitions["next"]["properties"]["keep_history"]["deprecated"] is True
     assert definitions["state"]["properties"]["task"]["description"]
     assert definitions["next"]["properties"]["clear_context_store"]["anyOf"][0]["enum"] == [True, False, "keep_current"]
-    assert all(one["additionalProperties"] is False for one in definitions.values())
+    assert all(schema["additionalProperties"] is False for schema in definitions.values())
     assert definitions["custom_node"]["allOf"][0]["then"]["properties"]["custom_node_id"]["enum"] == list(NODE_KINDS)
 
 
@@ -57,7 +57,7 @@ def test_keys_are_described_for_editors() -> None:
         HEAD + "states: [{id: s, assistant_id: a, next: {switch: {cases: [], default: end}}}]",
     ],
 )
-def test_what_loads_is_valid(text: str) -> None:
+def test_files_that_load_are_valid(text: str) -> None:
     assert is_valid(text)
 
 
@@ -81,7 +81,7 @@ def test_what_loads_is_valid(text: str) -> None:
         "next: {state_id: end}}]",
     ],
 )
-def test_what_breaks_the_form_is_not_valid(text: str) -> None:
+def test_files_with_problems_are_not_valid(text: str) -> None:
     assert not is_valid(text)
     assert parse_workflow(text).problems
 
@@ -140,7 +140,7 @@ def test_the_schema_reports_four_mistakes_of_five() -> None:
         "x === 1",
     ],
 )
-def test_what_the_schema_says_of_expressions_the_check_says_too(expression: str) -> None:
+def test_schema_and_check_agree_on_expressions(expression: str) -> None:
     quoted = expression.replace("'", "''")
     way = f"{{condition: {{expression: '{quoted}', then: end, otherwise: end}}}}"
     text = HEAD + f"states: [{{id: s, assistant_id: a, next: {way}}}]"

@@ -29,7 +29,7 @@ assistants: []
 def test_1_8_all_problems_are_found_in_one_go_in_the_order_of_the_phases() -> None:
     parsed = parse_workflow(WRONG)
     assert parsed.definition is None
-    assert [(found.line, found.path) for found in parsed.problems] == [
+    assert [(problem.line, problem.path) for problem in parsed.problems] == [
         (7, ""),
         (1, "recursion_limit"),
         (6, "states[1]"),
@@ -52,10 +52,12 @@ def test_broken_yaml_is_one_problem() -> None:
 
 def test_a_large_file_takes_little_work() -> None:
     lines = [f"- id: s{i}\n  assistant_id: a\n  task: |\n{'    some text' * 90}\n" for i in range(24)]
-    ways = [
+    transitions = [
         f"  next: {{switch: {{default: s{i}, cases: [{{condition: x > {i}, state_id: end}}]}}}}\n" for i in range(24)
     ]
-    text = "assistants: [{id: a, system_prompt: p}]\nstates:\n" + "".join(map("".join, zip(lines, ways, strict=True)))
+    text = "assistants: [{id: a, system_prompt: p}]\nstates:\n" + "".join(
+        map("".join, zip(lines, transitions, strict=True))
+    )
     assert parse_workflow(text).problems == ()
     assert count_work(lambda: parse_workflow(text)) < 200_000  # lines and calls, twice what it takes
 
@@ -65,9 +67,9 @@ def test_a_large_file_takes_little_work() -> None:
 def test_3_real_templates_load_but_for_those_that_break_the_rules(file: Path) -> None:
     parsed = parse_workflow(file.read_bytes(), source=file.name)
     if file.name in SPLIT:
-        assert ["Split it into two states" in found.suggestion for found in parsed.problems] == [True]
+        assert ["Split it into two states" in problem.suggestion for problem in parsed.problems] == [True]
     elif file.name in AUTONOMOUS:
-        assert ["mode: Sequential" in found.suggestion for found in parsed.problems] == [True]
+        assert ["mode: Sequential" in problem.suggestion for problem in parsed.problems] == [True]
     else:
         assert parsed.problems == ()
         assert parsed.definition is not None

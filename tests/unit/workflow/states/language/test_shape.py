@@ -15,7 +15,7 @@ def test_1_0_the_inner_object_may_stand_alone() -> None:
     assert definition.settings == {"type": "own"}
 
 
-def test_1_0_execution_config_is_used_where_it_is_given() -> None:
+def test_1_0_execution_config_is_used_if_present() -> None:
     parsed = parse_workflow(f"name: n\ndescription: d\nmode: Sequential\nslug: x\nexecution_config: {INNER}\n")
     definition = parsed.expect()
     assert (definition.name, definition.description) == ("n", "d")
@@ -56,11 +56,11 @@ def test_1_0_another_mode_is_refused() -> None:
     )
 
 
-@pytest.mark.parametrize(("text", "said"), [("[a]", "a list"), ("hello", "'hello'"), ("5", "'5'")])
-def test_a_file_that_is_no_map_is_refused(text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "expected"), [("[a]", "a list"), ("hello", "'hello'"), ("5", "'5'")])
+def test_a_file_that_is_not_a_map_is_refused(text: str, expected: str) -> None:
     parsed = parse_workflow(text)
     assert len(parsed.problems) == 1
-    assert said in parsed.problems[0].message
+    assert expected in parsed.problems[0].message
 
 
 @pytest.mark.parametrize("value", ["a", "[]"])
@@ -68,5 +68,5 @@ def test_execution_config_must_be_a_map(value: str) -> None:
     assert len(parse_workflow(f"execution_config: {value}").problems) == 1
 
 
-def test_1_0_null_for_execution_config_is_as_good_as_not_given() -> None:
+def test_1_0_null_for_execution_config_counts_as_absent() -> None:
     assert parse_workflow(f"{{execution_config: ~, {INNER[1:]}").expect().states[0].id == "s"

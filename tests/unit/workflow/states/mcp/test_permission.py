@@ -43,26 +43,28 @@ def test_variables_that_load_something_else_are_refused(name: str) -> None:
 
 
 def test_hosts_are_those_that_are_listed() -> None:
-    check_url(URL, SETTINGS, kept=None, holds_secrets=False)
+    check_url(URL, SETTINGS, integration_url=None, holds_secrets=False)
     with pytest.raises(ToolError, match=r'allow_hosts = \["8\.8\.8\.8:8080"\]'):
-        check_url(read_url("http://8.8.8.8:8080/"), ToolSettings(), kept=None, holds_secrets=False)
+        check_url(read_url("http://8.8.8.8:8080/"), ToolSettings(), integration_url=None, holds_secrets=False)
 
 
 def test_private_hosts_are_not_let_through_by_a_wildcard() -> None:
     with pytest.raises(ToolError, match="not a public address"):
-        check_url(read_url("http://127.0.0.1/"), ToolSettings(allow_hosts=("*",)), kept=None, holds_secrets=False)
+        check_url(
+            read_url("http://127.0.0.1/"), ToolSettings(allow_hosts=("*",)), integration_url=None, holds_secrets=False
+        )
 
 
 def test_secrets_go_to_hosts_that_are_spelled_out() -> None:
-    check_url(URL, SETTINGS, kept=None, holds_secrets=True)
+    check_url(URL, SETTINGS, integration_url=None, holds_secrets=True)
     with pytest.raises(ToolError, match="allowed by a wildcard"):
-        check_url(URL, ToolSettings(allow_hosts=("*",)), kept=None, holds_secrets=True)
+        check_url(URL, ToolSettings(allow_hosts=("*",)), integration_url=None, holds_secrets=True)
 
 
 def test_the_address_of_an_integration_is_allowed_by_being_kept() -> None:
-    check_url(URL, ToolSettings(), kept=read_url("http://8.8.8.8/api"), holds_secrets=True)
+    check_url(URL, ToolSettings(), integration_url=read_url("http://8.8.8.8/api"), holds_secrets=True)
     with pytest.raises(ToolError, match="is not allowed"):
-        check_url(URL, ToolSettings(), kept=read_url("http://8.8.4.4/api"), holds_secrets=True)
+        check_url(URL, ToolSettings(), integration_url=read_url("http://8.8.4.4/api"), holds_secrets=True)
 
 
 def test_stanzas_keep_what_is_allowed_already() -> None:

@@ -14,7 +14,8 @@ from statewright.testing import FakeClock
 from statewright.workflow.states.engine.lineage import Lineage
 from statewright.workflow.states.engine.visit import Visit
 from statewright.workflow.states.handlers import Call
-from statewright.workflow.states.language.model import CustomNode, Next, State
+from statewright.workflow.states.language.model import CustomNode, State
+from statewright.workflow.states.language.transition import Next
 from statewright.workflow.states.nodes import NodeKinds, NodeResources
 
 
@@ -50,7 +51,7 @@ def make_call(
     lineage.extend(visits)
     context = dict(context or {})
     return Call(
-        state=State(state, Next(state_id="end"), custom_node_id="node"),
+        state=State(id=state, next=Next(state_id="end"), custom_node_id="node"),
         prompt=prompt,
         context=context,
         scope={**context, **scope},

@@ -15,8 +15,8 @@ from statewright.workflow.states.nodes.resources import ask_model
 def test_a_question_carries_the_settings_of_the_node_and_is_paid_for(call_with: Callable[..., Call]) -> None:
     model, call = ScriptedModel(["answer", "answer"]), call_with()
     node = CustomNode("n", "k", model="big", system_prompt="Be brief.")
-    assert asyncio.run(ask_model(model, node, call, [Message("question")], usual="usual")) == "answer"
-    asyncio.run(ask_model(model, CustomNode("n", "k"), call, [Message("question")], usual="usual"))
+    assert asyncio.run(ask_model(model, node, call, [Message("question")], instructions="usual")) == "answer"
+    asyncio.run(ask_model(model, CustomNode("n", "k"), call, [Message("question")], instructions="usual"))
     first, second = model.requests
     assert (first.model, first.system, first.metadata["state"], first.metadata["call"]) == (
         "big",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from statewright.errors import WorkflowError
-from statewright.workflow.states.language.model import CustomNode, Mark
+from statewright.workflow.states.language.model import CustomNode
+from statewright.workflow.states.language.yaml.nodes import Mark
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader, refuse_faults
 
 
@@ -16,7 +17,7 @@ def messages(reader: ConfigReader) -> list[str]:
 def test_values_of_the_right_type_are_read() -> None:
     reader = ConfigReader({"t": "x", "f": True, "l": [1], "m": {"a": 1}, "n": None, "one": "a", "two": ["a", "b"]})
     assert (reader.text("t"), reader.flag("f"), reader.items("l"), reader.map("m")) == ("x", True, [1], {"a": 1})
-    assert (reader.text("n"), reader.text("absent", "d"), reader.given("n"), reader.given("absent")) == (
+    assert (reader.text("n"), reader.text("absent", "d"), reader.has_key("n"), reader.has_key("absent")) == (
         None,
         "d",
         True,

@@ -12,7 +12,7 @@ import pytest
 from tests.work import check_linear, count_work, spend_at_most
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.templates import Template, parse_template, render_values, rendered_off_loop
+from statewright.workflow.states.templates import Template, parse_template, render_off_loop, render_values
 from statewright.workflow.states.templates.placeholder import PROBLEMS_LIMIT
 from statewright.workflow.states.templates.rendering import OUTPUT_LIMIT
 from statewright.workflow.states.templates.template import SIZE_LIMIT
@@ -404,7 +404,7 @@ def test_a_rendering_that_takes_long_leaves_the_event_loop():
             threads.append(threading.current_thread())
             return template.render(SCOPE, work=work)
 
-        return asyncio.run(rendered_off_loop(call))
+        return asyncio.run(render_off_loop(call))
 
     assert render_on(parse_template("{{u}}")) == "1"
     assert threads == [threading.main_thread()]

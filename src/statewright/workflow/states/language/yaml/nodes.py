@@ -8,14 +8,30 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from statewright.errors import Problem
-from statewright.workflow.states.language.model import NOWHERE, Mark
-from statewright.workflow.states.language.yaml.scalars import Scalar
 
+Scalar = str | int | float | bool | None
 Path = tuple[str | int, ...]
 """The keys and indexes from the top of a document to a value."""
+
+
+class Mark(NamedTuple):
+    """A position in a file, counted from 1."""
+
+    line: int
+    column: int
+
+
+NOWHERE: Final = Mark(0, 0)
+"""The position of parts that are not written in a file."""
+
+
+def problem_at(at: Mark, message: str, suggestion: str = "", *, path: Path = ()) -> Problem:
+    """Return a problem at a position of a file."""
+    return Problem(path_text(path), at.line, at.column, message, suggestion)
+
 
 _PLAIN_WORD: Final = re.compile(r"[A-Za-z_][\w-]*\Z")
 
@@ -42,7 +58,7 @@ class YamlNode:
     """The height of the tree below, including itself."""
 
     def mark_of(self, line: int) -> Mark:
-        """Return the position of a line of a text, counted from 1; the start of the text if it is not known."""
+        """Return the position of a line of a text, counted from 1; the start of the text if it cannot be determined."""
         if self.is_literal:
             return Mark(self.at.line + line, 1)
         number = self.lines[line - 1] if 0 < line <= len(self.lines) else self.at.line
@@ -64,30 +80,6 @@ class Document:
     root: YamlNode | None
     """None if nothing could be parsed."""
     problems: tuple[Problem, ...]
-
-    def find(self, path: Path) -> YamlNode | None:
-        """Return the node at a path; None if there is none."""
-        node = self.root
-        for step in path:
-            content = node.content if node is not None else None
-            if isinstance(content, dict):
-                node = content.get(str(step))
-            elif isinstance(content, list) and isinstance(step, int) and 0 <= step < len(content):
-                node = content[step]
-            else:
-                return None
-        return node
-
-    def mark(self, path: Path) -> Mark:
-        """Return the position of the value at a path; NOWHERE if there is none."""
-        node = self.find(path)
-        return node.at if node is not None else NOWHERE
-
-    def key_mark(self, path: Path) -> Mark:
-        """Return the position of the key at a path; for a list item, of the item."""
-        above = self.find(path[:-1]) if path else None
-        mark = above.key_marks.get(str(path[-1])) if above is not None else None
-        return mark or self.mark(path)
 
 
 def path_text(path: Path) -> str:

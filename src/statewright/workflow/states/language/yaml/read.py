@@ -14,15 +14,13 @@ import yaml
 from yaml import events
 
 from statewright.errors import Problem
-from statewright.workflow.states.language.model import Mark
-from statewright.workflow.states.language.yaml.nodes import Document, YamlNode, json_word, shorten
+from statewright.workflow.states.language.yaml.nodes import Document, Mark, YamlNode, json_word, problem_at, shorten
 from statewright.workflow.states.language.yaml.scalars import TAG_PREFIX, Scalar, read_as, read_plain
 from statewright.workflow.states.language.yaml.syntax import QuotedText, explain_syntax_error
 from statewright.workflow.states.language.yaml.text import (
     UnreadableText,
     decode_text,
     line_numbers,
-    problem_at,
     split_lines,
 )
 
@@ -32,6 +30,8 @@ MAX_WEIGHT: Final = 200_000
 """Maximum weight of all values: one for each, and one for every 64 characters. An alias weighs as much as its
 target."""
 
+Event = Any
+"""An event of the parser, which has no types."""
 _HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -61,7 +61,7 @@ class _Reader:
     def __init__(self, text: str, problems: list[Problem]) -> None:
         self._text = text
         self._problems = problems
-        self._events: Iterator[events.Event] = cast(Any, yaml.parse(text, Loader=_loader()))
+        self._events: Iterator[Event] = cast(Any, yaml.parse(text, Loader=_loader()))
         self._anchors: dict[str, YamlNode | None] = {}
         """None for an anchor whose value is still being read."""
         self._weight = 0
@@ -80,16 +80,16 @@ class _Reader:
                 root = self._value(self._next(), 1)
         return root
 
-    def _next(self) -> events.Event:
+    def _next(self) -> Event:
         try:
             return next(self._events)
         except (yaml.YAMLError, ValueError, OverflowError) as error:
             raise explain_syntax_error(error, self._text, self._quoted) from None
 
-    def _report(self, event: events.Event, message: str, suggestion: str) -> None:
+    def _report(self, event: Event, message: str, suggestion: str) -> None:
         self._problems.append(problem_at(_mark(event), message, suggestion))
 
-    def _value(self, event: events.Event, depth: int) -> YamlNode:
+    def _value(self, event: Event, depth: int) -> YamlNode:
         """Read the value that starts with an event."""
         if isinstance(event, events.AliasEvent):
             return self._alias(event, depth)
@@ -97,7 +97,7 @@ class _Reader:
             return self._anchored(event, self._scalar(event))
         if depth > MAX_DEPTH:
             raise UnreadableText(_mark(event), f"This is nested deeper than {MAX_DEPTH} levels.", "Make it flatter.")
-        anchor = cast("str | None", cast(Any, event).anchor)
+        anchor: str | None = event.anchor
         if anchor is not None:
             self._anchors[anchor] = None
         node = YamlNode(None, _mark(event))
@@ -109,13 +109,13 @@ class _Reader:
             self._fill_map(node, event, depth)
         return self._anchored(event, node)
 
-    def _anchored(self, event: events.Event, node: YamlNode) -> YamlNode:
-        anchor = cast("str | None", cast(Any, event).anchor)
+    def _anchored(self, event: Event, node: YamlNode) -> YamlNode:
+        anchor: str | None = event.anchor
         if anchor is not None:
             self._anchors[anchor] = node
         return node
 
-    def _spend(self, weight: int, event: events.Event) -> None:
+    def _spend(self, weight: int, event: Event) -> None:
         self._weight += weight
         if self._weight > MAX_WEIGHT:
             raise UnreadableText(
@@ -124,16 +124,16 @@ class _Reader:
                 "Take parts out of it, or use fewer aliases.",
             )
 
-    def _alias(self, event: events.AliasEvent, depth: int) -> YamlNode:
-        name = cast(str, cast(Any, event).anchor)
-        meant = self._anchors.get(name)
-        if meant is None:
-            self._report(event, *_unusable_alias(name, known=name in self._anchors))
+    def _alias(self, event: Event, depth: int) -> YamlNode:
+        name: str = event.anchor
+        target = self._anchors.get(name)
+        if target is None:
+            self._report(event, *_unusable_alias(name, is_open=name in self._anchors))
             return YamlNode(None, _mark(event), broken=True)
-        if depth + meant.height - 1 > MAX_DEPTH + 1:
+        if depth + target.height - 1 > MAX_DEPTH + 1:
             raise UnreadableText(_mark(event), f"This is nested deeper than {MAX_DEPTH} levels.", "Use fewer aliases.")
-        self._spend(meant.weight, event)
-        return meant
+        self._spend(target.weight, event)
+        return target
 
     # -- lists and maps
 
@@ -143,7 +143,7 @@ class _Reader:
             items.append(self._value(event, depth + 1))
         _close(node, items, items)
 
-    def _fill_map(self, node: YamlNode, start: events.Event, depth: int) -> None:
+    def _fill_map(self, node: YamlNode, start: Event, depth: int) -> None:
         content: dict[str, YamlNode] = {}
         merged: list[YamlNode] = []
         first: str | None = None
@@ -167,7 +167,7 @@ class _Reader:
             self._merge(source, content, node, start)
         _close(node, content, list(content.values()))
 
-    def _report_twice(self, event: events.Event, key: str, earlier: Mark, *, begins_anew: bool) -> None:
+    def _report_twice(self, event: Event, key: str, earlier: Mark, *, begins_anew: bool) -> None:
         at = _mark(event)
         message = f"The key {shorten(key)!r} is written twice in one map: in line {earlier.line} and in line {at.line}."
         advice = "Keep one of them."
@@ -175,7 +175,7 @@ class _Reader:
             advice = "Keep one of them, or put '- ' before it if a new item of a list begins here."
         self._report(event, message, advice)
 
-    def _key(self, event: events.Event, start: events.Event, above: YamlNode, depth: int) -> str | None:
+    def _key(self, event: Event, start: Event, above: YamlNode, depth: int) -> str | None:
         """Return a key as text; report an unusable one and return None."""
         key = self._value(event, depth + 1)
         if key.broken:
@@ -193,7 +193,7 @@ class _Reader:
         )
         return key.source or None
 
-    def _merge(self, source: YamlNode, content: dict[str, YamlNode], into: YamlNode, event: events.Event) -> None:
+    def _merge(self, source: YamlNode, content: dict[str, YamlNode], into: YamlNode, event: Event) -> None:
         """Merge a map that `<<` names. Keys of the map itself win, then those of earlier sources."""
         parts = source.content if isinstance(source.content, list) else [source]
         for part in parts:
@@ -209,8 +209,8 @@ class _Reader:
                     problem_at(part.at, message, "Write an alias of a map, or put the key in quotes.")
                 )
 
-    def _check_collection_tag(self, event: events.Event, node: YamlNode) -> None:
-        tag = cast("str | None", cast(Any, event).tag)
+    def _check_collection_tag(self, event: Event, node: YamlNode) -> None:
+        tag: str | None = event.tag
         kind = "seq" if isinstance(event, events.SequenceStartEvent) else "map"
         if tag not in (None, "!", TAG_PREFIX + kind):
             node.broken = True
@@ -218,14 +218,13 @@ class _Reader:
 
     # -- scalars
 
-    def _scalar(self, event: events.ScalarEvent) -> YamlNode:
-        scalar = cast(Any, event)
-        word = cast(str, scalar.value)
-        style = cast("str | None", scalar.style)
+    def _scalar(self, event: Event) -> YamlNode:
+        word: str = event.value
+        style: str | None = event.style
         node = YamlNode(word, _mark(event), word, bool(style), style == "|", weight=1 + len(word) // 64)
         self._spend(node.weight, event)
         if style in ("'", '"'):
-            self._quoted = QuotedText(node.at, Mark(scalar.end_mark.line + 1, scalar.end_mark.column + 1))
+            self._quoted = QuotedText(node.at, Mark(event.end_mark.line + 1, event.end_mark.column + 1))
         if style != "|" and "{" in word:
             node.lines = self._lines_of(event, word)
         if _HALF_PAIR.search(word):
@@ -236,17 +235,16 @@ class _Reader:
             node.content = self._read_word(event, word)
         except LookupError:
             node.broken = True
-            self._report(event, *_refused_tag(scalar.tag))
+            self._report(event, *_refused_tag(event.tag))
         except ValueError:
             node.content, node.broken = None, True
             message = f"{shorten(word)} is not a number in JSON."
             self._report(event, message, "Write a finite number, or put it in quotes.")
         return node
 
-    def _lines_of(self, event: events.ScalarEvent, word: str) -> tuple[int, ...]:
+    def _lines_of(self, event: Event, word: str) -> tuple[int, ...]:
         """Return the lines of the file for the lines of a text; the same line for each if it is written on one."""
-        scalar = cast(Any, event)
-        start, end, style = scalar.start_mark, scalar.end_mark, cast("str | None", scalar.style)
+        start, end = event.start_mark, event.end_mark
         if start.line == end.line:
             return (start.line + 1,) * (word.count("\n") + 1)
         if self._file_lines is None:
@@ -254,11 +252,11 @@ class _Reader:
         lines = self._file_lines[start.line : end.line + 1]
         lines[-1] = lines[-1][: end.column]
         lines[0] = lines[0][start.column :]
-        return line_numbers(word, lines, start.line + 1, style)
+        return line_numbers(word, lines, start.line + 1, event.style)
 
-    def _read_word(self, event: events.ScalarEvent, word: str) -> Scalar:
+    def _read_word(self, event: Event, word: str) -> Scalar:
         """Return the value of a scalar. Raises LookupError for a tag that is not allowed or does not match."""
-        tag = cast("str | None", cast(Any, event).tag)
+        tag: str | None = event.tag
         if tag is None or (tag == "!" and _is_plain(event)):
             return read_plain(word) if _is_plain(event) else word
         if tag in ("!", TAG_PREFIX + "timestamp"):
@@ -274,19 +272,19 @@ def _close(node: YamlNode, content: list[YamlNode] | dict[str, YamlNode], childr
     node.height = 1 + max((child.height for child in children), default=0)
 
 
-def _mark(event: Any) -> Mark:
+def _mark(event: Event) -> Mark:
     at = event.start_mark
     return Mark(at.line + 1, at.column + 1)
 
 
-def _is_plain(event: Any) -> bool:
+def _is_plain(event: Event) -> bool:
     """Return whether a scalar has neither quotes nor a tag."""
-    return isinstance(event, events.ScalarEvent) and not cast(Any, event).style and cast(Any, event).tag is None
+    return isinstance(event, events.ScalarEvent) and not event.style and event.tag is None
 
 
-def _is_braces(outer: events.Event, inner: events.Event) -> bool:
+def _is_braces(outer: Event, inner: Event) -> bool:
     """Return whether two maps start as `{{`, like an unquoted template."""
-    first, second = cast(Any, outer).start_mark, cast(Any, inner).start_mark
+    first, second = outer.start_mark, inner.start_mark
     in_braces = getattr(outer, "flow_style", False) and isinstance(inner, events.MappingStartEvent)
     return bool(in_braces) and (first.line, first.column + 1) == (second.line, second.column)
 
@@ -294,8 +292,8 @@ def _is_braces(outer: events.Event, inner: events.Event) -> bool:
 # -- messages
 
 
-def _unusable_alias(name: str, *, known: bool) -> tuple[str, str]:
-    if known:
+def _unusable_alias(name: str, *, is_open: bool) -> tuple[str, str]:
+    if is_open:
         return f"The alias *{shorten(name)} refers to a value that contains it.", "Write the value out."
     return (
         f"The alias *{shorten(name)} refers to an anchor that does not exist.",
@@ -310,10 +308,10 @@ def _unusable_key(braces: bool) -> tuple[str, str]:
 
 
 def _refused_tag(tag: str | None) -> tuple[str, str]:
-    shown = shorten((tag or "").replace(TAG_PREFIX, "!!"))
-    if shown in ("!!int", "!!float", "!!bool", "!!null"):
-        return f"The value does not match its tag {shown}.", "Remove the tag, or correct the value."
+    label = shorten((tag or "").replace(TAG_PREFIX, "!!"))
+    if label in ("!!int", "!!float", "!!bool", "!!null"):
+        return f"The value does not match its tag {label}.", "Remove the tag, or correct the value."
     return (
-        f"The tag {shown!r} is not allowed: a workflow is plain data.",
+        f"The tag {label!r} is not allowed: a workflow is plain data.",
         "Remove it, or put quotes around a text that begins with '!'.",
     )

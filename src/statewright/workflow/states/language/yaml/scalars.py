@@ -13,9 +13,9 @@ from yaml.constructor import ConstructorError, SafeConstructor
 from yaml.nodes import ScalarNode
 from yaml.resolver import Resolver
 
-TAG_PREFIX: Final = "tag:yaml.org,2002:"
+from statewright.workflow.states.language.yaml.nodes import Scalar
 
-Scalar = str | int | float | bool | None
+TAG_PREFIX: Final = "tag:yaml.org,2002:"
 
 _LONGEST: Final = 100
 """Maximum characters; a longer scalar is text."""

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from statewright.workflow.states.language.model import Mark
-from statewright.workflow.states.language.yaml.nodes import shorten
+from statewright.workflow.states.language.yaml.nodes import Mark, shorten
 from statewright.workflow.states.language.yaml.text import UnreadableText, split_lines
 
 _ADVICE: Final = (
@@ -41,7 +40,7 @@ class QuotedText(NamedTuple):
 
 class _Finding(NamedTuple):
     at: Mark
-    said: str
+    message: str
     advice: str
 
 
@@ -78,7 +77,7 @@ def explain_syntax_error(error: Exception, text: str, quoted: QuotedText | None 
         quoted=quoted,
     )
     finding = next(_findings(complaint))
-    return UnreadableText(finding.at, f"This is not YAML: {finding.said}.", finding.advice)
+    return UnreadableText(finding.at, f"This is not YAML: {finding.message}.", finding.advice)
 
 
 def _mark(at: object, lines: list[str], default: Mark = Mark(1, 1)) -> Mark:  # noqa: B008
@@ -92,16 +91,16 @@ def _mark(at: object, lines: list[str], default: Mark = Mark(1, 1)) -> Mark:  # 
 
 
 def _findings(complaint: _ParserError) -> Iterator[_Finding]:
-    for look in _LOOKS:
-        finding = look(complaint)
+    for detect in _DETECTORS:
+        finding = detect(complaint)
         if finding is not None:
             yield finding
-    said = ", ".join(filter(None, (complaint.problem, complaint.context)))
-    advice = next((advice for part, advice in _ADVICE if part in said), "Check the indentation and the quotes here.")
-    yield _Finding(complaint.at, shorten(said, 300), advice)
+    message = ", ".join(filter(None, (complaint.problem, complaint.context)))
+    advice = next((advice for part, advice in _ADVICE if part in message), "Check the indentation and the quotes here.")
+    yield _Finding(complaint.at, shorten(message, 300), advice)
 
 
-# -- detectors of common mistakes, tried in the order of _LOOKS
+# -- detectors of common mistakes, tried in the order of _DETECTORS
 
 
 def _odd_space(complaint: _ParserError) -> _Finding | None:
@@ -109,8 +108,8 @@ def _odd_space(complaint: _ParserError) -> _Finding | None:
     for number in range(max(1, complaint.at.line - 1), complaint.at.line + 1):
         match = _ODD_SPACE.match(complaint.line(number))
         if match is not None:
-            said = f"the line begins with U+{ord(match[1]):04X}, which is not a space, though it looks like one"
-            return _Finding(Mark(number, match.start(1) + 1), said, "Indent with plain spaces.")
+            message = f"the line begins with U+{ord(match[1]):04X}, which is not a space, though it looks like one"
+            return _Finding(Mark(number, match.start(1) + 1), message, "Indent with plain spaces.")
     return None
 
 
@@ -143,8 +142,8 @@ def _open_quote(complaint: _ParserError) -> _Finding | None:
         if complaint.line(quoted.start.line)[quoted.start.column - 1 : quoted.start.column] == "'":
             advice += " Within single quotes an apostrophe is written twice."
         return _Finding(complaint.at, "text follows the closing quote", advice)
-    said = f"the quote that opens here is closed only in line {quoted.end.line}, by one that was meant to open"
-    return _Finding(quoted.start, said, "Close the quote where its text ends.")
+    message = f"the quote that opens here is closed only in line {quoted.end.line}, by one that was meant to open"
+    return _Finding(quoted.start, message, "Close the quote where its text ends.")
 
 
 def _no_colon(complaint: _ParserError) -> _Finding | None:
@@ -157,8 +156,8 @@ def _no_colon(complaint: _ParserError) -> _Finding | None:
     if joined is not None:
         advice = f"Put a space after the colon: '{joined['key']}: {shorten(joined['text'], 40)}'."
         return _Finding(start, "no space follows the colon", advice)
-    said = f"{shorten(line.strip())!r} has no ': ', so it is not a key with a value"
-    return _Finding(start, said, "Put ': ' after the key, or indent the line if it belongs to the text before.")
+    message = f"{shorten(line.strip())!r} has no ': ', so it is not a key with a value"
+    return _Finding(start, message, "Put ': ' after the key, or indent the line if it belongs to the text before.")
 
 
 def _second_colon(complaint: _ParserError) -> _Finding | None:
@@ -176,12 +175,12 @@ def _second_colon(complaint: _ParserError) -> _Finding | None:
     before = complaint.line(complaint.at.line - 1) if complaint.at.line > 1 else ""
     if before.strip() and ":" not in before and not before.lstrip().startswith("#"):
         bare = before.lstrip(" -")
-        said = f"{shorten(bare.strip())!r} has no ': ', so it is not a key with a value"
+        message = f"{shorten(bare.strip())!r} has no ': ', so it is not a key with a value"
         advice = "Put ': ' after the key, or correct the indentation of the next line."
-        return _Finding(Mark(complaint.at.line - 1, len(before) - len(bare) + 1), said, advice)
+        return _Finding(Mark(complaint.at.line - 1, len(before) - len(bare) + 1), message, advice)
     start = Mark(complaint.at.line, len(line) - len(line.lstrip()) + 1)
-    said = "this key is indented deeper than the key before it, which has a value already"
-    return _Finding(start, said, "Correct the indentation: keys of one map begin in one column.")
+    message = "this key is indented deeper than the key before it, which has a value already"
+    return _Finding(start, message, "Correct the indentation: keys of one map begin in one column.")
 
 
 def _odd_beginning(complaint: _ParserError) -> _Finding | None:
@@ -222,18 +221,18 @@ def _wrong_column(complaint: _ParserError) -> _Finding | None:
         advice = "Remove what follows, or put quotes around the whole text."
         return _Finding(at, "the value has ended, and something follows in the same line", advice)
     if at.column != begun.column:
-        said = f"this line begins in column {at.column}, in which nothing that it could belong to begins"
-        return _Finding(at, said, "Correct the indentation, or put quotes around the text before.")
+        message = f"this line begins in column {at.column}, in which nothing that it could belong to begins"
+        return _Finding(at, message, "Correct the indentation, or put quotes around the text before.")
     if in_list:
-        said = f"this line has no '- ', as the items of the list that began in line {begun.line} have"
-        return _Finding(at, said, "Put '- ' before it, or let it begin in the column of what it belongs to.")
+        message = f"this line has no '- ', as the items of the list that began in line {begun.line} have"
+        return _Finding(at, message, "Put '- ' before it, or let it begin in the column of what it belongs to.")
     if complaint.rest.startswith("- "):
-        said = f"a list item stands among the keys of the map that began in line {begun.line}"
-        return _Finding(at, said, "Correct the indentation: the items of one list begin in one column.")
+        message = f"a list item stands among the keys of the map that began in line {begun.line}"
+        return _Finding(at, message, "Correct the indentation: the items of one list begin in one column.")
     return None
 
 
-_LOOKS: Final[tuple[Callable[[_ParserError], _Finding | None], ...]] = (
+_DETECTORS: Final[tuple[Callable[[_ParserError], _Finding | None], ...]] = (
     _odd_space,
     _tab,
     _conflict,

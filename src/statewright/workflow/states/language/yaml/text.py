@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from statewright.errors import Problem
-from statewright.workflow.states.language.model import Mark
+from statewright.workflow.states.language.yaml.nodes import Mark, problem_at
 
 MAX_BYTES: Final = 5_000_000
 MAX_DIRECTIVES: Final = 20
@@ -25,10 +24,6 @@ class UnreadableText(Exception):
     def __init__(self, at: Mark, message: str, suggestion: str) -> None:
         self.problem = problem_at(at, message, suggestion)
         super().__init__(message)
-
-
-def problem_at(at: Mark, message: str, suggestion: str) -> Problem:
-    return Problem("", at.line, at.column, message, suggestion)
 
 
 def decode_text(text: str | bytes) -> str:
@@ -60,7 +55,7 @@ def _decode(text: bytes, encoding: str) -> str:
     except UnicodeDecodeError as error:
         before = text[: error.start].decode(encoding, errors="replace")
         raise UnreadableText(
-            _place(before.removeprefix("\ufeff")),
+            _end_mark(before.removeprefix("\ufeff")),
             f"The byte 0x{text[error.start]:02x} is not {encoding.upper()} text.",
             "Save the file as UTF-8.",
         ) from None
@@ -70,14 +65,14 @@ def _checked(text: str) -> str:
     """Return the text. Raises UnreadableText if it is unsafe to parse."""
     if match := _FORBIDDEN.search(text):
         raise UnreadableText(
-            _place(text[: match.start()]),
+            _end_mark(text[: match.start()]),
             f"There is a character that YAML forbids: U+{ord(match[0]):04X}.",
             'Remove it, or write it as an escape in double quotes, such as "\\u0007".',
         )
     directives = list(_directives(text))
     if len(directives) > MAX_DIRECTIVES:
         raise UnreadableText(
-            _place(text[: directives[-1]]),
+            _end_mark(text[: directives[-1]]),
             f"More than {MAX_DIRECTIVES} lines begin with '%'.",
             "Indent text that is not a directive of YAML.",
         )
@@ -90,7 +85,7 @@ def _directives(text: str) -> Iterator[int]:
     return (line.start() for line in itertools.islice(matches, MAX_DIRECTIVES + 1))
 
 
-def _place(before: str) -> Mark:
+def _end_mark(before: str) -> Mark:
     """Return the position after a text."""
     lines = split_lines(before)
     return Mark(len(lines), len(lines[-1]) + 1)
@@ -104,21 +99,21 @@ def _place(before: str) -> Mark:
 _ESCAPE: Final = re.compile(r"\\(.)")
 
 
-def line_numbers(text: str, written: Sequence[str], first: int, style: str | None) -> tuple[int, ...]:
+def line_numbers(text: str, source_lines: Sequence[str], first: int, style: str | None) -> tuple[int, ...]:
     """Return the line of the file on which each line of a text starts.
 
-    `written` are the lines of the scalar in the file, the first of which has the number `first`. Returns an empty tuple
-    if the lines cannot be determined.
+    `source_lines` are the lines of the scalar in the file, the first of which has the number `first`. Returns an empty
+    tuple if the lines cannot be determined.
     """
-    numbers = _folded(written, first) if style == ">" else _flowing(written, first, has_escapes=style == '"')
+    numbers = _folded(source_lines, first) if style == ">" else _flowing(source_lines, first, has_escapes=style == '"')
     return tuple(numbers) if len(numbers) == text.rstrip("\n").count("\n") + 1 else ()
 
 
-def _flowing(written: Sequence[str], first: int, *, has_escapes: bool) -> list[int]:
+def _flowing(source_lines: Sequence[str], first: int, *, has_escapes: bool) -> list[int]:
     """Return the lines of a quoted or plain scalar: a line end is a space, and a blank line is a line end."""
     numbers: list[int] = [first]
     blank = 0
-    for number, line in enumerate(written, first):
+    for number, line in enumerate(source_lines, first):
         if number > first and not line.strip(" \t"):
             blank += 1
             continue
@@ -128,9 +123,9 @@ def _flowing(written: Sequence[str], first: int, *, has_escapes: bool) -> list[i
     return numbers
 
 
-def _folded(written: Sequence[str], first: int) -> list[int]:
+def _folded(source_lines: Sequence[str], first: int) -> list[int]:
     """Return the lines of a block scalar `>`: like a plain one, but line ends around indented lines are kept."""
-    body = [(number, line) for number, line in enumerate(written, first) if number > first]
+    body = [(number, line) for number, line in enumerate(source_lines, first) if number > first]
     indent = min((len(line) - len(line.lstrip(" ")) for _, line in body if line.strip()), default=0)
     numbers: list[int] = []
     blank = 0

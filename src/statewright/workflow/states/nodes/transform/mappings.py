@@ -144,7 +144,7 @@ def _read_template(reader: ConfigReader) -> Mapped | None:
 
 
 def _read_constant(reader: ConfigReader) -> Mapped | None:
-    if not reader.given("value"):
+    if not reader.has_key("value"):
         reader.fault("value", "value is missing.", "Write the value, which may be null.")
     return Constant(reader.anything("value"))
 
@@ -155,18 +155,13 @@ def _read_script(reader: ConfigReader) -> Mapped | None:
 
 
 def _read_array_map(reader: ConfigReader) -> Mapped | None:
-    path, field = _read_path(reader), reader.text("item_field")
+    path, field = _read_path(reader), reader.path("item_field")
     condition, default = reader.expression("filter_condition"), reader.anything("default")
-    if field is not None and parse_path(field) is None:
-        reader.fault("item_field", f"{shorten(field)!r} is not a path.", "Write names with dots, such as user.name.")
     return ArrayMap(path, field, condition, default) if path is not None else None
 
 
 def _read_path(reader: ConfigReader) -> str | None:
-    path = reader.required("source_path", reader.text("source_path"), "names with dots, such as user.name")
-    if path is not None and parse_path(path) is None:
-        reader.fault("source_path", f"{shorten(path)!r} is not a path.", "Write names with dots, such as user.name.")
-    return path
+    return reader.required("source_path", reader.path("source_path"), "names with dots, such as user.name")
 
 
 READERS: Final[Mapping[str, Callable[[ConfigReader], Mapped | None]]] = {

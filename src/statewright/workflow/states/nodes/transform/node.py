@@ -7,13 +7,10 @@ from typing import Any, Final, NamedTuple, cast
 
 from statewright.errors import ExpressionError, InvalidUpdateError, StatewrightError
 from statewright.runtime.concurrency.worker_threads import call_in_thread
-from statewright.workflow.states.expressions.paths import parse_path
 from statewright.workflow.states.handlers import Call, Outcome
 from statewright.workflow.states.handlers.call import make_unresolved_reporter
 from statewright.workflow.states.language.model import CustomNode
-from statewright.workflow.states.language.yaml.nodes import shorten
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
-from statewright.workflow.states.nodes.resources import NodeResources
 from statewright.workflow.states.nodes.transform.mappings import READERS, Mapped, TemplateMapping
 from statewright.workflow.states.nodes.transform.output_schema import OutputShape, read_shape
 from statewright.workflow.states.nodes.transform.source import SOURCES, Data, Source
@@ -28,7 +25,7 @@ class FieldMapping(NamedTuple):
     """A field of the output, with its mapping."""
 
     field: str
-    how: Mapped
+    mapping: Mapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ class TransformNode:
         self._config = config
 
     async def perform(self, call: Call) -> Outcome:
-        if any(isinstance(how, TemplateMapping) for _, how in self._config.mappings):
+        if any(isinstance(mapping, TemplateMapping) for _, mapping in self._config.mappings):
             return Outcome(await call_in_thread(self._output, call))  # templates may contain loops
         return Outcome(self._output(call))
 
@@ -81,9 +78,9 @@ class TransformNode:
         """Compute the fields, each from the data and the fields before it."""
         output: Data = {}
         scope = dict(data)
-        for name, how in self._config.mappings:
+        for name, mapping in self._config.mappings:
             try:
-                output[name] = scope[name] = how.value(scope, report)
+                output[name] = scope[name] = mapping.value(scope, report)
             except StatewrightError as error:
                 if not self._is_lenient:
                     raise ExpressionError(f"field {name!r}: {error}") from error
@@ -119,35 +116,26 @@ def read(definition: CustomNode) -> tuple[TransformConfig, list[ConfigFault]]:
     return config, reader.faults
 
 
-def check(definition: CustomNode) -> list[ConfigFault]:
-    return read(definition)[1]
-
-
-def make(definition: CustomNode, resources: NodeResources) -> TransformNode:
-    return TransformNode(read(definition)[0])
-
-
 def _read_source(reader: ConfigReader) -> Source:
-    name, key = reader.choice("input_source", SOURCES, "context_store"), reader.text("input_key") or None
-    if key is not None and parse_path(key) is None:
-        reader.fault("input_key", f"{shorten(key)!r} is not a path.", "Write name.field[0] or rows[1:3].")
+    name = reader.choice("input_source", SOURCES, "context_store")
+    key = reader.path("input_key", "name.field[0] or rows[1:3]") if reader.text("input_key") else None
     return Source(name, key)
 
 
 def _read_mappings(reader: ConfigReader) -> tuple[FieldMapping, ...]:
-    written = reader.items("mappings")
-    if not written and reader.anything("mappings") in (None, []):
+    items = reader.items("mappings")
+    if not items and reader.anything("mappings") in (None, []):
         reader.fault("mappings", "There are no mappings.", "Write at least one, with an output_field and a type.")
-    read_all = [_read_mapping(reader, index, item) for index, item in enumerate(written)]
+    read_all = [_read_mapping(reader, index, item) for index, item in enumerate(items)]
     return tuple(item for item in read_all if item is not None)
 
 
-def _read_mapping(reader: ConfigReader, index: int, written: Any) -> FieldMapping | None:
-    if not isinstance(written, dict):
+def _read_mapping(reader: ConfigReader, index: int, item: Any) -> FieldMapping | None:
+    if not isinstance(item, dict):
         reader.inner({}, "mappings", index).fault(None, "A mapping is a map.", "Write output_field, type and so on.")
         return None
-    inner = reader.inner(cast("Data", written), "mappings", index)
+    inner = reader.inner(cast("Data", item), "mappings", index)
     name = inner.required("output_field", inner.text("output_field"), "the name of the field")
-    how = READERS[kind](inner) if (kind := inner.choice("type", READERS, "extract")) else None
+    mapping = READERS[kind](inner) if (kind := inner.choice("type", READERS, "extract")) else None
     inner.finish()
-    return FieldMapping(name, how) if name and how is not None else None
+    return FieldMapping(name, mapping) if name and mapping is not None else None

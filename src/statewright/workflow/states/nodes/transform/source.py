@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from statewright.errors import RoutingError, suggestion
-from statewright.workflow.states.engine.context import parse_output
+from statewright.workflow.states.expressions.output import parse_json_text, parse_output
 from statewright.workflow.states.expressions.paths import MISSING, follow_path, parse_path
 from statewright.workflow.states.handlers import Call
 from statewright.workflow.states.language.yaml.nodes import shorten
@@ -65,9 +65,9 @@ def select_part(data: Data, key: str) -> Data:
         raise RoutingError(f"{shorten(key)!r} is not a path. Write name.field[0] or rows[1:3].")
     part: Any = data
     for step in steps:
-        container, part = part, _parse_json_text(follow_path(part, (step,)))
+        container, part = part, parse_json_text(follow_path(part, (step,)))
         if part is MISSING:
-            raise RoutingError(_lost(key, step, container))
+            raise RoutingError(_describe_missing(key, step, container))
     if len(steps) == 1 and isinstance(part, dict):
         return cast("Data", part)
     return {_last_name(steps): part}
@@ -77,16 +77,8 @@ def _last_name(steps: tuple[str | int | slice, ...]) -> str:
     return next(step for step in reversed(steps) if isinstance(step, str))
 
 
-def _parse_json_text(value: Any) -> Any:
-    """Parse a text that holds a JSON map or list; return other values unchanged."""
-    if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
-        parsed = parse_output(value)
-        return cast("Any", parsed) if isinstance(parsed, dict | list) else value
-    return value
-
-
-def _lost(key: str, step: str | int | slice, above: Any) -> str:
-    shown = f"[{step.start or ''}:{step.stop or ''}]" if isinstance(step, slice) else repr(step)
+def _describe_missing(key: str, step: str | int | slice, above: Any) -> str:
+    label = f"[{step.start or ''}:{step.stop or ''}]" if isinstance(step, slice) else repr(step)
     names = list(cast("Data", above))[:20] if isinstance(above, dict) else []
     hint = f" {suggestion(str(step), map(str, names), noun='Keys')}" if names else ""
-    return f"The path {shorten(key)!r} does not exist: there is no {shown}.{hint}"
+    return f"The path {shorten(key)!r} does not exist: there is no {label}.{hint}"

@@ -1,9 +1,8 @@
-"""Values with their places, and paths to them."""
+"""Values with their positions, and paths to them."""
 
-import pytest
+from typing import Any
 
-from statewright.workflow.states.language.model import NOWHERE, Mark
-from statewright.workflow.states.language.yaml.nodes import path_text, shorten
+from statewright.workflow.states.language.yaml.nodes import Mark, path_text, shorten
 from statewright.workflow.states.language.yaml.read import read_document
 
 
@@ -16,19 +15,13 @@ def test_each_call_of_plain_builds_new_values() -> None:
     assert second == {"a": [1], "b": [1]}
 
 
-def test_every_key_and_value_has_its_place() -> None:
-    read = read_document("states:\n  - id: é\n    next: {state_id: end}\n")
-    assert read.mark(("states", 0, "next", "state_id")) == Mark(3, 22)
-    assert read.key_mark(("states", 0, "next", "state_id")) == Mark(3, 12)
-    assert read.mark(("states", 0)) == read.key_mark(("states", 0)) == Mark(2, 5)
-    assert read.mark(()) == Mark(1, 1)
-
-
-@pytest.mark.parametrize("path", [("x",), ("a", 0), ("b", 7), ("b", "x"), ("b", -1)])
-def test_a_path_to_nowhere_has_no_place(path: tuple[str | int, ...]) -> None:
-    read = read_document("a: 1\nb: [2]\n")
-    assert read.find(path) is None
-    assert read.mark(path) == read.key_mark(path) == NOWHERE
+def test_every_key_and_value_has_its_position() -> None:
+    root: Any = read_document("states:\n  - id: é\n    next: {state_id: end}\n").root
+    state = root.content["states"].content[0]
+    transition = state.content["next"]
+    assert (root.at, state.at, transition.at) == (Mark(1, 1), Mark(2, 5), Mark(3, 11))
+    assert transition.content["state_id"].at == Mark(3, 22)
+    assert transition.key_marks == {"state_id": Mark(3, 12)}
 
 
 def test_path_text_reads_as_an_author_would_write_it() -> None:

@@ -7,8 +7,8 @@ import yaml
 from tests.work import spend_at_most
 
 from statewright.errors import Problem
-from statewright.workflow.states.language.model import Mark
 from statewright.workflow.states.language.yaml import read as reader
+from statewright.workflow.states.language.yaml.nodes import Mark
 from statewright.workflow.states.language.yaml.read import MAX_DEPTH, read_document
 
 
@@ -70,7 +70,8 @@ def test_a_comment_and_a_document_mark_may_come_first(parser: str) -> None:
 def test_aliases_and_merge_keys_work(parser: str) -> None:
     text = "base: &base {x: 1, y: 2}\nmore: &more {y: 3, z: 4}\none: *base\ntwo:\n  <<: [*base, *more]\n  x: 9\n"
     assert values(text)["two"] == {"x": 9, "y": 2, "z": 4}
-    assert read_document(text).mark(("two", "z")) == Mark(2, 23)
+    root: Any = read_document(text).root
+    assert root.content["two"].content["z"].at == Mark(2, 23)
 
 
 def test_a_quoted_merge_key_is_a_key_like_others() -> None:

@@ -228,7 +228,7 @@ def test_array_map_over_what_is_no_list_is_an_error() -> None:
         (
             "array_map",
             {"item_field": "a..b", "filter_condition": "item ="},
-            ["source_path", "filter_condition", "item_field"],
+            ["source_path", "item_field", "filter_condition"],
         ),
     ],
 )

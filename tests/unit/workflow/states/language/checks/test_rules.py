@@ -7,11 +7,11 @@ from statewright.workflow.states.language.parse import Parsed, parse_workflow
 HEAD = "assistants: [{id: a, system_prompt: p}]\n"
 
 
-def states(*ways: str, head: str = HEAD) -> Parsed:
+def states(*transitions: str, head: str = HEAD) -> Parsed:
     """A workflow of states s0, s1 ... with these transitions; an extra key may follow one after a semicolon."""
     lines = [
-        f"- {{id: s{place}, assistant_id: a, next: {way.partition(';')[0]}, {way.partition(';')[2]}}}\n"
-        for place, way in enumerate(ways)
+        f"- {{id: s{index}, assistant_id: a, next: {transition.partition(';')[0]}, {transition.partition(';')[2]}}}\n"
+        for index, transition in enumerate(transitions)
     ]
     return parse_workflow(f"{head}states:\n{''.join(lines)}")
 
@@ -25,16 +25,16 @@ def one_problem(parsed: Parsed) -> str:
 
 
 def test_1_8_an_expression_that_cannot_be_read_is_an_error() -> None:
-    found = one_problem(states("{condition: {expression: 'valid ==', then: end, otherwise: end}}"))
-    assert "states[0].next.condition.expression" in found
-    assert "valid ==" in found
+    message = one_problem(states("{condition: {expression: 'valid ==', then: end, otherwise: end}}"))
+    assert "states[0].next.condition.expression" in message
+    assert "valid ==" in message
 
 
 def test_1_8_every_case_is_checked() -> None:
     cases = "{condition: 'a b', state_id: end}, {condition: '(', state_id: end}"
     parsed = states(f"{{switch: {{default: end, cases: [{cases}]}}}}")
     start = "states[0].next.switch.cases"
-    assert [found.path for found in parsed.problems] == [f"{start}[0].condition", f"{start}[1].condition"]
+    assert [problem.path for problem in parsed.problems] == [f"{start}[0].condition", f"{start}[1].condition"]
 
 
 def test_1_8_what_is_read_but_not_supported_is_a_warning() -> None:
@@ -44,9 +44,11 @@ def test_1_8_what_is_read_but_not_supported_is_a_warning() -> None:
 
 
 def test_expressions_are_read_once_and_kept() -> None:
-    way = states("{switch: {default: end, cases: [{condition: 'a > 1', state_id: end}]}}").expect().states[0].next
-    assert way.switch is not None
-    assert way.switch.cases[0].condition.text == "a > 1"
+    transition = (
+        states("{switch: {default: end, cases: [{condition: 'a > 1', state_id: end}]}}").expect().states[0].next
+    )
+    assert transition.switch is not None
+    assert transition.switch.cases[0].condition.text == "a > 1"
 
 
 # -- MCP
@@ -69,9 +71,9 @@ def test_1_6_a_server_says_how_it_is_reached_or_is_off(server: str) -> None:
 
 @pytest.mark.parametrize("server", ["{name: m}", "{name: m, config: {}}", "{name: m, config: {url: ~}}"])
 def test_1_6_an_enabled_server_that_does_not_is_refused(server: str) -> None:
-    found = one_problem(states("{state_id: end}", head=HEAD + f"tools: [{{id: t, tool: f, mcp_server: {server}}}]\n"))
-    assert "enabled: false" in found
-    assert "tools[0].mcp_server" in found
+    message = one_problem(states("{state_id: end}", head=HEAD + f"tools: [{{id: t, tool: f, mcp_server: {server}}}]\n"))
+    assert "enabled: false" in message
+    assert "tools[0].mcp_server" in message
     head = f"assistants: [{{id: a, system_prompt: p, mcp_servers: [{server}]}}]\n"
     assert "assistants[0].mcp_servers[0]" in one_problem(states("{state_id: end}", head=head))
 
@@ -95,10 +97,10 @@ def test_2_6_one_key_in_all_stages_is_a_chain() -> None:
 
 def test_2_6_a_different_key_in_a_stage_is_refused() -> None:
     parsed = states("{state_id: s1, iter_key: k}", "{state_id: s2, iter_key: other}", "{state_id: end}")
-    found = one_problem(parsed)
-    assert "states[1].next.iter_key" in found
-    assert "finish_iteration: true" in found
-    assert "iter_key: k" in found
+    message = one_problem(parsed)
+    assert "states[1].next.iter_key" in message
+    assert "finish_iteration: true" in message
+    assert "iter_key: k" in message
 
 
 def test_2_6_with_finish_iteration_a_stage_may_have_another_key() -> None:

@@ -1,4 +1,4 @@
-"""Ways that do less than they seem to, and the targets of a way."""
+"""Ways that do less than they seem to, and the targets of a transition."""
 
 from statewright.workflow.states.language.parse import parse_workflow
 
@@ -7,9 +7,9 @@ START = "assistants: [{id: a, system_prompt: p}]\nstates:\n- id: s\n  assistant_
 
 def test_1_5_1_beside_a_condition_a_state_id_is_ignored_with_a_warning() -> None:
     parsed = parse_workflow(START + "{state_id: nowhere, condition: {expression: x, then: end, otherwise: end}}")
-    way = parsed.expect().states[0].next
-    assert way.state_id is None
-    assert way.targets == ("end", "end")
+    transition = parsed.expect().states[0].next
+    assert transition.state_id is None
+    assert transition.targets == ("end", "end")
     assert "'state_id' is ignored" in parsed.warnings[0].message
 
 

@@ -1,7 +1,7 @@
-"""Schemas of the maps of the language: their keys, and which of them require or exclude each other.
+"""Maps with declared keys: the rules between the keys, and reading.
 
-Reading a map by its schema returns a `ParsedMap`: the valid values, and the positions of all of them. `json_schema`
-converts the same tables to JSON Schema.
+Reading a map by its schema returns a `ParsedMap`: the valid values, and the positions of all of them. The checks of
+references and expressions go on from there, even if other values are invalid.
 """
 
 from __future__ import annotations
@@ -12,32 +12,12 @@ from functools import cached_property
 from typing import Any, Final, cast
 
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
-from statewright.workflow.states.language.model import Mark
-from statewright.workflow.states.language.value_kinds import INVALID, Kind, Schema, refuse
-from statewright.workflow.states.language.yaml.nodes import Path, YamlNode, shorten
+from statewright.workflow.states.language.schema.keys import KeySchema, keys_of
+from statewright.workflow.states.language.schema.kinds import INVALID, JsonSchema, refuse
+from statewright.workflow.states.language.yaml.nodes import Mark, Path, YamlNode, shorten
 
 PRIVATE_PREFIX: Final = "meta_"
 """Prefix of keys that belong to a user interface."""
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A key of a map."""
-
-    name: str
-    kind: Kind
-    doc: str
-    required: bool = False
-    default: Any = None
-    """The default, for documentation; the model defines it too."""
-    stands_for: str = ""
-    """For a deprecated key: its current name."""
-    both_allowed: bool = False
-    """For a deprecated key: True if it may be combined with its successor, which then wins."""
-    ignored: str = ""
-    """For a key that is accepted without effect: the reason."""
-    also: tuple[str, ...] = ()
-    """Other names that people write for this key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,31 +30,44 @@ class ExclusiveKeys:
     """The advice, or a function that returns it for the map with both keys."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class MapSchema:
-    """The keys of a map, and the rules between them."""
+    """The keys of a map, and the rules between them. A class variable of the class that declares the keys."""
 
     name: str
     """Name of the definition in JSON Schema."""
     words: str
     """As in "must be ...": `a map with the keys ...`."""
-    doc: str
-    keys: tuple[Key, ...]
+    noun: str = "This"
+    """How messages refer to such a map."""
     one_of: tuple[str, ...] = ()
     """At least one of these keys is required."""
     exclusive: tuple[ExclusiveKeys, ...] = ()
     needs: tuple[tuple[str, str], ...] = ()
     """Pairs of keys: the first one requires the second."""
-    noun: str = "This"
-    """How messages refer to such a map."""
     advice: str = ""
     """Advice for a value that is not a map."""
     misspelt: Callable[[ParsedMap, Diagnostics], Collection[str]] = field(default=lambda part, diagnostics: ())
-    """Reports known misspellings, and returns the keys that need no further checks."""
+    """Reports common mistakes, and returns the keys that need no further checks."""
+    model: type[Any] = field(init=False, repr=False)
+    """The class that declares the keys."""
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self.model = owner
+
+    @property
+    def doc(self) -> str:
+        """The first line of the documentation of the class."""
+        return (self.model.__doc__ or "").partition("\n")[0]
 
     @cached_property
-    def by_name(self) -> Mapping[str, Key]:
-        return {key.name: key for key in self.keys}
+    def by_name(self) -> Mapping[str, KeySchema]:
+        """The keys, in the order of their declaration."""
+        return keys_of(self.model)
+
+    @property
+    def keys(self) -> Collection[KeySchema]:
+        return self.by_name.values()
 
     @cached_property
     def current(self) -> tuple[str, ...]:
@@ -103,7 +96,7 @@ class MapSchema:
         _check_company(part, diagnostics)
         return part
 
-    def schema(self) -> Schema:
+    def json_schema(self) -> JsonSchema:
         return {"$ref": f"#/$defs/{self.name}"}
 
 
@@ -113,7 +106,7 @@ class ParsedMap:
 
     schema: MapSchema
     path: Path
-    written: YamlNode
+    node: YamlNode
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     """Valid values, by the current names of their keys."""
     names: dict[str, str] = field(default_factory=dict[str, str])
@@ -122,7 +115,7 @@ class ParsedMap:
     @property
     def content(self) -> dict[str, YamlNode]:
         """The YAML nodes of the values, by written key."""
-        return cast("dict[str, YamlNode]", self.written.content)
+        return cast("dict[str, YamlNode]", self.node.content)
 
     def has_key(self, name: str) -> bool:
         return name in self.names
@@ -130,14 +123,27 @@ class ParsedMap:
     def at(self, name: str) -> Mark:
         """Return the position of the value of a key; of the map itself if the key is absent."""
         child = self.content.get(self.names.get(name, name))
-        return child.at if child is not None else self.written.at
+        return child.at if child is not None else self.node.at
 
     def key_at(self, name: str) -> Mark:
         """Return the position of a key; of the map itself if the key is absent."""
-        return self.written.key_marks.get(self.names.get(name, name), self.written.at)
+        return self.node.key_marks.get(self.names.get(name, name), self.node.at)
 
     def path_to(self, name: str) -> Path:
         return (*self.path, self.names.get(name, name))
+
+    def location(self, name: str) -> tuple[Path, Mark]:
+        """Return the path and the position of the value of a key, for messages."""
+        return self.path_to(name), self.at(name)
+
+    def key_location(self, name: str) -> tuple[Path, Mark]:
+        """Return the path and the position of a key, for messages."""
+        return self.path_to(name), self.key_at(name)
+
+    def parts(self, name: str) -> tuple[ParsedMap, ...]:
+        """Return the valid maps under a key: those in a list, the only one, or none."""
+        value: Any = self.values.get(name, ())
+        return (value,) if isinstance(value, ParsedMap) else tuple(value)
 
     @property
     def label(self) -> str:
@@ -158,7 +164,7 @@ def _read_key(part: ParsedMap, name: str, child: YamlNode, diagnostics: Diagnost
         _note_unknown(part, name, diagnostics)
     elif key.ignored:
         message = f"The key {name!r} does nothing here: {key.ignored}"
-        diagnostics.warn(Phase.FORM, part.path_to(name), part.key_at(name), message, "Remove it.")
+        diagnostics.warn(Phase.FORM, *part.key_location(name), message, "Remove it.")
     elif child.content is None and not child.broken:
         return  # null counts as absent
     elif not key.stands_for:
@@ -167,7 +173,7 @@ def _read_key(part: ParsedMap, name: str, child: YamlNode, diagnostics: Diagnost
         _take(part, key, key.stands_for, child, diagnostics)
 
 
-def _take(part: ParsedMap, key: Key, name: str, child: YamlNode, diagnostics: Diagnostics) -> None:
+def _take(part: ParsedMap, key: KeySchema, name: str, child: YamlNode, diagnostics: Diagnostics) -> None:
     """Read the value of a key, and store it under its current name."""
     part.names[name] = key.name
     value = key.kind.read(child, (*part.path, key.name), diagnostics)
@@ -175,10 +181,10 @@ def _take(part: ParsedMap, key: Key, name: str, child: YamlNode, diagnostics: Di
         part.values[name] = value
 
 
-def _may_stand_for(part: ParsedMap, key: Key, diagnostics: Diagnostics) -> bool:
+def _may_stand_for(part: ParsedMap, key: KeySchema, diagnostics: Diagnostics) -> bool:
     """Return whether a deprecated key is used. Report a warning in any case, or an error next to its successor."""
     successor = part.content.get(key.stands_for)
-    where = part.path_to(key.name), part.key_at(key.name)
+    where = part.key_location(key.name)
     advice = f"Write {key.stands_for!r} alone."
     if successor is None or successor.content is None:
         diagnostics.warn(Phase.FORM, *where, f"The key {key.name!r} is deprecated.", f"Write {key.stands_for!r}.")
@@ -200,7 +206,7 @@ def _note_unknown(part: ParsedMap, name: str, diagnostics: Diagnostics) -> None:
     advice = f"Move it into {below!r}." if below else f"Keys: {', '.join(part.schema.current)}."
     advice = _no_space(part, name) or (f"Did you mean {meant!r}?" if meant else advice)
     message = f"{part.subject} has no key {shorten(name)!r}; it is ignored."
-    diagnostics.warn(Phase.FORM, part.path_to(name), part.key_at(name), message, advice)
+    diagnostics.warn(Phase.FORM, *part.key_location(name), message, advice)
 
 
 def _no_space(part: ParsedMap, name: str) -> str:
@@ -209,7 +215,7 @@ def _no_space(part: ParsedMap, name: str) -> str:
     return f"Put a space after the colon: '{key}: {shorten(text)}'." if colon and key in part.schema.by_name else ""
 
 
-def _holds(key: Key, name: str) -> bool:
+def _holds(key: KeySchema, name: str) -> bool:
     """Return whether the value of a key is a map with the key `name`."""
     return isinstance(key.kind, MapSchema) and name in key.kind.current
 
@@ -221,7 +227,7 @@ def _guess_key(part: ParsedMap, name: str, diagnostics: Diagnostics) -> str | No
     return part.schema.by_habit.get(name) or diagnostics.near_miss(name, part.schema.current)
 
 
-def _is_given(part: ParsedMap, name: str) -> bool:
+def _is_present(part: ParsedMap, name: str) -> bool:
     child = part.content.get(name)
     return child is not None and (child.content is not None or child.broken)
 
@@ -229,8 +235,8 @@ def _is_given(part: ParsedMap, name: str) -> bool:
 def _is_missing(part: ParsedMap, name: str) -> bool:
     """Return whether a required key, or each key of its required group, is absent."""
     if name in part.schema.one_of:
-        return not any(part.has_key(other) or _is_given(part, other) for other in part.schema.one_of)
-    return part.schema.by_name[name].required and not _is_given(part, name)
+        return not any(part.has_key(other) or _is_present(part, other) for other in part.schema.one_of)
+    return part.schema.by_name[name].required and not _is_present(part, name)
 
 
 def _check_presence(part: ParsedMap, diagnostics: Diagnostics) -> None:
@@ -238,8 +244,8 @@ def _check_presence(part: ParsedMap, diagnostics: Diagnostics) -> None:
         if key.required and _is_missing(part, key.name) and not _note_empty(part, [key.name], diagnostics):
             _note_missing(part, [key.name], f"Add {key.name!r}. {key.doc}", f"has no {key.name!r}", diagnostics)
     group = part.schema.one_of
-    lonely = any(part.has_key(name) for name, company in part.schema.needs if company in group)
-    if group and _is_missing(part, group[0]) and not lonely and not _note_empty(part, group, diagnostics):
+    is_needed = any(part.has_key(name) for name, company in part.schema.needs if company in group)
+    if group and _is_missing(part, group[0]) and not is_needed and not _note_empty(part, group, diagnostics):
         choices = ", ".join(f"{name!r}" for name in group)
         _note_missing(part, group, "Write one of them.", f"has none of the keys {choices}", diagnostics)
 
@@ -257,29 +263,27 @@ def _note_empty(part: ParsedMap, names: Sequence[str], diagnostics: Diagnostics)
         listed = ", ".join(f"{shorten(other)!r}" for other in beside)
         message = f"{message} Beside it, and not in it: {listed}."
         advice = f"Indent {listed} deeper than {name!r}."
-    diagnostics.error(
-        Phase.FORM, (*part.path, name), part.written.key_marks.get(name, part.written.at), message, advice
-    )
+    diagnostics.error(Phase.FORM, (*part.path, name), part.node.key_marks.get(name, part.node.at), message, advice)
     return True
 
 
-def _note_missing(part: ParsedMap, names: Sequence[str], advice: str, said: str, diagnostics: Diagnostics) -> None:
+def _note_missing(part: ParsedMap, names: Sequence[str], advice: str, predicate: str, diagnostics: Diagnostics) -> None:
     """Report a missing key, with the key written instead of it, or where it is indented too deep."""
     others = ((name, _guess_key(part, name, diagnostics)) for name in part.content if name not in part.schema.by_name)
     instead, meant = next(((name, meant) for name, meant in others if meant in names), (None, None))
     if instead is not None:
-        message = f"{part.subject} {said}. It has {shorten(instead)!r} instead."
+        message = f"{part.subject} {predicate}. It has {shorten(instead)!r} instead."
         advice = _no_space(part, instead) or f"Write it as {meant!r}."
-        diagnostics.error(Phase.FORM, part.path, part.written.key_marks[instead], message, advice)
+        diagnostics.error(Phase.FORM, part.path, part.node.key_marks[instead], message, advice)
         return
     at = _written_too_deep(part, names[0])
     if at is not None:
-        message = f"{part.subject} {said}: it is written here, as a part of what comes before."
+        message = f"{part.subject} {predicate}: it is written here, as a part of what comes before."
         diagnostics.error(
             Phase.FORM, part.path, at, message, f"Indent {names[0]!r} as {next(iter(part.content))!r} is."
         )
         return
-    diagnostics.error(Phase.FORM, part.path, part.written.at, f"{part.subject} {said}.", advice)
+    diagnostics.error(Phase.FORM, part.path, part.node.at, f"{part.subject} {predicate}.", advice)
 
 
 def _written_too_deep(part: ParsedMap, name: str) -> Mark | None:
@@ -302,8 +306,8 @@ def _check_company(part: ParsedMap, diagnostics: Diagnostics) -> None:
             repair = clash.repair if isinstance(clash.repair, str) else clash.repair(part)
             message = f"{part.label} has both {clash.first!r} and {clash.second!r}, which cannot be combined."
             later = max(clash.first, clash.second, key=part.key_at)
-            diagnostics.error(Phase.FORM, part.path_to(later), part.key_at(later), message, repair)
+            diagnostics.error(Phase.FORM, *part.key_location(later), message, repair)
     for name, company in part.schema.needs:
         if part.has_key(name) and not part.has_key(company) and name not in refused:
             message = f"{part.label} has {name!r} without {company!r}."
-            diagnostics.error(Phase.FORM, part.path_to(name), part.key_at(name), message, f"Add {company!r}.")
+            diagnostics.error(Phase.FORM, *part.key_location(name), message, f"Add {company!r}.")

@@ -1,4 +1,4 @@
-"""Kinds of values: what each takes, what it says about the rest, and that its JSON Schema agrees."""
+"""Kinds of values: valid and invalid ones, and their JSON Schema."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 
 from statewright.errors import Problem
 from statewright.workflow.states.language.diagnostics import Diagnostics
-from statewright.workflow.states.language.value_kinds import (
+from statewright.workflow.states.language.schema.kinds import (
     INVALID,
     Anything,
     Choice,
@@ -23,10 +23,11 @@ from statewright.workflow.states.language.yaml.read import read_document
 
 def read(kind: Kind, text: str) -> tuple[Any, tuple[Problem, ...]]:
     diagnostics = Diagnostics()
-    written = read_document(f"key: {text}").find(("key",))
-    assert written is not None
-    assert kind.schema() is not None
-    return kind.read(written, ("key",), diagnostics), diagnostics.problems
+    root = read_document(f"key: {text}").root
+    assert root is not None
+    assert isinstance(root.content, dict)
+    assert kind.json_schema() is not None
+    return kind.read(root.content["key"], ("key",), diagnostics), diagnostics.problems
 
 
 @pytest.mark.parametrize(
@@ -47,18 +48,18 @@ def read(kind: Kind, text: str) -> tuple[Any, tuple[Problem, ...]]:
         (ListOf(Text()), "[]", ()),
     ],
 )
-def test_a_kind_takes_its_values(kind: Kind, text: str, value: object) -> None:
-    found, problems = read(kind, text)
+def test_valid_values_are_read(kind: Kind, text: str, value: object) -> None:
+    read_value, problems = read(kind, text)
     assert problems == ()
-    assert found == value
-    assert type(found) is type(value)
+    assert read_value == value
+    assert type(read_value) is type(value)
     plain = read_document(f"key: {text}").root
     assert plain is not None
-    assert jsonschema_rs.is_valid(kind.schema(), plain.plain()["key"])
+    assert jsonschema_rs.is_valid(kind.json_schema(), plain.plain()["key"])
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "said"),
+    ("kind", "text", "expected"),
     [
         (Text(), "5", "Put it in quotes: '5'"),
         (Text(), "no", "Put it in quotes: 'no'"),
@@ -84,24 +85,24 @@ def test_a_kind_takes_its_values(kind: Kind, text: str, value: object) -> None:
         (ListOf(Text(), distinct=True), "[a, b, a]", "twice"),
     ],
 )
-def test_a_kind_says_what_is_wrong_and_what_to_write(kind: Kind, text: str, said: str) -> None:
+def test_messages_describe_the_value_and_the_correction(kind: Kind, text: str, expected: str) -> None:
     _, problems = read(kind, text)
     assert len(problems) == 1
-    assert said in str(problems[0])
+    assert expected in str(problems[0])
     assert problems[0].suggestion
     plain = read_document(f"key: {text}").root
     assert plain is not None
-    assert not jsonschema_rs.is_valid(kind.schema(), plain.plain()["key"])
+    assert not jsonschema_rs.is_valid(kind.json_schema(), plain.plain()["key"])
 
 
-def test_a_list_keeps_the_items_that_are_right() -> None:
+def test_a_list_is_read_without_its_invalid_items() -> None:
     assert read(ListOf(Text()), "[a, 1, b]")[0] == ("a", "b")
 
 
 @pytest.mark.parametrize("kind", [Text(), Number(0), Flag(), Choice(("a",)), Map(), ListOf(Text()), Anything()])
-def test_what_was_reported_before_is_not_reported_again(kind: Kind) -> None:
+def test_a_broken_value_is_not_reported_again(kind: Kind) -> None:
     assert read(kind, "*nowhere") == (INVALID, ())
 
 
-def test_long_texts_are_shown_by_their_beginning() -> None:
+def test_long_texts_are_shortened_in_messages() -> None:
     assert len(str(read(Number(0), "x" * 1000)[1][0])) < 250

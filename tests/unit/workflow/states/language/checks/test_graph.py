@@ -1,11 +1,13 @@
 """States that cannot be reached, or that `end` cannot be reached from."""
 
-from statewright.workflow.states.language.graph import find_reachable
+from statewright.workflow.states.language.checks.graph import find_reachable
 from statewright.workflow.states.language.parse import parse_workflow
 
 
-def warnings(*ways: str, head: str = "") -> list[str]:
-    lines = [f"  - {{id: s{place}, assistant_id: a, next: {way}}}\n" for place, way in enumerate(ways)]
+def warnings(*transitions: str, head: str = "") -> list[str]:
+    lines = [
+        f"  - {{id: s{index}, assistant_id: a, next: {transition}}}\n" for index, transition in enumerate(transitions)
+    ]
     text = f"{head}\n  assistants: [{{id: a, system_prompt: p}}]\n  states:\n{''.join(lines)}"
     parsed = parse_workflow(text)
     assert parsed.problems == ()
@@ -18,9 +20,9 @@ def test_1_8_cycles_are_legal() -> None:
 
 
 def test_a_state_that_cannot_be_reached_is_a_warning() -> None:
-    found = warnings("{state_id: end}", "{state_id: s2}", "{state_id: end}")
-    assert ["'s1' cannot be reached" in found[0], "'s2' cannot be reached" in found[1]] == [True, True]
-    assert "In 'states[1]' (line 5, column 5)" in found[0]
+    messages = warnings("{state_id: end}", "{state_id: s2}", "{state_id: end}")
+    assert ["'s1' cannot be reached" in messages[0], "'s2' cannot be reached" in messages[1]] == [True, True]
+    assert "In 'states[1]' (line 5, column 5)" in messages[0]
 
 
 def test_a_path_says_where_it_is_in_a_wrapped_file() -> None:
@@ -28,9 +30,9 @@ def test_a_path_says_where_it_is_in_a_wrapped_file() -> None:
 
 
 def test_states_that_never_come_to_an_end_are_one_warning() -> None:
-    found = warnings("{state_id: s1}", "{state_id: s0}")
-    assert len(found) == 1
-    assert "'end' cannot be reached from s0, s1" in found[0]
+    messages = warnings("{state_id: s1}", "{state_id: s0}")
+    assert len(messages) == 1
+    assert "'end' cannot be reached from s0, s1" in messages[0]
 
 
 def test_a_state_that_is_not_reached_need_not_come_to_an_end() -> None:
@@ -38,8 +40,8 @@ def test_a_state_that_is_not_reached_need_not_come_to_an_end() -> None:
 
 
 def test_many_states_without_an_end_are_counted() -> None:
-    ways = [f"{{state_id: s{(place + 1) % 15}}}" for place in range(15)]
-    assert "s9 and 5 more" in warnings(*ways)[0]
+    transitions = [f"{{state_id: s{(index + 1) % 15}}}" for index in range(15)]
+    assert "s9 and 5 more" in warnings(*transitions)[0]
 
 
 def test_reachable_follows_ways() -> None:

@@ -5,27 +5,27 @@ from statewright.workflow.states.language.parse import parse_workflow
 START = "assistants: [{id: a, system_prompt: p}]\nstates:\n- {id: fix, assistant_id: a, next: {state_id: end}}\n"
 
 
-def problem(way: str) -> str:
-    parsed = parse_workflow(START + f"- id: s\n  assistant_id: a\n  next: {way}\n")
+def problem(transition: str) -> str:
+    parsed = parse_workflow(START + f"- id: s\n  assistant_id: a\n  next: {transition}\n")
     assert len(parsed.problems) == 1, parsed.problems
     return str(parsed.problems[0])
 
 
 def test_1_5_1_iter_key_with_condition_shows_how_to_split_the_state() -> None:
-    found = problem('{iter_key: files, condition: {expression: "more == True", then: fix, otherwise: end}}')
-    assert 'condition: {expression: "more == True", then: pick_items, otherwise: end}' in found
-    assert "state_id: fix, iter_key: files" in found
-    assert "transform_node" in found
+    message = problem('{iter_key: files, condition: {expression: "more == True", then: fix, otherwise: end}}')
+    assert 'condition: {expression: "more == True", then: pick_items, otherwise: end}' in message
+    assert "state_id: fix, iter_key: files" in message
+    assert "transform_node" in message
 
 
 def test_1_5_1_iter_key_with_switch_shows_how_to_split_the_state() -> None:
-    found = problem("{iter_key: files, switch: {cases: [{condition: x, state_id: fix}], default: end}}")
-    assert "state_id: fix, iter_key: files" in found
+    message = problem("{iter_key: files, switch: {cases: [{condition: x, state_id: fix}], default: end}}")
+    assert "state_id: fix, iter_key: files" in message
 
 
 def test_3_1_a_condition_that_is_a_text_is_shown_in_the_right_spelling() -> None:
-    found = problem('{condition: "ok == True", then: fix, else: end}')
-    assert 'Write condition: {expression: "ok == True", then: fix, otherwise: end}.' in found
+    message = problem('{condition: "ok == True", then: fix, else: end}')
+    assert 'Write condition: {expression: "ok == True", then: fix, otherwise: end}.' in message
 
 
 def test_3_1_a_condition_that_is_a_text_alone_is_explained_too() -> None:

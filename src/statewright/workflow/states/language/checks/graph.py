@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
-from statewright.workflow.states.language.model import END_STATE, Definition
+from statewright.workflow.states.language.key_types import END_STATE
+from statewright.workflow.states.language.model import Definition
 from statewright.workflow.states.language.yaml.nodes import Path, shorten
 
 _SHOWN = 10

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from statewright.graph import END, START, STOP
+from statewright.workflow.states.language.checks.transitions import targets_of
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
-from statewright.workflow.states.language.map_schema import ParsedMap
-from statewright.workflow.states.language.model import END_STATE, node_of
-from statewright.workflow.states.language.transitions import parts_in, targets_of
+from statewright.workflow.states.language.key_types import END_STATE, RESERVED
+from statewright.workflow.states.language.model import node_of
+from statewright.workflow.states.language.schema.maps import ParsedMap
 from statewright.workflow.states.language.yaml.nodes import shorten
 
 NODE_KINDS: Final = (
@@ -22,19 +22,17 @@ NODE_KINDS: Final = (
 )
 """The kinds of custom nodes in the language."""
 
-RESERVED: Final = (START, END, STOP)
-"""Node names that the engine reserves."""
-
-_UNSUPPORTED_KINDS: Final = {
+UNSUPPORTED_KINDS: Final = {
     "bedrock_flow_node": (
-        "calls a flow on AWS, which Statewright does not support",
-        "Call the flow from a tool.",
+        "runs a flow on AWS, which Statewright does not support",
+        "Register a node of this kind that runs it, or call the flow from a tool.",
     ),
     "supervisor_node": (
-        "belongs to the mode Autonomous, which is not supported",
+        "chooses the next assistant by itself, as in the mode Autonomous, which is not supported",
         "Let a state decide, with a switch in its next.",
     ),
 }
+"""Other kinds of the language: the reason why they are not supported, and the alternative."""
 
 _WORKERS: Final = {
     "assistant_id": ("assistants", "assistant"),
@@ -62,18 +60,18 @@ def check_references(workflow: ParsedMap, node_kinds: Collection[str], diagnosti
     _check_kinds(workflow, node_kinds, diagnostics)
     _check_reserved(ids["states"], diagnostics)
     misspelt: set[str] = set()
-    for state in parts_in(workflow, "states"):
+    for state in workflow.parts("states"):
         misspelt |= _check_worker(state, ids, diagnostics)
-        _check_way(state, ids["states"], targets, diagnostics)
+        _check_targets(state, ids["states"], targets, diagnostics)
     for key in misspelt:
         message = f"{workflow.subject} has no key {shorten(key)!r}, and states refer to its contents."
         advice = f"Write it as {diagnostics.near_miss(key, workflow.schema.current)!r}."
-        diagnostics.error(Phase.FORM, workflow.path_to(key), workflow.key_at(key), message, advice)
+        diagnostics.error(Phase.FORM, *workflow.key_location(key), message, advice)
 
 
 def _ids(workflow: ParsedMap, name: str, diagnostics: Diagnostics) -> Ids:
     first: dict[str, ParsedMap] = {}
-    parts = parts_in(workflow, name)
+    parts = workflow.parts(name)
     for part in parts:
         part_id = part.values.get("id")
         if part_id in first:
@@ -81,9 +79,7 @@ def _ids(workflow: ParsedMap, name: str, diagnostics: Diagnostics) -> Ids:
                 f"Two {name.replace('_', ' ')} have the id {shorten(part_id)!r}: "
                 f"the other one is in line {first[part_id].at('id').line}."
             )
-            diagnostics.error(
-                Phase.REFERENCES, part.path_to("id"), part.at("id"), message, "Give one of them another id."
-            )
+            diagnostics.error(Phase.REFERENCES, *part.location("id"), message, "Give one of them another id.")
         elif part_id is not None:
             first[part_id] = part
     return Ids(first, _is_complete(workflow, name, parts), _misspelt(workflow, name, diagnostics))
@@ -104,18 +100,18 @@ def _is_complete(workflow: ParsedMap, name: str, parts: tuple[ParsedMap, ...]) -
 
 
 def _check_kinds(workflow: ParsedMap, node_kinds: Collection[str], diagnostics: Diagnostics) -> None:
-    for node in parts_in(workflow, "custom_nodes"):
+    for node in workflow.parts("custom_nodes"):
         name = "custom_node_id" if node.has_key("custom_node_id") else "id"
         kind = node.values.get(name)
         if kind is None or kind in node_kinds:
             continue
-        where = node.path_to(name), node.at(name)
-        if kind in _UNSUPPORTED_KINDS:
-            reason, advice = _UNSUPPORTED_KINDS[kind]
+        where = node.location(name)
+        if kind in UNSUPPORTED_KINDS:
+            reason, advice = UNSUPPORTED_KINDS[kind]
             diagnostics.error(Phase.REFERENCES, *where, f"{node.label}: {kind!r} {reason}.", advice)
             continue
-        taken = "" if name == "custom_node_id" else ", and no custom_node_id"
-        message = f"{node.label} has the kind {shorten(kind)!r}{taken}, which is not known."
+        source = "" if name == "custom_node_id" else " (its id, as it has no custom_node_id)"
+        message = f"{node.label} has the kind {shorten(kind)!r}{source}, which is not supported."
         diagnostics.error(Phase.REFERENCES, *where, message, diagnostics.hint(kind, node_kinds, noun="Kinds"))
 
 
@@ -132,7 +128,7 @@ def _check_reserved(states: Ids, diagnostics: Diagnostics) -> None:
             message = f"{state.label} has an id that is equivalent to that of {shorten(other)!r}."
         else:
             continue
-        diagnostics.error(Phase.REFERENCES, state.path_to("id"), state.at("id"), message, "Give it another id.")
+        diagnostics.error(Phase.REFERENCES, *state.location("id"), message, "Give it another id.")
 
 
 def _check_worker(state: ParsedMap, ids: dict[str, Ids], diagnostics: Diagnostics) -> set[str]:
@@ -150,7 +146,7 @@ def _check_worker(state: ParsedMap, ids: dict[str, Ids], diagnostics: Diagnostic
         advice = _elsewhere(reference, ids) or diagnostics.hint(
             reference, target_ids.first, noun=listed.replace("_", " ").capitalize()
         )
-        diagnostics.error(Phase.REFERENCES, state.path_to(name), state.at(name), message, advice)
+        diagnostics.error(Phase.REFERENCES, *state.location(name), message, advice)
     return misspelt
 
 
@@ -162,19 +158,16 @@ def _elsewhere(reference: str, ids: dict[str, Ids]) -> str:
     return ""
 
 
-def _check_way(state: ParsedMap, states: Ids, targets: Collection[str], diagnostics: Diagnostics) -> None:
-    transition: ParsedMap | None = state.values.get("next")
-    if transition is None:
-        return
-    for part, name, index, target in targets_of(transition):
-        if target != END_STATE and target not in states.first and states.is_complete:
-            path = part.path_to(name) if index is None else (*part.path_to(name), index)
-            listed: Any = part.content[name].content
-            at = part.at(name) if index is None else listed[index].at
-            message = f"{state.label} leads to {shorten(target)!r}: there is no such state."
-            advice = diagnostics.hint(target, targets, noun="States")
-            diagnostics.error(Phase.REFERENCES, path, at, message, advice)
-    if transition.values.get("iter_key") == "":
-        message = f"{state.label} has an empty 'iter_key'."
-        advice = "Write the key of the list in the result, a pointer such as /data/items, or '.' for the whole result."
-        diagnostics.error(Phase.REFERENCES, transition.path_to("iter_key"), transition.at("iter_key"), message, advice)
+def _check_targets(state: ParsedMap, states: Ids, targets: Collection[str], diagnostics: Diagnostics) -> None:
+    for transition in state.parts("next"):
+        for target, path, at in targets_of(transition):
+            if target != END_STATE and target not in states.first and states.is_complete:
+                message = f"{state.label} leads to {shorten(target)!r}: there is no such state."
+                advice = diagnostics.hint(target, targets, noun="States")
+                diagnostics.error(Phase.REFERENCES, path, at, message, advice)
+        if transition.values.get("iter_key") == "":
+            advice = (
+                "Write the key of the list in the result, a pointer such as /data/items, or '.' for the whole result."
+            )
+            message = f"{state.label} has an empty 'iter_key'."
+            diagnostics.error(Phase.REFERENCES, *transition.location("iter_key"), message, advice)

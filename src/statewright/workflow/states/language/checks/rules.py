@@ -7,63 +7,57 @@ from typing import Any
 
 from statewright.errors import ExpressionError
 from statewright.json_schema import UnusableSchema, json_schema_validator
-from statewright.workflow.states.expressions import Expression, parse_expression
+from statewright.workflow.states.expressions import parse_expression
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
-from statewright.workflow.states.language.map_schema import ParsedMap
 from statewright.workflow.states.language.output_schema import read_json_schema
-from statewright.workflow.states.language.transitions import parts_in
+from statewright.workflow.states.language.schema.maps import ParsedMap
 from statewright.workflow.states.language.yaml.nodes import Path, YamlNode, shorten
 from statewright.workflow.states.templates import parse_template
 
 
-def check_rules(workflow: ParsedMap, diagnostics: Diagnostics) -> dict[Path, Expression]:
-    """Report broken rules. Return the valid expressions by their paths."""
+def check_rules(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
+    """Report broken rules, and parse the expressions in place."""
     _check_servers(workflow, diagnostics)
     _check_templates(workflow, diagnostics)
     _check_chains(workflow, diagnostics)
-    return dict(_read_expressions(workflow, diagnostics))
+    _parse_expressions(workflow, diagnostics)
 
 
 # -- expressions
 
 
-def _read_expressions(workflow: ParsedMap, diagnostics: Diagnostics) -> Iterator[tuple[Path, Expression]]:
-    for state in parts_in(workflow, "states"):
-        transition: ParsedMap | None = state.values.get("next")
-        for part, name in _tests_of(transition) if transition is not None else ():
+def _parse_expressions(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
+    for state in workflow.parts("states"):
+        for part, name in _tests_of(state):
             try:
-                expression = parse_expression(part.values[name])
+                part.values[name] = expression = parse_expression(part.values[name])
             except ExpressionError as error:
-                diagnostics.error(Phase.RULES, part.path_to(name), part.at(name), str(error), "")
+                diagnostics.error(Phase.RULES, *part.location(name), str(error), "")
                 continue
             for reason in expression.unsupported:
                 message = f"At run time this expression counts as false: {reason}"
-                diagnostics.warn(Phase.RULES, part.path_to(name), part.at(name), message, "")
-            yield part.path_to(name), expression
+                diagnostics.warn(Phase.RULES, *part.location(name), message, "")
 
 
-def _tests_of(transition: ParsedMap) -> Iterator[tuple[ParsedMap, str]]:
-    """Yield the maps that hold an expression, with its key."""
-    condition: ParsedMap | None = transition.values.get("condition")
-    if condition is not None and "expression" in condition.values:
-        yield condition, "expression"
-    switch: ParsedMap | None = transition.values.get("switch")
-    for case in parts_in(switch, "cases") if switch is not None else ():
-        if "condition" in case.values:
-            yield case, "condition"
+def _tests_of(state: ParsedMap) -> Iterator[tuple[ParsedMap, str]]:
+    """Yield the maps of a state that hold an expression, with its key."""
+    for transition in state.parts("next"):
+        tests = [(condition, "expression") for condition in transition.parts("condition")]
+        tests += [(case, "condition") for switch in transition.parts("switch") for case in switch.parts("cases")]
+        yield from ((part, key) for part, key in tests if key in part.values)
 
 
 # -- templates
 
 
 def _check_templates(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
-    for state in parts_in(workflow, "states"):
+    for state in workflow.parts("states"):
         if state.values.get("resolve_dynamic_values_in_prompt", True):
             _check_template(state, "task", diagnostics)
         _check_template(state, "output_schema", diagnostics)
         _check_output_schema(state, diagnostics)
         _check_template(state, "tool_args", diagnostics)
-    for tool in parts_in(workflow, "tools"):
+    for tool in workflow.parts("tools"):
         _check_template(tool, "tool_args", diagnostics)
 
 
@@ -105,7 +99,7 @@ def _check_output_schema(state: ParsedMap, diagnostics: Diagnostics) -> None:
     schema = read_json_schema(state.values.get("output_schema", ""))
     if schema is None:
         return
-    path, at = state.path_to("output_schema"), state.at("output_schema")
+    path, at = state.location("output_schema")
     try:
         json_schema_validator(schema, extra="states")
     except UnusableSchema as error:
@@ -120,12 +114,10 @@ def _check_output_schema(state: ParsedMap, diagnostics: Diagnostics) -> None:
 
 
 def _check_servers(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
-    for assistant in parts_in(workflow, "assistants"):
-        for server in parts_in(assistant, "mcp_servers"):
-            _check_server(server, diagnostics)
-    for tool in parts_in(workflow, "tools"):
-        if "mcp_server" in tool.values:
-            _check_server(tool.values["mcp_server"], diagnostics)
+    for owners, key in (("assistants", "mcp_servers"), ("tools", "mcp_server")):
+        for owner in workflow.parts(owners):
+            for server in owner.parts(key):
+                _check_server(server, diagnostics)
 
 
 def _check_server(server: ParsedMap, diagnostics: Diagnostics) -> None:
@@ -136,7 +128,7 @@ def _check_server(server: ParsedMap, diagnostics: Diagnostics) -> None:
         return
     message = f"{server.label} is enabled, and does not say how it is started or reached."
     advice = "Add config: {command: ..., args: [...]} or config: {url: ...}, or write enabled: false."
-    diagnostics.error(Phase.RULES, server.path, server.written.at, message, advice)
+    diagnostics.error(Phase.RULES, server.path, server.node.at, message, advice)
 
 
 def _is_named(server: ParsedMap) -> bool:
@@ -152,7 +144,7 @@ def _check_chains(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
     A state is a stage if another one leads to it with `iter_key`, and continues the iteration with an `iter_key` of its
     own. For a state that leads to it without `iter_key` it is not a stage: its key starts an iteration.
     """
-    states = {state.values["id"]: state for state in parts_in(workflow, "states") if "id" in state.values}
+    states = {state.values["id"]: state for state in workflow.parts("states") if "id" in state.values}
     for before in states.values():
         target, key = _iteration(before)
         stage = states.get(target) if target is not None else None
@@ -165,15 +157,11 @@ def _check_chains(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
 
 def _iteration(state: ParsedMap) -> tuple[Any, Any]:
     """Return the target and the key of an iterating transition, or None for both."""
-    transition: ParsedMap | None = state.values.get("next")
-    if (
-        transition is None
-        or transition.has_key("condition")
-        or transition.has_key("switch")
-        or not transition.values.get("iter_key")
-    ):
-        return None, None
-    return transition.values.get("state_id"), transition.values["iter_key"]
+    for transition in state.parts("next"):
+        key = transition.values.get("iter_key")
+        if key and not transition.has_key("condition") and not transition.has_key("switch"):
+            return transition.values.get("state_id"), key
+    return None, None
 
 
 def _note_other_key(before: ParsedMap, key: str, stage: ParsedMap, own: str, diagnostics: Diagnostics) -> None:
@@ -186,4 +174,4 @@ def _note_other_key(before: ParsedMap, key: str, stage: ParsedMap, own: str, dia
         f"Write iter_key: {shorten(key)} to continue with the same item, or finish_iteration: true in this state "
         f"to split the result of each item again."
     )
-    diagnostics.error(Phase.RULES, transition.path_to("iter_key"), transition.at("iter_key"), message, advice)
+    diagnostics.error(Phase.RULES, *transition.location("iter_key"), message, advice)

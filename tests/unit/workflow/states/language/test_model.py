@@ -1,34 +1,24 @@
-"""The tables of the language: limits, defaults and types of section 1, key by key."""
+"""The declared keys of the language: limits, defaults and types of section 1, key by key."""
 
-from dataclasses import MISSING, fields
-from typing import Any
+import subprocess
+import sys
+from dataclasses import fields
 
 import pytest
 
-from statewright.workflow.states.language import model
-from statewright.workflow.states.language.grammar import (
-    ASSISTANT,
-    CUSTOM_NODE,
-    MCP_SERVER,
-    NEXT,
-    RETRY_POLICY,
-    SCHEMAS,
-    STATE,
-    TOOL,
-    WORKFLOW,
-)
+from statewright.workflow.states.language.model import SCHEMAS
 from statewright.workflow.states.language.parse import Parsed, parse_workflow
 
 STATES = "states: [{id: s, assistant_id: a, next: {state_id: end}}]\n"
 ASSISTANTS = "assistants: [{id: a, system_prompt: p}]\n"
 
 
-def parse(workflow: str = "", assistant: str = "", state: str = "", way: str = "", more: str = "") -> Parsed:
+def parse(workflow: str = "", assistant: str = "", state: str = "", transition: str = "", more: str = "") -> Parsed:
     """A small workflow with something added to one of its parts."""
     return parse_workflow(
         f"{workflow}\n"
         f"assistants: [{{id: a, system_prompt: p, {assistant}}}]\n"
-        f"states: [{{id: s, assistant_id: a, next: {{state_id: end, {way}}}, {state}}}]\n{more}\n"
+        f"states: [{{id: s, assistant_id: a, next: {{state_id: end, {transition}}}, {state}}}]\n{more}\n"
     )
 
 
@@ -67,8 +57,8 @@ def test_1_1_no_assistants_are_needed() -> None:
 
 def test_1_2_an_assistant_needs_an_id_and_a_prompt_or_an_assistant() -> None:
     assert "'id'" in one_problem(parse_workflow("assistants: [{system_prompt: p}]\n" + STATES))
-    found = one_problem(parse_workflow("assistants: [{id: a}]\n" + STATES))
-    assert "'assistant_id', 'system_prompt'" in found
+    message = one_problem(parse_workflow("assistants: [{id: a}]\n" + STATES))
+    assert "'assistant_id', 'system_prompt'" in message
     assert parse(assistant="assistant_id: b").problems == ()
 
 
@@ -97,7 +87,7 @@ def test_1_2_tools_of_an_assistant_need_a_name() -> None:
 
 def test_1_3_a_tool_needs_id_and_tool() -> None:
     parsed = parse(more="tools: [{trace: true}]")
-    assert [found.message for found in parsed.problems] == ["This tool has no 'id'.", "This tool has no 'tool'."]
+    assert [problem.message for problem in parsed.problems] == ["This tool has no 'id'.", "This tool has no 'tool'."]
 
 
 def test_1_3_toolset_is_ignored_with_a_warning() -> None:
@@ -114,14 +104,14 @@ def test_1_5_a_state_has_exactly_one_worker() -> None:
 
 def test_1_5_next_is_required_and_a_map() -> None:
     assert "no 'next'" in one_problem(parse_workflow(ASSISTANTS + "states: [{id: s, assistant_id: a}]"))
-    found = one_problem(parse_workflow(ASSISTANTS + "states: [{id: s, assistant_id: a, next: end}]"))
-    assert "Write next: {state_id: end}." in found
+    message = one_problem(parse_workflow(ASSISTANTS + "states: [{id: s, assistant_id: a, next: end}]"))
+    assert "Write next: {state_id: end}." in message
 
 
 def test_1_5_wait_for_user_confirmation_is_an_alias_and_both_are_an_error_even_false() -> None:
     assert parse(state="wait_for_user_confirmation: true").expect().states[0].interrupt_before is True
-    found = one_problem(parse(state="wait_for_user_confirmation: false, interrupt_before: false"))
-    assert "both are given" in found
+    message = one_problem(parse(state="wait_for_user_confirmation: false, interrupt_before: false"))
+    assert "both are given" in message
 
 
 def test_1_5_an_output_schema_is_a_text() -> None:
@@ -129,37 +119,39 @@ def test_1_5_an_output_schema_is_a_text() -> None:
 
 
 def test_1_5_output_format_is_ignored_and_meta_keys_are_not_mentioned() -> None:
-    parsed = parse(state="output_format: json, meta_a: 1", way="meta_next_state_id: x")
+    parsed = parse(state="output_format: json, meta_a: 1", transition="meta_next_state_id: x")
     assert parsed.problems == ()
     assert [warning.path for warning in parsed.warnings] == ["states[0].output_format"]
 
 
 @pytest.mark.parametrize("key", ["store_in_context", "include_in_llm_history", "clear_prior_messages", "override_task"])
 def test_1_5_1_flags_are_booleans(key: str) -> None:
-    assert parse(way=f"{key}: no").problems == ()
-    assert "true or false" in one_problem(parse(way=f"{key}: 0"))
+    assert parse(transition=f"{key}: no").problems == ()
+    assert "true or false" in one_problem(parse(transition=f"{key}: 0"))
 
 
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("off", False), ("keep_current", "keep_current")])
 def test_1_5_1_clear_context_store(text: str, value: object) -> None:
-    assert parse(way=f"clear_context_store: {text}").expect().states[0].next.clear_context_store == value
-    assert "keep_current" in one_problem(parse(way="clear_context_store: all"))
+    assert parse(transition=f"clear_context_store: {text}").expect().states[0].next.clear_context_store == value
+    assert "keep_current" in one_problem(parse(transition="clear_context_store: all"))
 
 
 def test_1_5_1_keep_history_is_an_alias_and_the_new_key_wins() -> None:
-    assert parse(way="keep_history: false").expect().states[0].next.include_in_llm_history is False
-    both = parse(way="keep_history: false, include_in_llm_history: true")
+    assert parse(transition="keep_history: false").expect().states[0].next.include_in_llm_history is False
+    both = parse(transition="keep_history: false, include_in_llm_history: true")
     assert both.expect().states[0].next.include_in_llm_history is True
     assert "both are given" in both.warnings[0].message
 
 
 def test_1_5_1_lists_of_keys() -> None:
-    way = parse(way="reset_keys_in_context_store: [a], include_in_iterator_context: [b]").expect().states[0].next
-    assert (way.reset_keys_in_context_store, way.include_in_iterator_context) == (("a",), ("b",))
+    transition = (
+        parse(transition="reset_keys_in_context_store: [a], include_in_iterator_context: [b]").expect().states[0].next
+    )
+    assert (transition.reset_keys_in_context_store, transition.include_in_iterator_context) == (("a",), ("b",))
 
 
 @pytest.mark.parametrize(
-    "way",
+    "transition",
     [
         "condition: {expression: x, then: end, otherwise: end}, switch: {cases: [], default: end}",
         "state_id: end, state_ids: [end]",
@@ -170,27 +162,27 @@ def test_1_5_1_lists_of_keys() -> None:
         "iter_key: x, switch: {cases: [], default: end}",
     ],
 )
-def test_1_5_1_forbidden_combinations(way: str) -> None:
-    parsed = parse_workflow(ASSISTANTS + f"states: [{{id: s, assistant_id: a, next: {{{way}}}}}]")
+def test_1_5_1_forbidden_combinations(transition: str) -> None:
+    parsed = parse_workflow(ASSISTANTS + f"states: [{{id: s, assistant_id: a, next: {{{transition}}}}}]")
     assert parsed.problems
-    assert all("cannot be combined" in found.message and found.suggestion for found in parsed.problems)
+    assert all("cannot be combined" in problem.message and problem.suggestion for problem in parsed.problems)
 
 
 def test_1_5_1_one_of_the_four_ways_is_required() -> None:
-    def said(way: str) -> str:
-        return one_problem(parse_workflow(ASSISTANTS + f"states: [{{id: s, assistant_id: a, next: {way}}}]"))
+    def expected(transition: str) -> str:
+        return one_problem(parse_workflow(ASSISTANTS + f"states: [{{id: s, assistant_id: a, next: {transition}}}]"))
 
-    for way in ("{}", "{store_in_context: true}"):
-        assert "none of the keys 'state_id', 'state_ids', 'condition', 'switch'" in said(way)
-    assert "'next' has 'state_id' without a value" in said("{state_id: ~}")
+    for transition in ("{}", "{store_in_context: true}"):
+        assert "none of the keys 'state_id', 'state_ids', 'condition', 'switch'" in expected(transition)
+    assert "'next' has 'state_id' without a value" in expected("{state_id: ~}")
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [("[]", "empty"), ("[end, end]", "twice"), ("end", "[end]"), ("[1]", "'1'")]
+    ("value", "expected"), [("[]", "empty"), ("[end, end]", "twice"), ("end", "[end]"), ("[1]", "'1'")]
 )
-def test_1_5_1_state_ids_are_different_and_at_least_one(value: str, said: str) -> None:
+def test_1_5_1_state_ids_are_different_and_at_least_one(value: str, expected: str) -> None:
     parsed = parse_workflow(ASSISTANTS + f"states: [{{id: s, assistant_id: a, next: {{state_ids: {value}}}}}]")
-    assert said in one_problem(parsed)
+    assert expected in one_problem(parsed)
 
 
 def test_1_5_1_iter_key_needs_state_id() -> None:
@@ -201,22 +193,22 @@ def test_1_5_1_iter_key_needs_state_id() -> None:
 @pytest.mark.parametrize("missing", ["expression", "then", "otherwise"])
 def test_1_5_1_a_condition_needs_its_three_keys(missing: str) -> None:
     keys = {"expression": "x", "then": "end", "otherwise": "end"}
-    given = ", ".join(f"{key}: {value}" for key, value in keys.items() if key != missing)
-    parsed = parse_workflow(ASSISTANTS + f"states: [{{id: s, assistant_id: a, next: {{condition: {{{given}}}}}}}]")
+    items = ", ".join(f"{key}: {value}" for key, value in keys.items() if key != missing)
+    parsed = parse_workflow(ASSISTANTS + f"states: [{{id: s, assistant_id: a, next: {{condition: {{{items}}}}}}}]")
     assert f"has no {missing!r}" in one_problem(parsed)
 
 
 def test_1_5_1_a_switch_needs_cases_and_default() -> None:
     parsed = parse_workflow(ASSISTANTS + "states: [{id: s, assistant_id: a, next: {switch: {}}}]")
-    assert [found.message.split(": ")[-1] for found in parsed.problems] == [
+    assert [problem.message.split(": ")[-1] for problem in parsed.problems] == [
         "The switch has no 'cases'.",
         "The switch has no 'default'.",
     ]
 
 
 def test_3_1_iter_key_in_a_case_is_ignored_with_a_warning() -> None:
-    way = "switch: {default: end, cases: [{condition: x, state_id: end, iter_key: y}]}"
-    parsed = parse_workflow(ASSISTANTS + f"states: [{{id: s, assistant_id: a, next: {{{way}}}}}]")
+    transition = "switch: {default: end, cases: [{condition: x, state_id: end, iter_key: y}]}"
+    parsed = parse_workflow(ASSISTANTS + f"states: [{{id: s, assistant_id: a, next: {{{transition}}}}}]")
     assert parsed.problems == ()
     assert "iter_key" in parsed.warnings[0].path
 
@@ -245,32 +237,20 @@ def test_1_7_seconds_are_aliases() -> None:
     assert len(parsed.warnings) == 2
 
 
-@pytest.mark.parametrize(
-    ("form", "made"),
-    [
-        (WORKFLOW, model.Definition),
-        (ASSISTANT, model.Assistant),
-        (TOOL, model.Tool),
-        (CUSTOM_NODE, model.CustomNode),
-        (STATE, model.State),
-        (NEXT, model.Next),
-        (MCP_SERVER, model.McpServer),
-    ],
-)
-def test_the_defaults_of_the_tables_are_those_of_the_model(form: Any, made: Any) -> None:
-    defaults = {one.name: one.default for one in fields(made) if one.default is not MISSING}
-    for key in form.keys:
-        if (
-            key.name in defaults
-            and key.kind is not RETRY_POLICY
-            and not isinstance(defaults[key.name], model.RetryRule)
-        ):
-            default = tuple(key.default) if isinstance(key.default, list) else key.default
-            assert default == defaults[key.name] or (default is None and not defaults[key.name]), key.name
+def test_every_declared_key_has_a_description() -> None:
+    for schema in SCHEMAS:
+        assert schema.doc.endswith(".")
+        for key in schema.keys:
+            assert (key.doc or key.ignored).endswith("."), (schema.name, key.name)
 
 
-def test_every_key_of_every_form_is_described() -> None:
-    for form in SCHEMAS:
-        assert form.doc.endswith(".")
-        for key in form.keys:
-            assert key.doc.endswith("."), (form.name, key.name)
+def test_every_field_but_the_position_is_declared_as_a_key() -> None:
+    for schema in SCHEMAS:
+        declared = {key.field for key in schema.keys}
+        derived = {"at", "settings", "explicit_keys"}
+        assert {field.name for field in fields(schema.model) if field.init} - derived <= declared, schema.name
+
+
+def test_the_model_is_imported_without_the_yaml_parser() -> None:
+    code = "import sys, statewright.workflow.states.language.model; print('yaml' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -2,8 +2,8 @@
 
 import pytest
 
+from statewright.workflow.states.language.checks.references import NODE_KINDS
 from statewright.workflow.states.language.parse import parse_workflow
-from statewright.workflow.states.language.references import NODE_KINDS
 
 ASSISTANTS = "assistants: [{id: writer, system_prompt: p}]\n"
 REST = "tools: [{id: fetch, tool: f}]\ncustom_nodes: [{id: pick, custom_node_id: transform_node}]\n"
@@ -16,8 +16,8 @@ def problem(states: str, head: str = ASSISTANTS + REST) -> str:
     return str(parsed.problems[0])
 
 
-def state(identity: str, way: str = "{state_id: end}", worker: str = "assistant_id: writer") -> str:
-    return f"- {{id: {identity}, {worker}, next: {way}}}\n"
+def state(state_id: str, transition: str = "{state_id: end}", worker: str = "assistant_id: writer") -> str:
+    return f"- {{id: {state_id}, {worker}, next: {transition}}}\n"
 
 
 @pytest.mark.parametrize(
@@ -31,13 +31,13 @@ def state(identity: str, way: str = "{state_id: end}", worker: str = "assistant_
     ],
 )
 def test_1_8_what_does_the_work_must_be_there(worker: str, guess: str) -> None:
-    found = problem(state("s", worker=worker))
-    assert guess in found
-    assert "State 's': there is no" in found
+    message = problem(state("s", worker=worker))
+    assert guess in message
+    assert "State 's': there is no" in message
 
 
 @pytest.mark.parametrize(
-    "way",
+    "transition",
     [
         "{state_id: reveiw}",
         "{state_ids: [review, reveiw]}",
@@ -48,15 +48,15 @@ def test_1_8_what_does_the_work_must_be_there(worker: str, guess: str) -> None:
         "{state_id: reveiw, iter_key: x}",
     ],
 )
-def test_1_8_every_target_must_be_there(way: str) -> None:
-    line = state("draft", way)
-    found = problem(line + state("review"))
-    assert "'draft' leads to 'reveiw': there is no such state. Did you mean 'review'?" in found
-    assert f"column {line.index('reveiw') + 1}" in found
+def test_1_8_every_target_must_exist(transition: str) -> None:
+    line = state("draft", transition)
+    message = problem(line + state("review"))
+    assert "'draft' leads to 'reveiw': there is no such state. Did you mean 'review'?" in message
+    assert f"column {line.index('reveiw') + 1}" in message
 
 
 @pytest.mark.parametrize(
-    "way",
+    "transition",
     [
         "{state_id: end}",
         "{state_ids: [end, t]}",
@@ -64,14 +64,14 @@ def test_1_8_every_target_must_be_there(way: str) -> None:
         "{switch: {cases: [{condition: x, state_id: end}], default: t}}",
     ],
 )
-def test_1_0_end_is_valid_wherever_a_state_is(way: str) -> None:
-    assert parse_workflow(f"{ASSISTANTS}states:\n{state('s', way)}{state('t')}").problems == ()
+def test_1_0_end_is_valid_wherever_a_state_is(transition: str) -> None:
+    assert parse_workflow(f"{ASSISTANTS}states:\n{state('s', transition)}{state('t')}").problems == ()
 
 
 def test_1_5_two_states_with_one_id_are_refused_with_both_lines() -> None:
-    found = problem(state("s") + state("s"))
-    assert "Two states have the id 's': the other one is in line 5." in found
-    assert "line 6" in found
+    message = problem(state("s") + state("s"))
+    assert "Two states have the id 's': the other one is in line 5." in message
+    assert "line 6" in message
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_1_4_an_id_that_is_taken_for_the_kind_is_explained() -> None:
 
 @pytest.mark.parametrize(("kind", "reason"), [("bedrock_flow_node", "AWS"), ("supervisor_node", "Autonomous")])
 def test_1_4_kinds_that_are_not_supported_say_why(kind: str, reason: str) -> None:
-    found = problem(state("s"), ASSISTANTS + f"custom_nodes: [{{id: n, custom_node_id: {kind}}}]\n")
-    assert reason in found
+    message = problem(state("s"), ASSISTANTS + f"custom_nodes: [{{id: n, custom_node_id: {kind}}}]\n")
+    assert reason in message
 
 
 def test_a_state_without_an_id_is_not_reported_twice() -> None:

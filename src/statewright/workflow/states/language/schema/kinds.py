@@ -5,8 +5,8 @@ Reading reports a problem for an invalid value, and returns INVALID.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
@@ -15,7 +15,7 @@ from statewright.workflow.states.language.yaml.nodes import Path, YamlNode, json
 INVALID: Final[Any] = object()
 """Stands for an invalid value."""
 
-Schema = dict[str, Any]
+JsonSchema = dict[str, Any]
 
 
 class Kind(Protocol):
@@ -30,7 +30,7 @@ class Kind(Protocol):
         """Return the value; report a problem and return INVALID if it is not valid."""
         ...
 
-    def schema(self) -> Schema: ...
+    def json_schema(self) -> JsonSchema: ...
 
 
 def describe(node: YamlNode) -> str:
@@ -64,6 +64,8 @@ class Text:
     """True if it may be empty."""
     advice: str = ""
     """Advice for a list or a map in its place."""
+    rule: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
+    """Further keywords of its JSON Schema, for rules that other checks report."""
 
     @property
     def words(self) -> str:
@@ -79,8 +81,8 @@ class Text:
             return self.advice
         return f"Put it in quotes: '{shorten(node.source)}'." if node.source else ""
 
-    def schema(self) -> Schema:
-        return {"type": "string"} if self.empty else {"type": "string", "minLength": 1}
+    def json_schema(self) -> JsonSchema:
+        return {"type": "string", **({} if self.empty else {"minLength": 1}), **self.rule}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ class Number:
             return INVALID
         return int(value) if self.whole else float(value)
 
-    def schema(self) -> Schema:
+    def json_schema(self) -> JsonSchema:
         limits = {"minimum": self.low} if self.high is None else {"minimum": self.low, "maximum": self.high}
         return {"type": "integer" if self.whole else "number", **limits}
 
@@ -143,7 +145,7 @@ class Flag:
         is_word = isinstance(value, str) and value.lower() in ("true", "false", "yes", "no", "on", "off")
         return refuse(self, node, path, diagnostics, "Write it without quotes." if is_word else "")
 
-    def schema(self) -> Schema:
+    def json_schema(self) -> JsonSchema:
         return {"enum": [True, False, *self.words_too]} if self.words_too else {"type": "boolean"}
 
 
@@ -163,7 +165,7 @@ class Choice:
         guess = diagnostics.near_miss(node.content, self.options) if isinstance(node.content, str) else None
         return refuse(self, node, path, diagnostics, f"Did you mean {guess!r}?" if guess else "")
 
-    def schema(self) -> Schema:
+    def json_schema(self) -> JsonSchema:
         return {"enum": list(self.options)}
 
 
@@ -178,7 +180,7 @@ class Anything:
     def read(self, node: YamlNode, path: Path, diagnostics: Diagnostics) -> Any:
         return INVALID if node.broken else node.plain()
 
-    def schema(self) -> Schema:
+    def json_schema(self) -> JsonSchema:
         return {}
 
 
@@ -195,7 +197,7 @@ class Map:
             return node.plain()
         return refuse(self, node, path, diagnostics)
 
-    def schema(self) -> Schema:
+    def json_schema(self) -> JsonSchema:
         return {"type": "object"}
 
 
@@ -203,7 +205,7 @@ class Map:
 class ListOf:
     """A list, read as a tuple without its invalid items."""
 
-    item: Kind
+    item: Kind = Anything()
     at_least: int = 0
     distinct: bool = False
     advice: str = ""
@@ -224,8 +226,8 @@ class ListOf:
             _note_twins(read, node.content, path, diagnostics)
         return tuple(value for value in read if value is not INVALID)
 
-    def schema(self) -> Schema:
-        schema: Schema = {"type": "array", "items": self.item.schema()}
+    def json_schema(self) -> JsonSchema:
+        schema: JsonSchema = {"type": "array", "items": self.item.json_schema()}
         if self.at_least:
             schema["minItems"] = self.at_least
         return {**schema, "uniqueItems": True} if self.distinct else schema

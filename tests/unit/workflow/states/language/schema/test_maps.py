@@ -1,44 +1,56 @@
-"""Maps that are read by a form: presence, company and the names of keys."""
+"""Maps with declared keys: presence, combinations and names of keys."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 import pytest
 
 from statewright.workflow.states.language.diagnostics import Diagnostics
-from statewright.workflow.states.language.map_schema import ExclusiveKeys, Key, MapSchema, ParsedMap
-from statewright.workflow.states.language.model import Mark
-from statewright.workflow.states.language.value_kinds import INVALID, Number, Text
+from statewright.workflow.states.language.schema.keys import Ignored, Key, Renamed
+from statewright.workflow.states.language.schema.kinds import INVALID, Number
+from statewright.workflow.states.language.schema.maps import ExclusiveKeys, MapSchema, ParsedMap
+from statewright.workflow.states.language.yaml.nodes import Mark
 from statewright.workflow.states.language.yaml.read import read_document
 
-FORM = MapSchema(
-    name="thing",
-    words="a map of things",
-    doc="A thing.",
-    noun="The thing",
-    one_of=("left", "right"),
-    exclusive=(ExclusiveKeys("left", "right", "Keep one."),),
-    needs=(("extra", "left"),),
-    keys=(
-        Key("id", Text(), "Its name.", required=True, also=("called",)),
-        Key("left", Text(), "One."),
-        Key("right", Text(), "Other."),
-        Key("extra", Number(0), "More."),
-        Key("old_extra", Number(0), "More.", stands_for="extra"),
-        Key("older_extra", Number(0), "More.", stands_for="extra", both_allowed=True),
-        Key("idle", Text(), "Nothing.", ignored="it never did."),
-    ),
-)
+
+@dataclass(frozen=True)
+class Thing:
+    """A thing."""
+
+    schema: ClassVar = MapSchema(
+        "thing",
+        "a map of things",
+        noun="The thing",
+        one_of=("left", "right"),
+        exclusive=(ExclusiveKeys("left", "right", "Keep one."),),
+        needs=(("extra", "left"),),
+    )
+    id: Annotated[str, Key("Its name.", also=("called",))]
+    left: Annotated[str | None, Key("One.")] = None
+    right: Annotated[str | None, Key("Other.")] = None
+    extra: Annotated[float | None, Number(0), Key("More.")] = None
+    old_extra: ClassVar = Renamed("extra")
+    older_extra: ClassVar = Renamed("extra", both_allowed=True)
+    idle: ClassVar = Ignored("it never did.")
+
+
+@dataclass(frozen=True)
+class Outer:
+    """A map with a thing."""
+
+    schema: ClassVar = MapSchema("outer", "a map")
+    thing: Annotated[Thing | None, Key("Inner.")] = None
 
 
 def read(text: str) -> tuple[Any, list[str], list[str]]:
     diagnostics = Diagnostics()
     root = read_document(text).root
     assert root is not None
-    part = FORM.read(root, (), diagnostics)
-    return part, [str(one) for one in diagnostics.problems], [str(one) for one in diagnostics.warnings]
+    part = Thing.schema.read(root, (), diagnostics)
+    return part, [str(problem) for problem in diagnostics.problems], [str(warning) for warning in diagnostics.warnings]
 
 
-def test_values_are_kept_by_their_names() -> None:
+def test_values_are_stored_by_the_names_of_their_keys() -> None:
     part, problems, warnings = read("id: a\nleft: b\nextra: 1\n")
     assert problems == warnings == []
     assert isinstance(part, ParsedMap)
@@ -47,13 +59,13 @@ def test_values_are_kept_by_their_names() -> None:
     assert (part.at("left"), part.key_at("left"), part.at("right")) == (Mark(2, 7), Mark(2, 1), Mark(1, 1))
 
 
-def test_null_is_as_good_as_not_given() -> None:
+def test_null_counts_as_absent() -> None:
     part, problems, _ = read("id: a\nleft: b\nright: ~\nextra:\n")
     assert problems == []
     assert not part.has_key("right")
 
 
-def test_a_required_key_is_missed() -> None:
+def test_a_missing_required_key_is_reported() -> None:
     assert "The thing has no 'id'. Add 'id'. Its name." in read("left: b")[1][0]
     assert "The thing has 'id' without a value. Write it after the colon." in read("left: b\nid: ~")[1][0]
 
@@ -83,12 +95,12 @@ def test_keys_that_exclude_each_other_are_reported_at_the_later_one() -> None:
     assert "line 3" in problems[0]
 
 
-def test_a_wrong_value_still_counts_as_given() -> None:
+def test_a_key_with_an_invalid_value_counts_as_present() -> None:
     _, problems, _ = read("id: a\nleft: 1\n")
     assert len(problems) == 1
 
 
-def test_a_key_needs_its_company() -> None:
+def test_a_key_may_require_another_key() -> None:
     assert "'extra' without 'left'" in read("id: a\nright: b\nextra: 1\n")[1][0]
     assert len(read("id: a\nextra: 1\n")[1]) == 1
 
@@ -119,12 +131,11 @@ def test_1_5_1_unknown_keys_are_accepted_with_a_warning_and_a_near_miss() -> Non
     assert "Keys: id, left, right, extra." in warnings[1]
 
 
-def test_a_key_of_a_map_below_is_shown_where_it_belongs() -> None:
-    below = MapSchema("outer", "a map", "Outer.", (Key("thing", FORM, "Inner."),))
+def test_a_key_of_an_inner_map_is_suggested_to_be_moved_there() -> None:
     diagnostics = Diagnostics()
     root = read_document("extra: 1").root
     assert root is not None
-    below.read(root, (), diagnostics)
+    Outer.schema.read(root, (), diagnostics)
     assert diagnostics.warnings[0].suggestion == "Move it into 'thing'."
 
 
@@ -138,7 +149,7 @@ def test_1_5_keys_of_a_user_interface_are_ignored_in_silence() -> None:
     assert read("id: a\nleft: b\nmeta_x: 1\n")[1:] == ([], [])
 
 
-def test_what_is_no_map_is_refused() -> None:
+def test_a_value_that_is_not_a_map_is_refused() -> None:
     part, problems, _ = read("[a]")
     assert part is INVALID
     assert "must be a map of things, and is a list." in problems[0]

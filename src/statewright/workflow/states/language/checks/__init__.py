@@ -1,0 +1,1 @@
+"""Checks beyond the types of keys: references, transitions, expressions and templates, reachability."""

@@ -1,0 +1,144 @@
+"""Transitions: the keys of `next`, which decide what follows a state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Final, Literal
+
+from statewright.workflow.states.expressions import Expression
+from statewright.workflow.states.language.key_types import EXPRESSION, TARGET, Target, Texts
+from statewright.workflow.states.language.repairs import note_flat_condition, split_condition, split_switch
+from statewright.workflow.states.language.schema.keys import Ignored, Key, Renamed
+from statewright.workflow.states.language.schema.kinds import ListOf, Text
+from statewright.workflow.states.language.schema.maps import ExclusiveKeys, MapSchema
+from statewright.workflow.states.language.yaml.nodes import NOWHERE, Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A choice between two targets."""
+
+    schema: ClassVar = MapSchema(
+        "condition", "a map with the keys expression, then and otherwise", noun="The condition"
+    )
+    expression: Annotated[
+        Expression,
+        EXPRESSION,
+        Key("A test of the result, such as \"status == 'ok'\".", also=("if", "condition", "when", "test")),
+    ]
+    then: Annotated[Target, Key("The state if it holds.", also=("true", "yes"))]
+    otherwise: Annotated[
+        Target, Key("The state if it does not hold, or cannot be evaluated.", also=("else", "default", "false", "no"))
+    ]
+    at: Mark = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case of a switch."""
+
+    schema: ClassVar = MapSchema("case", "a map with the keys condition and state_id", noun="The case")
+    condition: Annotated[
+        Expression,
+        replace(EXPRESSION, advice="Write condition: the expression itself, as a text."),
+        Key("A test of the result, such as 'score >= 90'.", also=("expression", "if", "when", "case")),
+    ]
+    state_id: Annotated[Target, Key("The state if it holds.", also=("then", "goto", "target"))]
+    iter_key: ClassVar = Ignored("the target of a case runs once. Iterate from there.")
+    at: Mark = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A choice between several targets: the first case that holds wins."""
+
+    schema: ClassVar = MapSchema(
+        "switch",
+        "a map with the keys cases and default",
+        noun="The switch",
+        advice="Write switch: {cases: [{condition: ..., state_id: ...}], default: ...}.",
+    )
+    cases: Annotated[tuple[Case, ...], Key("The cases, tested in order.")]
+    default: Annotated[Target, Key("The state if no case holds.", also=("otherwise", "else"))]
+    at: Mark = NOWHERE
+
+
+_ONE_TRANSITION: Final = "Keep one of them: a state has one transition."
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """The transition of a state, and its effects on context and history.
+
+    Exactly one kind of transition is set.
+    """
+
+    schema: ClassVar = MapSchema(
+        "next",
+        "a map that describes the transition",
+        noun="'next'",
+        advice="Write next: {state_id: the_state}.",
+        one_of=("state_id", "state_ids", "condition", "switch"),
+        misspelt=note_flat_condition,
+        exclusive=(
+            ExclusiveKeys("condition", "switch", _ONE_TRANSITION),
+            ExclusiveKeys("state_id", "state_ids", _ONE_TRANSITION),
+            ExclusiveKeys(
+                "state_ids", "iter_key", "Iterate with state_id, and let the last state of the chain have state_ids."
+            ),
+            ExclusiveKeys("state_ids", "condition", _ONE_TRANSITION),
+            ExclusiveKeys("state_ids", "switch", _ONE_TRANSITION),
+            ExclusiveKeys("iter_key", "condition", split_condition),
+            ExclusiveKeys("iter_key", "switch", split_switch),
+        ),
+        needs=(("iter_key", "state_id"),),
+    )
+    state_id: Annotated[
+        str | None,
+        replace(TARGET, advice="Write one state, or state_ids: [...] for several that run concurrently."),
+        Key("The next state; end for none.", also=("goto", "state", "target", "to")),
+    ] = None
+    state_ids: Annotated[
+        tuple[Target, ...] | None,
+        ListOf(at_least=1, distinct=True, advice="Write the next states, or state_id: end."),
+        Key("The next states, which run concurrently.", also=("states",)),
+    ] = None
+    condition: Annotated[Condition | None, Key("A choice between two targets.", also=("if",))] = None
+    switch: Annotated[Switch | None, Key("A choice between several targets.", also=("cases",))] = None
+    iter_key: Annotated[
+        str | None,
+        Text(rule={"minLength": 1}),
+        Key("The path of the items in the result: the target runs once for each."),
+    ] = None
+    output_key: Annotated[str | None, Key("Also store the result in the context under this key.")] = None
+    store_in_context: Annotated[bool, Key("Whether the result is stored in the context.")] = True
+    include_in_llm_history: Annotated[bool, Key("Whether the result is added to the history.")] = True
+    keep_history: ClassVar = Renamed("include_in_llm_history", both_allowed=True)
+    clear_prior_messages: Annotated[bool, Key("Whether the earlier history is removed.")] = False
+    clear_context_store: Annotated[
+        bool | Literal["keep_current"],
+        Key("Whether the context is emptied; keep_current keeps what this state stored."),
+    ] = False
+    reset_keys_in_context_store: Annotated[Texts, Key("Keys that are removed from the context.", default=None)] = ()
+    override_task: Annotated[bool, Key("In an iteration: the result is the item of the next state.")] = False
+    append_to_context: Annotated[bool, Key("Whether values are appended to lists.")] = False
+    include_in_iterator_context: Annotated[
+        Texts, Key("The keys of the context that the branches of an iteration see; * for all.")
+    ] = ("*",)
+    use_flyweight_history: ClassVar = Ignored("histories are always shared.")
+    at: Mark = NOWHERE
+
+    def __post_init__(self) -> None:
+        if self.condition is not None or self.switch is not None:
+            object.__setattr__(self, "state_id", None)  # a check has warned about it
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """All possible targets, in the order of the file."""
+        if self.condition is not None:
+            return (self.condition.then, self.condition.otherwise)
+        if self.switch is not None:
+            return (*(case.state_id for case in self.switch.cases), self.switch.default)
+        if self.state_ids is not None:
+            return self.state_ids
+        return (self.state_id,) if self.state_id is not None else ()

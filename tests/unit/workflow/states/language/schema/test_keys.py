@@ -1,0 +1,99 @@
+"""Declarations of keys: the kind of values, the default and the field of each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+import pytest
+
+from statewright.workflow.states.language.schema.keys import Ignored, Key, KeySchema, Renamed, keys_of
+from statewright.workflow.states.language.schema.kinds import Anything, Choice, Flag, Kind, ListOf, Map, Number, Text
+from statewright.workflow.states.language.schema.maps import MapSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """Options."""
+
+    schema: ClassVar = MapSchema("inner", "a map of options")
+    size: Annotated[int, Number(1), Key("The size.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """Every kind of key."""
+
+    schema: ClassVar = MapSchema("outer", "a map")
+    id: Annotated[str, Text(empty=False), Key("The name.", also=("called",))]
+    ratio: Annotated[float | None, Number(0, 1), Key("A share.")] = None
+    count: Annotated[int, Number(1), Key("A count.")] = 3
+    flag: Annotated[bool, Key("A flag.")] = False
+    word: Annotated[Literal["a", "b"], Key("A word.", default="b")] = "a"
+    either: Annotated[bool | Literal["some"], Key("A flag or a word.")] = False
+    names: Annotated[tuple[Annotated[str, Text(empty=False)], ...], ListOf(at_least=1), Key("Names.")] = ("x",)
+    inner: Annotated[Inner | None, Key("Options.")] = None
+    inners: Annotated[tuple[Inner, ...], Key("Several.")] = ()
+    args: Annotated[Mapping[str, Any] | None, Key("Arguments.")] = None
+    raw: Annotated[Mapping[str, Any] | None, Inner, Key("Options as they are written.")] = None
+    kind: Annotated[str, Key("The kind.", name="node_kind")] = ""
+    label: ClassVar[Annotated[Any, Key("A label.", default="none")]]
+    old_count: ClassVar = Renamed("count", both_allowed=True)
+    idle: ClassVar = Ignored("nothing reads it.")
+    at: int = 0
+
+
+KEYS = keys_of(Outer)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("id", Text(empty=False)),
+        ("ratio", Number(0, 1)),
+        ("count", Number(1, whole=True)),
+        ("flag", Flag()),
+        ("word", Choice(("a", "b"))),
+        ("either", Flag(("some",))),
+        ("names", ListOf(Text(empty=False), at_least=1)),
+        ("inner", Inner.schema),
+        ("inners", ListOf(Inner.schema)),
+        ("args", Map()),
+        ("raw", Inner.schema),
+        ("label", Anything()),
+        ("old_count", Number(1, whole=True)),
+    ],
+)
+def test_the_kind_of_values_follows_from_the_type(name: str, kind: Kind) -> None:
+    assert KEYS[name].kind == kind
+
+
+def test_the_order_is_that_of_the_class_and_only_declared_fields_are_keys() -> None:
+    assert list(KEYS) == [
+        *("id", "ratio", "count", "flag", "word", "either", "names", "inner", "inners", "args", "raw", "node_kind"),
+        *("label", "old_count", "idle"),
+    ]
+
+
+def test_a_field_without_a_default_is_a_required_key() -> None:
+    assert [key.name for key in KEYS.values() if key.required] == ["id"]
+
+
+@pytest.mark.parametrize(
+    ("name", "default"),
+    [("id", None), ("count", 3), ("word", "b"), ("names", ["x"]), ("inners", []), ("inner", None), ("label", "none")],
+)
+def test_defaults_are_those_of_the_fields_unless_stated_otherwise(name: str, default: object) -> None:
+    assert KEYS[name].default == default
+
+
+def test_fields_settings_and_raw_maps_are_told_apart() -> None:
+    assert (KEYS["node_kind"].field, KEYS["label"].field) == ("kind", "")
+    assert KEYS["raw"].is_raw
+    assert not KEYS["inner"].is_raw
+
+
+def test_deprecated_and_ignored_keys() -> None:
+    assert KEYS["old_count"] == KeySchema(
+        name="old_count", kind=Number(1, whole=True), doc="A count.", stands_for="count", both_allowed=True
+    )
+    assert KEYS["idle"] == KeySchema(name="idle", ignored="nothing reads it.")
