@@ -10,8 +10,9 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from statewright.agents.agent import Agent
 from statewright.agents.network.run import NetworkRun
 from statewright.agents.state.data import PREFIX, DataSchema
 from statewright.agents.state.result import AgentResult
@@ -20,9 +21,6 @@ from statewright.agents.state.usage_limits import UsageLimits
 from statewright.errors import InvalidConfig
 from statewright.messages import Message
 from statewright.models import ChatModel, Usage
-
-if TYPE_CHECKING:
-    from statewright.agents.agent import Agent
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from statewright.agents.agent import Agent
 from statewright.agents.kwargs_injection import acall_with_kwargs
 from statewright.agents.loop.call import RunView, data_fields, enter_call
 from statewright.agents.loop.model_call import CUT_SHORT
+from statewright.agents.network.definition import NetworkDefinition
 from statewright.agents.network.routing_agent import RoutingAgent
 from statewright.agents.network.start import start_run, with_start_update
 from statewright.agents.network.state import (
@@ -38,9 +39,6 @@ from statewright.models import Usage
 from statewright.runtime import StateGraph
 from statewright.runtime.lifecycle.unfinished import DISCARDED
 
-if TYPE_CHECKING:
-    from statewright.agents.network.network import Network
-
 NO_LIMIT: Final = 1_000_000_000
 """Recursion limit of one call of an agent, which is limited by max_iter instead."""
 _DRAWN_EDGES: Final = (("agent", "declared", ""), (END, "declared", ""))
@@ -48,7 +46,7 @@ _DRAWN_EDGES: Final = (("agent", "declared", ""), (END, "declared", ""))
 _ON_DISCARD: Final = {DISCARDED: discarded_usage_update}
 
 
-def build_network_graph(network: Network[Any]) -> StateGraph:
+def build_network_graph(network: NetworkDefinition[Any]) -> StateGraph:
     """Return the graph of a network, not compiled yet."""
     steps = _NetworkNodes(network)
     graph = StateGraph({**NETWORK_STATE, **network.form.entries})
@@ -61,7 +59,7 @@ def build_network_graph(network: Network[Any]) -> StateGraph:
     return graph
 
 
-def _drawn_agents(network: Network[Any]) -> dict[str, Any]:
+def _drawn_agents(network: NetworkDefinition[Any]) -> dict[str, Any]:
     """Return the metadata by which the declared agents are drawn instead of the one node that calls them all."""
     agents = network.agents
     return {"boxes": {name: partial(_graph_of, agent) for name, agent in agents.items()}} if agents else {}
@@ -74,7 +72,7 @@ def _graph_of(agent: Agent) -> Any:
 class _NetworkNodes:
     """The nodes of a network's graph."""
 
-    def __init__(self, network: Network[Any]) -> None:
+    def __init__(self, network: NetworkDefinition[Any]) -> None:
         self._network = network
 
     # -- route

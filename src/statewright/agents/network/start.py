@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from statewright.agents.network.definition import NetworkDefinition
 from statewright.agents.network.state import Values, build_run_view
 from statewright.agents.state.data import PREFIX
 from statewright.agents.state.state import user_turn
@@ -13,11 +14,8 @@ from statewright.errors import InvalidConfig
 from statewright.graph import Runtime
 from statewright.messages import Message, as_message
 
-if TYPE_CHECKING:
-    from statewright.agents.network.network import Network
 
-
-async def start_run(network: Network[Any], state: Values, runtime: Runtime[Any]) -> dict[str, Any]:
+async def start_run(network: NetworkDefinition[Any], state: Values, runtime: Runtime[Any]) -> dict[str, Any]:
     """Return the first update of a run."""
     message = as_user_message(state["input"])
     update: dict[str, Any] = {"message": message, "call_count": 0, "queue": [], "routed": Overwrite([])}
@@ -44,7 +42,7 @@ def with_start_update(state: Values, update: Values) -> Values:
     return {**state, **update, "turns": [*state.get("turns", ()), *update["turns"]], "routed": []}
 
 
-def _default_update(network: Network[Any], state: Values) -> dict[str, Any]:
+def _default_update(network: NetworkDefinition[Any], state: Values) -> dict[str, Any]:
     """Return the defaults of a new conversation for fields that its caller did not pass."""
     defaults = {f"{PREFIX}{name}": value for name, value in network.defaults.items()}
     messages = {} if state.get("messages") else {"messages": network.default_state.messages}
@@ -52,7 +50,7 @@ def _default_update(network: Network[Any], state: Values) -> dict[str, Any]:
 
 
 async def _load_history(
-    network: Network[Any], state: Values, turns: list[Any], kwargs: Mapping[str, Any], runtime: Runtime[Any]
+    network: NetworkDefinition[Any], state: Values, turns: list[Any], kwargs: Mapping[str, Any], runtime: Runtime[Any]
 ) -> tuple[list[Any], str | None]:
     """Return the earlier turns, and the id of the thread in the user's storage."""
     assert network.history is not None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from statewright.agents.agent import Agent
 from statewright.agents.loop.call import AgentCall, RunView, data_fields
 from statewright.agents.loop.model_call import usage_in_journal
+from statewright.agents.network.definition import NetworkDefinition
 from statewright.agents.network.router import RunAgents
 from statewright.agents.state.data import PREFIX
 from statewright.agents.state.result import USER, AgentResult
@@ -19,9 +20,6 @@ from statewright.errors import InvalidUpdateError, suggestion
 from statewright.graph import Runtime
 from statewright.messages import Message, as_message
 from statewright.models import Usage
-
-if TYPE_CHECKING:
-    from statewright.agents.network.network import Network
 
 Values = Mapping[str, Any]
 
@@ -66,14 +64,14 @@ def check_fields(values: Values) -> None:
         )
 
 
-def run_agents(network: Network[Any], runtime: Runtime[Any]) -> RunAgents:
+def run_agents(network: NetworkDefinition[Any], runtime: Runtime[Any]) -> RunAgents:
     """Return the agents of the current run, which is identified by its thread or run id, and its namespace."""
     info = runtime.execution_info
     return network.registry.for_run(f"{info.workspace!r}|{info.thread_id or info.run_id}|{info.namespace}")
 
 
 def build_agent_call(
-    network: Network[Any], state: Values, runtime: Runtime[Any], agent: Agent | None = None
+    network: NetworkDefinition[Any], state: Values, runtime: Runtime[Any], agent: Agent | None = None
 ) -> AgentCall:
     """Return the context for a call of an agent; without an agent, for a router."""
     usage, requests = usage_of_run(state)
@@ -103,7 +101,7 @@ def build_agent_call(
     )
 
 
-def build_run_view(network: Network[Any], state: Values, runtime: Runtime[Any]) -> RunView:
+def build_run_view(network: NetworkDefinition[Any], state: Values, runtime: Runtime[Any]) -> RunView:
     """Return the run as routers and the functions of the network see it."""
     return RunView(build_agent_call(network, state, runtime), {})
 

@@ -187,5 +187,5 @@ class Catalog:
 
 def _as_graph(found: CompiledGraph | StateGraph | Network[Any] | Agent) -> CompiledGraph:
     if isinstance(found, Agent):
-        found = found.alone()
+        return found.alone().compile()
     return found if isinstance(found, CompiledGraph) else found.compile()
