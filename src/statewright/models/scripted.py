@@ -10,8 +10,7 @@ from dataclasses import replace
 from statewright.errors import ModelError
 from statewright.messages import Message, ToolCall
 from statewright.models.conversation.prepare import check_request
-from statewright.models.event import ModelEvent, TextDelta, ToolCallDelta
-from statewright.models.model import ModelRequest, ModelResponse, Usage
+from statewright.models.model import ModelEvent, ModelRequest, ModelResponse, TextDelta, ToolCallDelta, Usage
 from statewright.models.port import response_events
 
 Answer = str | Message | ToolCall | Sequence[ToolCall] | ModelResponse | Exception

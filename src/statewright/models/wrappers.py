@@ -11,10 +11,8 @@ from statewright.clock import Clock, SystemClock
 from statewright.errors import ModelUnavailable, add_note
 from statewright.graph import RetryPolicy
 from statewright.models.coerce import as_chat_model
-from statewright.models.event import ModelEvent, StreamRestarted
-from statewright.models.model import ModelRequest, ModelResponse
-from statewright.models.port import closing
-from statewright.models.timeouts import in_time, stream_in_time
+from statewright.models.model import ModelEvent, ModelRequest, ModelResponse, StreamRestarted
+from statewright.models.port import closing, in_time, stream_in_time
 
 
 def is_unavailable(error: Exception) -> bool:

@@ -18,9 +18,8 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from statewright.agents.mcp.server import McpServer
+from statewright.agents.mcp.server import McpServer, Stdio, StreamableHttp
 from statewright.agents.mcp.texts import StderrTail
-from statewright.agents.mcp.transport import Stdio, StreamableHttp
 
 Streams = tuple[Any, Any]
 """The streams of the SDK's transports: incoming and outgoing messages."""

@@ -10,8 +10,17 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
-from statewright.agents.mcp.server import SETTINGS, McpServer, find_problems, format_problems
-from statewright.agents.mcp.transport import Sse, Stdio, StreamableHttp, Transport, UrlTransport
+from statewright.agents.mcp.server import (
+    SETTINGS,
+    McpServer,
+    Sse,
+    Stdio,
+    StreamableHttp,
+    Transport,
+    UrlTransport,
+    find_problems,
+    format_problems,
+)
 from statewright.errors import InvalidConfig, suggestion
 
 _BELOW: Final = ("transport", "config", "requestInit")

@@ -17,8 +17,7 @@ from statewright.agents.kwargs_injection import acall_with_kwargs
 from statewright.agents.loop.call import RunView, data_fields, enter_call
 from statewright.agents.loop.model_call import CUT_SHORT
 from statewright.agents.network.definition import NetworkDefinition
-from statewright.agents.network.routing_agent import RoutingAgent
-from statewright.agents.network.start import start_run, with_start_update
+from statewright.agents.network.router import RoutingAgent
 from statewright.agents.network.state import (
     NETWORK_STATE,
     Values,
@@ -28,7 +27,9 @@ from statewright.agents.network.state import (
     discarded_usage_update,
     results_of_run,
     run_agents,
+    start_run,
     usage_of_run,
+    with_start_update,
 )
 from statewright.agents.state.data import PREFIX
 from statewright.agents.state.result import AgentResult

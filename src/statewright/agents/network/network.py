@@ -12,8 +12,7 @@ from statewright.agents.network.definition import NetworkDefinition
 from statewright.agents.network.graph import build_network_graph
 from statewright.agents.network.router import AgentRegistry, Router
 from statewright.agents.network.run import NetworkRun
-from statewright.agents.network.start import as_user_message
-from statewright.agents.network.state import further_usage, usage_of_calls
+from statewright.agents.network.state import as_user_message, further_usage, usage_of_calls
 from statewright.agents.state.data import PREFIX, field_values
 from statewright.agents.state.state import State
 from statewright.channels import Overwrite

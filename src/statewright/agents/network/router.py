@@ -1,17 +1,141 @@
-"""Routers, and the registry that maps the agent names in their answers to agents."""
+"""Routers: functions or routing agents that choose the next agent, and the registry of the agents that they may choose.
+
+A routing agent asks a model, and a function reads the choice from its answer.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from types import CodeType
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
-from statewright.agents.agent import Agent
-from statewright.agents.network.routing_agent import RoutingAgent
-from statewright.errors import InvalidConfig, RoutingError, RunError, suggestion
+from statewright.agents.agent import Agent, Lifecycle
+from statewright.agents.kwargs_injection import acall_with_kwargs
+from statewright.agents.loop.model_call import cut_short_reason
+from statewright.agents.network.run import NetworkRun
+from statewright.agents.state.result import AgentResult
+from statewright.agents.tools import ToolFunction
+from statewright.errors import InvalidConfig, RoutingError, RunError, ToolError, suggestion
+
+SELECT: Final = "select_agent"
+DONE: Final = "done"
+_ATTEMPTS: Final = 3
+"""Maximum number of answers of the default router until it names an existing agent."""
+_SYSTEM: Final = """\
+You coordinate a group of agents. Look at the request and at what has been said and done so far. If something is left \
+to do, choose the agent that should do it next by calling `select_agent`. If everything that was asked for is done, \
+call `done`.
+
+The agents:
+{agents}"""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RoutingAgent(Agent):
+    """An agent whose answer chooses the next agent. It is not one of a network's `agents`, and adds no result.
+
+    `on_route`, or the hook of that name in its lifecycle, is called with `result`, `agent`, `network` and `state`, and
+    returns one or several agents or names, or None to stop. Raises InvalidConfig without one.
+    """
+
+    repeats_tool_choice: ClassVar[bool] = True  # an answer without a valid choice is requested again
+
+    on_route: Any = field(default=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.router is None:
+            raise InvalidConfig(
+                f"Routing agent {self.name!r} has no on_route. Pass a function that returns the next agent."
+            )
+
+    @property
+    def router(self) -> Any:
+        """The function that reads the choice."""
+        return self.on_route or self.lifecycle.on_route
+
+    async def chosen(self, result: AgentResult, network: NetworkRun[Any]) -> Any:
+        """Return the agents that a result of this agent chooses."""
+        kwargs = {"result": result, "agent": self, "network": network, "state": network.state}
+        return await acall_with_kwargs(self.router, kwargs)
+
+
+def default_router() -> RoutingAgent:
+    """Return the router of a network without one: its model selects an agent by a tool, or calls `done`."""
+    return RoutingAgent(
+        "Router",
+        description="Chooses the agent that comes next.",
+        system=_system_prompt,
+        tools=[
+            ToolFunction(_select_agent, name=SELECT, description="Choose the agent that comes next."),
+            ToolFunction(_done, name=DONE, description="Say that everything that was asked for is done."),
+        ],
+        tool_choice="any",
+        max_iter=_ATTEMPTS,
+        lifecycle=Lifecycle(),
+        on_route=_read_choice,
+        stop_when=_has_chosen,
+    )
+
+
+def _system_prompt(network: NetworkRun[Any]) -> str:
+    return _SYSTEM.format(agents="\n".join(_describe_agent(agent) for agent in network.available_agents))
+
+
+def _describe_agent(agent: Agent) -> str:
+    tools = ", ".join(tool.name for tool in agent.tools)
+    return f"- {agent.name}: {agent.description or 'no description'}{f' (tools: {tools})' if tools else ''}"
+
+
+def _select_agent(name: str, reason: str = "", *, network: NetworkRun[Any]) -> str:
+    known = [agent.name for agent in network.available_agents]
+    if name not in known:
+        raise ToolError(f"There is no agent {name!r}. {suggestion(name, known, noun='Agents')}")
+    return name
+
+
+def _done(summary: str = "") -> str:
+    return summary
+
+
+def _has_chosen(result: AgentResult, network: NetworkRun[Any]) -> bool:
+    """Return True if a call names an existing agent, or is `done`."""
+    return _last_choice(result, [agent.name for agent in network.available_agents]) is not None
+
+
+def _last_choice(result: AgentResult, known: Sequence[str]) -> tuple[str, str] | None:
+    """Return the first valid call of the last answer that has one: the tool, and the agent or summary."""
+    for message in reversed(result.output):
+        for call in message.tool_calls:
+            if call.name == DONE:
+                return DONE, str(call.arguments.get("summary") or "")
+            if call.name == SELECT and call.arguments.get("name") in known:
+                return SELECT, call.arguments["name"]
+    return None
+
+
+def _read_choice(result: AgentResult, network: NetworkRun[Any]) -> list[str] | None:
+    choice = _last_choice(result, [agent.name for agent in network.available_agents])
+    if choice is None:
+        last = next((message for message in reversed(result.output) if message.role == "assistant"), None)
+        ending = f" and ended with {last.finish_reason!r}" if last is not None and cut_short_reason(last) else ""
+        raise InvalidConfig(
+            f"The routing model of network {network.name!r} named no existing agent in {_ATTEMPTS} answers; its "
+            f"last one was {(last.text if last is not None else '')[:200]!r}{ending}. Describe the agents better, or "
+            f"write a router."
+        )
+    tool, text = choice
+    if tool == SELECT:
+        return [text]
+    network.summary = text
+    return None
+
+
+# -- routers and the registry of agents
 
 Router = Callable[..., Any] | RoutingAgent
 """A function of `input`, `network`, `state`, `stack`, `call_count` and `last_result`, or a RoutingAgent."""

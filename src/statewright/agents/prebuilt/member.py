@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
 
-from statewright.agents.loop.context_window import MEMORY_NOTES, MemoryNotes
+from statewright.agents.loop.request import MEMORY_NOTES, MemoryNotes
 from statewright.agents.prebuilt.tool_node import ToolNode
 from statewright.agents.tools import Tool
 from statewright.channels import MessageBatch

@@ -17,9 +17,8 @@ from typing_extensions import TypedDict
 
 from statewright.agents.agent import setting_problem
 from statewright.agents.kwargs_injection import acall_with_kwargs
-from statewright.agents.loop.context_window import MEMORY_NOTES, MemoryNotes, select_messages
 from statewright.agents.loop.model_call import ask, retry_policy
-from statewright.agents.loop.request import tool_specs
+from statewright.agents.loop.request import MEMORY_NOTES, MemoryNotes, select_messages, tool_specs
 from statewright.agents.memory import MemoryStrategy
 from statewright.agents.prebuilt.structured import StructuredOutput
 from statewright.agents.prebuilt.tool_node import ErrorHandling, ToolNode, requested_calls

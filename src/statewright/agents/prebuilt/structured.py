@@ -13,7 +13,7 @@ from statewright.graph import Runtime
 from statewright.json_schema import UnusableSchema, json_schema_validator
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest, OutputForm
-from statewright.models.adapters.output_form import without_fence
+from statewright.models.adapters.conversion import without_fence
 from statewright.state import type_adapter
 
 ATTEMPTS: Final = 3

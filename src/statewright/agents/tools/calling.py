@@ -16,8 +16,7 @@ from dataclasses import replace
 from typing import Any, Final, NotRequired, TypedDict, TypeVar, cast
 
 from statewright.agents.tools.answers import as_text, content_parts, read_iterators
-from statewright.agents.tools.credentials import Credentials
-from statewright.agents.tools.tool import HttpError, Tool, ToolContext, ToolOptions, WrongCall
+from statewright.agents.tools.tool import Credentials, HttpError, Tool, ToolContext, ToolOptions, WrongCall
 from statewright.encodable import encodable_text
 from statewright.errors import InternalError, RunError, StorageError, ToolError, add_note, suggestion
 from statewright.messages import Message, ToolCall, ToolResult, encodable_message

@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Any
 from statewright.errors import ModelError
 from statewright.extras import missing_library
 from statewright.models.providers.client import Clients
-from statewright.models.providers.keys import ProviderSecrets, check_key, key_variables_in, missing_key_error
-from statewright.models.providers.name import ModelName, parse_name
+from statewright.models.providers.names import (
+    ModelName,
+    ProviderSecrets,
+    check_key,
+    key_variables_in,
+    missing_key_error,
+    parse_name,
+)
 from statewright.models.providers.pydantic_ai_model import PydanticAIModel
 
 if TYPE_CHECKING:

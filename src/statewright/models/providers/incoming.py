@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from statewright.errors import ModelUnavailable
 from statewright.messages import Message, ToolCall, read_tool_call
-from statewright.models.adapters.finish_reason import finish_reason_of
-from statewright.models.event import ModelEvent, ReasoningDelta, TextDelta, ToolCallDelta, UsageUpdate
-from statewright.models.model import FinishReason, ModelResponse, Usage
+from statewright.models.adapters.conversion import finish_reason_of
+from statewright.models.model import (
+    FinishReason,
+    ModelEvent,
+    ModelResponse,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+    UsageUpdate,
+)
 from statewright.models.providers.provenance import Source, provenance_of
 
 if TYPE_CHECKING:

@@ -9,19 +9,16 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from statewright.models.adapters.output_form import is_wrapped, unwrapped
+from statewright.models.adapters.conversion import is_wrapped, unwrapped
 from statewright.models.conversation.prepare import check_request
-from statewright.models.event import ModelEvent, ResponseFinished, TextDelta
 from statewright.models.guard import check_calls_allowed
-from statewright.models.model import ModelRequest, ModelResponse
+from statewright.models.model import ModelEvent, ModelRequest, ModelResponse, ResponseFinished, TextDelta
 from statewright.models.providers.client import Clients
 from statewright.models.providers.failure import Sending, translate_error, watch_sending
 from statewright.models.providers.incoming import convert_response, stream_events
-from statewright.models.providers.keys import VARIABLES_BY_PROVIDER, ProviderSecrets
-from statewright.models.providers.name import ModelName, resolve_model_name
-from statewright.models.providers.outgoing import convert_messages
+from statewright.models.providers.names import VARIABLES_BY_PROVIDER, ModelName, ProviderSecrets, resolve_model_name
+from statewright.models.providers.outgoing import convert_messages, request_parameters, request_settings
 from statewright.models.providers.provenance import Source
-from statewright.models.providers.settings import request_parameters, request_settings
 from statewright.models.providers.stream_cleanup import close_generators, nested_generators, run_apart
 
 if TYPE_CHECKING:

@@ -16,8 +16,17 @@ from typing import Any, Final, cast
 
 from statewright.errors import ModelAnswerInvalid, ModelError, ModelUnavailable
 from statewright.messages import Message, ToolCall
-from statewright.models.event import ModelEvent, ReasoningDelta, StreamRestarted, TextDelta, ToolCallDelta, UsageUpdate
-from statewright.models.model import ModelRequest, ModelResponse, Usage
+from statewright.models.model import (
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    ReasoningDelta,
+    StreamRestarted,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+    UsageUpdate,
+)
 from statewright.redaction import Redactor, mask_of, secrets_in_settings
 
 Plain = dict[str, Any]

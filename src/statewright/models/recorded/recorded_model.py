@@ -8,8 +8,7 @@ from typing import Final, Literal, cast
 
 from statewright.errors import InvalidConfig, MissingApiKey, ModelAnswerInvalid, ModelError, suggestion
 from statewright.models.conversation.prepare import check_request
-from statewright.models.event import ModelEvent, ResponseFinished
-from statewright.models.model import ModelRequest, ModelResponse
+from statewright.models.model import ModelEvent, ModelRequest, ModelResponse, ResponseFinished
 from statewright.models.port import ChatModel, closing, response_events, stream_model
 from statewright.models.recorded.cassette import Cassette, Record
 from statewright.models.recorded.cassette_format import (

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from statewright.agents.mcp import McpServer, Sse, Stdio, StreamableHttp, read_server, read_servers
-from statewright.agents.mcp.transport import Transport
+from statewright.agents.mcp.server import Transport
 from statewright.errors import InvalidConfig
 
 FORMS: list[tuple[dict[str, Any], Transport]] = [

@@ -12,8 +12,11 @@ from typing import Any, Final
 
 from statewright.errors import InvalidConfig, ModelAnswerInvalid, ModelError, ModelUnavailable, StatewrightError
 from statewright.langchain_messages import calls_of
-from statewright.models.adapters.langchain.errors import mask_for, model_error
-from statewright.models.adapters.langchain.request import (
+from statewright.models.adapters.conversion import provider_form, unwrapped
+from statewright.models.adapters.langchain.conversion import (
+    ChunkMerger,
+    as_text,
+    convert_response,
     function_schema,
     langchain_messages,
     output_instruction,
@@ -21,12 +24,18 @@ from statewright.models.adapters.langchain.request import (
     titled_schema,
     tool_options,
 )
-from statewright.models.adapters.langchain.response import ChunkMerger, as_text, convert_response
-from statewright.models.adapters.output_form import provider_form, unwrapped
+from statewright.models.adapters.langchain.errors import mask_for, model_error
 from statewright.models.conversation.prepare import check_request
-from statewright.models.event import ModelEvent, ResponseFinished, UsageUpdate
 from statewright.models.guard import check_calls_allowed
-from statewright.models.model import ModelRequest, ModelResponse, OutputForm, ToolSpec
+from statewright.models.model import (
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    OutputForm,
+    ResponseFinished,
+    ToolSpec,
+    UsageUpdate,
+)
 from statewright.models.port import closing, response_events
 from statewright.redaction import without_secrets
 

@@ -1,8 +1,9 @@
-"""Convert an output schema to what providers accept: a schema of an object, with a name of letters and digits.
+"""Conversions that adapters share: output schemas, which providers accept in one form only, and finish reasons.
 
-OpenAI refuses a strict schema whose root is a list, a number, an enum or a union, and LangChain makes a tool of the
-form, whose arguments are an object. So any other schema is sent as an object with one field, which holds the answer.
-Names come from classes, such as `Box[int]`, and from titles.
+A provider accepts the schema of an object, with a name of letters and digits. OpenAI refuses a strict schema whose root
+is a list, a number, an enum or a union, and LangChain makes a tool of the form, whose arguments are an object. So any
+other schema is sent as an object with one field, which holds the answer. Names come from classes, such as `Box[int]`,
+and from titles.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from statewright.messages import copied
-from statewright.models.model import ModelResponse, OutputForm
+from statewright.models.model import FinishReason, ModelResponse, OutputForm
 
 FIELD: Final = "value"
 _LONGEST_NAME: Final = 64
@@ -120,3 +121,58 @@ def _rebased(value: Any) -> Any:
             changed["$ref"] = f"#/$defs/{FIELD}{known['$ref'][1:].rstrip('/')}"
         return changed
     return [_rebased(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+# -- finish reasons
+
+_REASONS: Final[Mapping[str, FinishReason]] = {
+    "stop": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "completed": "stop",
+    "complete": "stop",
+    "tool_calls": "tools",
+    "function_call": "tools",
+    "tool_use": "tools",
+    "length": "length",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "error_limit": "length",
+    "incomplete": "length",
+    "content_filter": "refused",
+    "content_filtered": "refused",
+    "refusal": "refused",
+    "safety": "refused",
+    "recitation": "refused",
+    "blocklist": "refused",
+    "prohibited_content": "refused",
+    "spii": "refused",
+    "language": "refused",
+    "image_safety": "refused",
+    "image_prohibited_content": "refused",
+    "image_recitation": "refused",
+    "guardrail_intervened": "refused",
+    "error_toxic": "refused",
+    "other": "refused",
+}
+"""The providers' words in lower case, and ours. Google reports `OTHER` for an answer that it withholds for an
+undisclosed reason."""
+_KEYS: Final = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
+
+
+def finish_reason_of(word: object) -> FinishReason | None:
+    """Return the finish reason for a provider's word; None for an unknown one."""
+    return _REASONS.get(str(word).lower())
+
+
+def find_finish_reason(facts: Mapping[str, Any]) -> FinishReason | None:
+    """Return the finish reason in a provider's metadata of an answer; None if there is no known one."""
+    details: Any = facts.get("incomplete_details")
+    if isinstance(details, Mapping):  # the reason of an `incomplete` answer of OpenAI's Responses API
+        found = finish_reason_of(cast("Mapping[str, Any]", details).get("reason"))
+        if found is not None:
+            return found
+    word = next((facts[key] for key in _KEYS if facts.get(key)), "")
+    return finish_reason_of(word)
