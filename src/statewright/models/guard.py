@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import threading
-from types import TracebackType
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -39,9 +38,7 @@ class CallRule:
     def __enter__(self) -> CallRule:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def end(self) -> None:

@@ -102,9 +102,7 @@ async def in_time(answer: Awaitable[T], model: object, request: ModelRequest) ->
     except TimeoutError as error:
         if not limit.expired():
             raise  # a TimeoutError of the model
-        raise ModelUnavailable(
-            f"Model {named(model, request)} gave no answer within {request.timeout:g} seconds."
-        ) from error
+        raise timeout_error(model, request) from error
 
 
 async def stream_in_time(model: ChatModel, request: ModelRequest) -> AsyncIterator[ModelEvent]:
@@ -129,10 +127,13 @@ async def stream_in_time(model: ChatModel, request: ModelRequest) -> AsyncIterat
             except TimeoutError as error:
                 if not limit.expired():
                     raise
-                raise ModelUnavailable(
-                    f"Model {named(model, request)} gave no answer within {request.timeout:g} seconds."
-                ) from error
+                raise timeout_error(model, request) from error
             yield event
+
+
+def timeout_error(model: object, request: ModelRequest) -> ModelUnavailable:
+    """Return the error of a call that took longer than the timeout of its request."""
+    return ModelUnavailable(f"Model {named(model, request)} gave no answer within {request.timeout:g} seconds.")
 
 
 def named(model: object, request: ModelRequest) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from types import TracebackType
 from typing import Any, Final, Self
 
 import httpx2
@@ -96,10 +95,8 @@ class _WatchedTransport:
         coming, going = await self._streams.__aenter__()
         return _IncomingStream(coming, self._ended), going
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._streams.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: Any) -> bool | None:
+        return await self._streams.__aexit__(*error)
 
 
 class _IncomingStream:
@@ -133,7 +130,5 @@ class _IncomingStream:
         await self._stream.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._stream.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: Any) -> bool | None:
+        return await self._stream.__aexit__(*error)

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from statewright.agents.mcp.host import Host, Owner
@@ -240,17 +239,13 @@ class McpTools:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await asyncio.wrap_future(self._owner.close())
 
     def __repr__(self) -> str:

@@ -42,7 +42,7 @@ class RunOptions(CallOptions, total=False):
     """Memory across threads."""
 
 
-_NETWORK_OPTIONS: Final = frozenset({"state", "router", "model", "default_model", "checkpointer", "store"})
+_NETWORK_OPTIONS: Final = frozenset(RunOptions.__annotations__).difference(CallOptions.__annotations__)
 
 
 class Network(NetworkDefinition[T]):

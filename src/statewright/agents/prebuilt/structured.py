@@ -7,7 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast, get_origin
 
+from pydantic import ValidationError
+
 from statewright.agents.loop.model_call import ask
+from statewright.agents.tools.tool import describe_problems
 from statewright.errors import InvalidConfig, ModelAnswerInvalid
 from statewright.graph import Runtime
 from statewright.json_schema import UnusableSchema, json_schema_validator
@@ -96,8 +99,4 @@ def _output_of_schema(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
 
 def _describe_problem(error: ValueError) -> str:
     """Describe a validation error, without the URLs that pydantic adds."""
-    found: Any = getattr(error, "errors", None)
-    if not callable(found):
-        return str(error)
-    told: Any = found(include_url=False)
-    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'the answer'}: {one['msg']}" for one in told)
+    return describe_problems(error.errors(), "the answer") if isinstance(error, ValidationError) else str(error)

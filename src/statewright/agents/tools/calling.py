@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NotRequired, TypedDict, TypeVar, cast
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from statewright.agents.tools.answers import as_text, content_parts, read_iterators
 from statewright.agents.tools.tool import Credentials, HttpError, Tool, ToolContext, ToolOptions, WrongCall
 from statewright.encodable import encodable_text
@@ -61,8 +63,6 @@ def as_json(tool: str, answer: Any) -> Any:
         return encodable_text(str(answer))
     if answer is None or isinstance(answer, bool | int):
         return answer
-    from pydantic_core import PydanticSerializationError, to_json
-
     try:
         return json.loads(to_json(answer, inf_nan_mode="null", bytes_mode="utf8"))
     except (PydanticSerializationError, ValueError, RecursionError) as error:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from statewright.agents.tools.answers import IteratorReader
 from statewright.agents.tools.signature import Signature
-from statewright.agents.tools.tool import Approval, ToolContext, ToolOptions, WrongCall, check_name
+from statewright.agents.tools.tool import Approval, ToolContext, ToolOptions, WrongCall, check_name, describe_problems
 from statewright.errors import ToolError
 from statewright.graph import is_coroutine_function
 from statewright.json_schema import UnusableSchema, json_schema_validator
@@ -271,8 +271,7 @@ def _reader_of_class(tool: str, adapter: Any) -> Read:
         try:
             return adapter.validate_python(dict(arguments))
         except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            raise WrongCall(_refusal_message(tool, problems)) from None
+            raise WrongCall(_refusal_message(tool, describe_problems(error.errors()))) from None
 
     return read
 

@@ -21,10 +21,13 @@ from functools import partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
 
-from statewright.agents.tools.tool import ToolContext
+from pydantic import ValidationError
+
+from statewright.agents.tools.tool import ToolContext, describe_problems
 from statewright.channels import MISSING
 from statewright.errors import InvalidConfig, ToolError
 from statewright.graph import Runtime
+from statewright.state import type_adapter
 from statewright.store import Store
 
 _KEYS: Final = ("tags", "metadata", "callbacks", "recursion_limit", "max_concurrency", "configurable")
@@ -136,15 +139,10 @@ class InjectedSource:
     def _as_class(self, tool: str, parameter: str, state: Any) -> Any:
         if not isinstance(state, Mapping):
             return state
-        from pydantic import ValidationError
-
-        from statewright.state import type_adapter
-
         try:
             return type_adapter(self.state_class).validate_python(dict(cast("Mapping[str, Any]", state)))
         except ValidationError as error:
-            wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            raise injected_type_error(tool, parameter, wrong) from error
+            raise injected_type_error(tool, parameter, describe_problems(error.errors())) from error
 
 
 def injected_type_error(tool: str, parameters: str, wrong: str) -> InvalidConfig:

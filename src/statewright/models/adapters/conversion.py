@@ -123,6 +123,17 @@ def _rebased(value: Any) -> Any:
     return [_rebased(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
+# -- errors
+
+RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429})
+"""HTTP statuses below 500 after which a retry may succeed."""
+
+
+def is_temporary(status: int) -> bool:
+    """Return True if a retry may succeed after this HTTP status."""
+    return status in RETRIED_STATUSES or status >= 500
+
+
 # -- finish reasons
 
 _REASONS: Final[Mapping[str, FinishReason]] = {

@@ -19,9 +19,11 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.errors import ModelError, ModelUnavailable, StatewrightError
+from statewright.models.adapters.conversion import is_temporary
 from statewright.redaction import Mask, without_secrets
 
 if TYPE_CHECKING:
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 _LONGEST = 300  # characters of what a provider said
 _PROGRAMMING_ERRORS = (ValueError, TypeError, LookupError, AttributeError, RuntimeError, AssertionError)
 """Errors of code with wrong input, as opposed to network and login errors."""
-_RETRIED_STATUSES = (408, 409, 425, 429)
 
 
 def translate_error(error: Exception, name: str, key: str, mask: Mask, *, was_sent: bool = True) -> Exception:
@@ -79,7 +80,7 @@ def _status_error(name: str, key: str, error: ModelHTTPError, mask: Mask) -> Mod
     found = f"Model {name!r} answered with status {status}: {said}."
     if isinstance(error, ModelQuotaExceededError):
         return ModelError(f"{found} The quota is used up; see to the account of {key}.")
-    if status in _RETRIED_STATUSES or status >= 500:
+    if is_temporary(status):
         return ModelUnavailable(found, status=status, retry_after=error.retry_after)
     if status in (401, 403):
         return ModelError(f"{found} The key was refused; check {key}.")
@@ -117,15 +118,13 @@ def _short(text: object, mask: Mask) -> str:
 # -- was the call sent?
 
 
+@dataclass(slots=True)
 class Sending:
     """The progress of one call."""
 
-    __slots__ = ("is_watched", "was_sent")
-
-    def __init__(self) -> None:
-        self.is_watched = False
-        """True if sending can be observed, which not every provider allows."""
-        self.was_sent = False
+    is_watched: bool = False
+    """True if sending can be observed, which not every provider allows."""
+    was_sent: bool = False
 
     @property
     def was_not_sent(self) -> bool:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
+from pydantic import create_model
+
 from statewright.agents.tools.injected import InjectedSource, injected_source, runtime_source
 from statewright.errors import ToolError
 
@@ -165,8 +167,6 @@ def _subset(schema: Any, hidden: Mapping[str, InjectedSource]) -> Any:
     """Return the schema without injected fields, whose types JSON may not know; None if it has none of them."""
     if not hidden.keys() & schema.model_fields.keys():
         return None
-    from pydantic import create_model
-
     fields: dict[str, Any] = {
         name: (field.annotation, field) for name, field in schema.model_fields.items() if name not in hidden
     }

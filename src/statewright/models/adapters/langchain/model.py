@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from statewright.errors import InvalidConfig, ModelAnswerInvalid, ModelError, ModelUnavailable, StatewrightError
+from statewright.errors import InvalidConfig, ModelAnswerInvalid, ModelError, StatewrightError
 from statewright.langchain_messages import calls_of
 from statewright.models.adapters.conversion import provider_form, unwrapped
 from statewright.models.adapters.langchain.conversion import (
@@ -36,7 +36,7 @@ from statewright.models.model import (
     ToolSpec,
     UsageUpdate,
 )
-from statewright.models.port import closing, response_events
+from statewright.models.port import closing, response_events, timeout_error
 from statewright.redaction import without_secrets
 
 _ADDRESSES: Final = ("base_url", "openai_api_base", "anthropic_api_url", "api_base", "endpoint_url", "azure_endpoint")
@@ -173,9 +173,7 @@ class LangChainModel:
         """Return our error for one of LangChain. Raise it outside of the handler: the original may contain the key."""
         mask = mask_for(self.chat_model, request.extra)
         if type(error) is TimeoutError and request.timeout is not None:
-            failure = ModelUnavailable(
-                f"The LangChain model {self.name!r} did not answer within {request.timeout:g} seconds."
-            )
+            failure = timeout_error(self, request)
             failure.__cause__ = without_secrets(error, mask)
             return failure
         return model_error(self.name, error, mask)
