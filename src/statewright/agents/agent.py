@@ -104,7 +104,7 @@ class Agent:
     repeats_tool_choice: ClassVar[bool] = False
     """True if every answer must call a tool, not just the first."""
     runner: ClassVar[AgentRunner]
-    """Set by the module of networks."""
+    """Set by the module of networks, which is above this one."""
 
     name: str = field(kw_only=False)
     """Identifies the agent in routers, results and traces."""

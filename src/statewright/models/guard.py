@@ -20,7 +20,7 @@ _MEANINGS: Final = {"": True, "1": True, "true": True, "0": False, "false": Fals
 
 
 class _Rule(NamedTuple):
-    """What is allowed, and by which rule."""
+    """The calls that a rule allows, and the name of the rule for errors."""
 
     calls: bool
     local: bool
@@ -76,7 +76,7 @@ def check_calls_allowed(model: str, *, base_url: str | None = None) -> None:
     if rule.calls or (rule.local and base_url is not None and is_local(base_url)):
         return
     raise ModelError(
-        f"The model {model!r} was about to be asked, but calls of real models are forbidden by {rule.said_by}. "
+        f"The model {model!r} was not called: calls of real models are forbidden by {rule.said_by}. "
         f"Use a ScriptedModel or a RecordedModel, or let this one through with `with allow_model_calls():`."
     )
 
@@ -103,10 +103,10 @@ def _current_rule() -> _Rule:
 
 
 def _environment_allows() -> bool:
-    found = os.environ.get(VARIABLE, "")
+    setting = os.environ.get(VARIABLE, "")
     try:
-        return _MEANINGS[found.strip().lower()]
+        return _MEANINGS[setting.strip().lower()]
     except KeyError:
         raise InvalidConfig(
-            f"{VARIABLE} is {found!r} in the environment. Write 0 to forbid calls of models, or 1 to allow them."
+            f"{VARIABLE} is {setting!r} in the environment. Write 0 to forbid calls of models, or 1 to allow them."
         ) from None

@@ -13,7 +13,7 @@ from statewright.encodable import encodable_text
 from statewright.messages import Message
 
 FinishReason = Literal["stop", "tools", "length", "refused"]
-"""Why a model ended: it was done; it requests tool calls; it reached a token limit; a filter or the model refused."""
+"""The reason why a model ended: it was done; it requests tool calls; it reached a token limit; a refusal or filter."""
 
 
 @dataclass(frozen=True, slots=True)

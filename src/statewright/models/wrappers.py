@@ -81,12 +81,12 @@ class FallbackModel:
         errors.append(error)
 
     def _failure(self, errors: Sequence[Exception]) -> ModelUnavailable:
-        told = " ".join(
+        failures = " ".join(
             f"{number}. {type(model).__name__}: {_error_text(error)}"
             for number, (model, error) in enumerate(zip(self.models, errors, strict=True), 1)
         )
         failure = ModelUnavailable(
-            f"None of {len(errors)} models answered. {told}",
+            f"None of {len(errors)} models answered. {failures}",
             status=getattr(errors[-1], "status", None),
             retry_after=_earliest_retry(errors),
         )
@@ -151,8 +151,8 @@ class RetryingModel:
         """Wait until the next attempt. Raises the error if there is none."""
         if attempt >= self._policy.max_attempts or not self._policy.matches(error):
             raise error
-        asked: float = getattr(error, "retry_after", None) or 0.0
-        await _sleep(self._clock, max(self._policy.delay(attempt, random.random()), asked))
+        requested: float = getattr(error, "retry_after", None) or 0.0
+        await _sleep(self._clock, max(self._policy.delay(attempt, random.random()), requested))
 
 
 async def _sleep(clock: Clock, seconds: float) -> None:

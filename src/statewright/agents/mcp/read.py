@@ -137,15 +137,15 @@ class _EntryReader:
         others = _OF_URLS if kind == "stdio" else _OF_COMMANDS
         for name in others:
             if name in self._given:
-                self._problem(f"{name} says nothing to a server of type {kind}. Leave it out.")
+                self._problem(f"{name} does not apply to a server of type {kind}. Leave it out.")
         if kind == "stdio":
             cwd = self._given.get("cwd")
             inherit_env = self._given.get("inherit_env", False)
             return Stdio(
                 self._given.get("command", ""), self._args(), self._texts("env"), str(cwd) if cwd else None, inherit_env
             )
-        made = Sse if kind == "sse" else StreamableHttp
-        return made(self._given.get("url", ""), self._headers())
+        transport_class = Sse if kind == "sse" else StreamableHttp
+        return transport_class(self._given.get("url", ""), self._headers())
 
     def _kind(self) -> str | None:
         has_command, has_url = "command" in self._given, "url" in self._given
@@ -167,7 +167,7 @@ class _EntryReader:
         if not isinstance(written, list | tuple):
             self._problem(f"args is {type(written).__name__}. Give a list of texts.")
             return ()
-        return tuple(self._text("args", one) for one in cast("list[Any]", written))
+        return tuple(self._text("args", item) for item in cast("list[Any]", written))
 
     def _split(self, written: str) -> tuple[str, ...]:
         try:

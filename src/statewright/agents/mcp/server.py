@@ -46,8 +46,8 @@ class Stdio:
     def problems(self) -> Iterator[str]:
         if not _is_filled(self.command):
             yield f"command is {self.command!r}. Give the program to start."
-        if not all(isinstance(one, str) for one in cast("tuple[Any, ...]", self.args)):
-            yield "args holds what is no text. Give a list of texts."
+        if not all(isinstance(argument, str) for argument in cast("tuple[Any, ...]", self.args)):
+            yield "args has a value that is not text. Give a list of texts."
         if not isinstance(self.inherit_env, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             yield f"inherit_env is {self.inherit_env!r}. Give true or false."
         yield from _problems_of_texts("env", self.env)
@@ -128,7 +128,7 @@ Transport = Stdio | StreamableHttp | Sse
 def _split(url: Any) -> SplitResult:
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
-        _ = parts.port  # raises for what is no port
+        _ = parts.port  # raises ValueError for an invalid port
     except ValueError:
         return urlsplit("")
     return parts
@@ -151,9 +151,9 @@ def _is_filled(text: Any) -> bool:
 
 
 def _problems_of_texts(name: str, texts: Any) -> Iterator[str]:
-    """Says which key is wrong, and never the value."""
+    """Yield the problems of texts by key, without the values: these may be secret."""
     if not isinstance(texts, Mapping):
-        yield f"{name} is no mapping. Give names with their values."
+        yield f"{name} is not a mapping. Give names with their values."
         return
     for key, value in cast("Mapping[Any, Any]", texts).items():
         if not _is_filled(key) or not isinstance(value, str) or "\0" in value:
@@ -166,9 +166,9 @@ _MIN_SECRET: Final = 4
 
 @dataclass(frozen=True)
 class McpServer:
-    """How to reach one server, and which of its tools to use. Raises InvalidConfig with all problems.
+    """The address or command of one server, and the selection of its tools. Raises InvalidConfig with all problems.
 
-    Nothing is started or reached until its tools are asked for.
+    Nothing is started or reached until its tools are listed.
     """
 
     name: str
@@ -267,7 +267,7 @@ def _is_list_of_names(value: Any) -> bool:
     if value is None:
         return True
     return isinstance(value, list | tuple | set | frozenset) and all(
-        isinstance(one, str) and one for one in cast("Sequence[Any]", value)
+        isinstance(name, str) and name for name in cast("Sequence[Any]", value)
     )
 
 

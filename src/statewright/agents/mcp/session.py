@@ -77,8 +77,8 @@ class Session:
             truncate(self._server.without_secrets(error_text(cause))) if cause is not None else "the server hung up"
         )
         words = await self._stderr.read(patience=_STDERR_WAIT if self.is_over else 0)
-        said = f"\nThe end of what it wrote to its standard error:\n{words}" if words else ""
-        return ToolError(self._server.without_secrets(f"{what}: {reason.rstrip('.')}. {hint}".rstrip() + said))
+        ending = f"\nThe end of what it wrote to its standard error:\n{words}" if words else ""
+        return ToolError(self._server.without_secrets(f"{what}: {reason.rstrip('.')}. {hint}".rstrip() + ending))
 
     async def close(self) -> None:
         """End the session, and wait until its resources are closed."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class McpTool:
-    """A tool of a server. It may be called from every event loop."""
+    """A tool of a server. It may be called from any event loop."""
 
     def __init__(self, name: str, listed: ListedTool, server: McpServer, owner: Owner) -> None:
         self.name = name
@@ -76,16 +76,16 @@ class _ProgressReporter:
         self._loop = asyncio.get_running_loop()
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
-        told = {"type": "tool_progress", "tool": self._tool, "call": self._context.tool_call_id, "progress": progress}
-        told |= {name: value for name, value in (("total", total), ("message", message)) if value is not None}
+        event = {"type": "tool_progress", "tool": self._tool, "call": self._context.tool_call_id, "progress": progress}
+        event |= {name: value for name, value in (("total", total), ("message", message)) if value is not None}
         with suppress(RuntimeError):  # the loop is closed, so the call has no caller
-            self._loop.call_soon_threadsafe(self._report, told)
+            self._loop.call_soon_threadsafe(self._report, event)
 
-    def _report(self, told: Mapping[str, Any]) -> None:
+    def _report(self, event: Mapping[str, Any]) -> None:
         if self._context.runtime is not None:
             self._context.runtime.heartbeat()
         write: Callable[[Any], None] = self._context.stream_writer
-        write(told)
+        write(event)
 
 
 def _plain_arguments(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,8 +101,8 @@ def _plain_arguments(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _annotations(listed: ListedTool) -> dict[str, Any]:
-    told = listed.annotations
-    return told.model_dump(mode="json", by_alias=True, exclude_none=True) if told is not None else {}
+    annotations = listed.annotations
+    return annotations.model_dump(mode="json", by_alias=True, exclude_none=True) if annotations is not None else {}
 
 
 # -- results
@@ -141,8 +141,8 @@ def _convert_block(block: ContentBlock) -> dict[str, Any]:
         case "resource":
             return {"type": "resource", **block.resource.model_dump(mode="json", exclude_none=True)}
         case "resource_link":
-            kept = {"type", "name", "title", "uri", "description", "mime_type", "size"}
-            return block.model_dump(mode="json", include=kept, exclude_none=True)
+            fields = {"type", "name", "title", "uri", "description", "mime_type", "size"}
+            return block.model_dump(mode="json", include=fields, exclude_none=True)
 
 
 # -- the tools of several servers
@@ -222,15 +222,19 @@ class McpTools:
         Raises ToolError if there is none, or several.
         """
         self._check_enabled(server)
-        tools = [one for one in await self.tools() if server in (None, one.server.name)]
-        found = [one for one in tools if one.name == name] or [one for one in tools if one.remote_name == name]
-        if len(found) == 1:
-            return found[0]
+        tools = [candidate for candidate in await self.tools() if server in (None, candidate.server.name)]
+        matches = [candidate for candidate in tools if candidate.name == name] or [
+            candidate for candidate in tools if candidate.remote_name == name
+        ]
+        if len(matches) == 1:
+            return matches[0]
         of = f"MCP server {server!r}" if server else "MCP servers"
-        if found:
-            raise ToolError(f"Several MCP servers have a tool {name!r}. Say which: {', '.join(t.name for t in found)}.")
-        known = [one.remote_name if server else one.name for one in tools]
-        raise ToolError(f"There is no tool {name!r} of {of}. {suggestion(name, known, noun='Tools')}")
+        if matches:
+            raise ToolError(
+                f"Several MCP servers have a tool {name!r}. Say which: {', '.join(t.name for t in matches)}."
+            )
+        names = [candidate.remote_name if server else candidate.name for candidate in tools]
+        raise ToolError(f"There is no tool {name!r} of {of}. {suggestion(name, names, noun='Tools')}")
 
     def close(self) -> None:
         """Close unshared connections, and wait until their server programs have exited."""

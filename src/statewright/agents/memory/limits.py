@@ -51,21 +51,21 @@ class Limits:
 
     def half(self) -> Limits:
         """Return limits of half the size."""
-        return Limits(*(None if one is None else max(one // 2, 1) for one in (self.messages, self.tokens)))
+        return Limits(*(None if limit is None else max(limit // 2, 1) for limit in (self.messages, self.tokens)))
 
     def without(self, messages: Sequence[Message]) -> Limits:
         """Return the limits that remain after these messages."""
         taken = len(messages), estimate_tokens(messages)
         return Limits(
             *(
-                None if one is None else max(one - used, 1)
-                for one, used in zip((self.messages, self.tokens), taken, strict=True)
+                None if limit is None else max(limit - used, 1)
+                for limit, used in zip((self.messages, self.tokens), taken, strict=True)
             )
         )
 
 
 class _RemainingLimits:
-    """What remains of the limits."""
+    """The remainder of limits."""
 
     def __init__(self, limits: Limits, tokens_besides: int) -> None:
         self._messages = limits.messages

@@ -45,10 +45,10 @@ class SummarizingWindow:
                 summary = await self._summaries.summary(units[:first], context)
                 if summary.units < first:
                     self._summaries.record_failure(turn, context)
-        shown = _with_summary(conversation, summary)
-        if window is not None and summary.units < first and not fits(shown):
-            shown = _with_summary(conversation, summary, window(conversation, _summary_messages(summary)))
-        return [*conversation.head, *shown]
+        selected = _with_summary(conversation, summary)
+        if window is not None and summary.units < first and not fits(selected):
+            selected = _with_summary(conversation, summary, window(conversation, _summary_messages(summary)))
+        return [*conversation.head, *selected]
 
 
 def _with_summary(conversation: Conversation, summary: Summary, start: int = 0) -> list[Message]:
@@ -79,7 +79,7 @@ class Summarizing:
         # The summary itself is one message, and is not counted.
         return await self._window.select(
             read_conversation(messages),
-            fits=lambda shown: self._after.allow([message for message in shown if not is_summary(message)]),
+            fits=lambda selected: self._after.allow([message for message in selected if not is_summary(message)]),
             start=self._start,
             context=context,
         )
@@ -143,7 +143,7 @@ class Buffer:
         head_tokens = estimate_tokens(conversation.head)
         return await self._summaries.select(
             conversation,
-            fits=lambda shown: self._limits.allow(shown, head_tokens),
+            fits=lambda selected: self._limits.allow(selected, head_tokens),
             start=self._half_start,
             context=context,
             window=self._window_start,
@@ -152,5 +152,5 @@ class Buffer:
     def _half_start(self, conversation: Conversation) -> int:
         return recent_start(conversation, self._limits.half())
 
-    def _window_start(self, conversation: Conversation, told: Sequence[Message]) -> int:
-        return recent_start(conversation, self._limits.without(told))
+    def _window_start(self, conversation: Conversation, summary_messages: Sequence[Message]) -> int:
+        return recent_start(conversation, self._limits.without(summary_messages))

@@ -1,6 +1,6 @@
 """The graph of a network: a router chooses an agent, the agent is called, and again.
 
-    route -> agent -> route ... until the router chooses nobody
+    route -> agent -> route ... until the router chooses no agent
 
 Both steps are saved supersteps. The router's choice is part of the frontier, so the router is called once per
 position, and an agent that was interrupted is resumed where it stopped.
@@ -184,7 +184,7 @@ class _NetworkNodes:
 
 
 def _last_cut_short(results: Sequence[AgentResult]) -> str | None:
-    """The stop reason of the last result, if its answer was cut off or refused."""
+    """Return the stop reason of the last result if its answer was cut off or refused."""
     return results[-1].stop_reason if results and results[-1].stop_reason in CUT_SHORT else None
 
 

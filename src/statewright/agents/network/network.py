@@ -60,7 +60,7 @@ class Network(NetworkDefinition[T]):
     # -- runs
 
     def run(self, input: Any = None, **options: Unpack[RunOptions]) -> NetworkRun[T]:  # noqa: A002  # the field's word
-        """Run until the router chooses nobody or something else ends the run; see `stop_reason` of the returned run.
+        """Run until the router chooses no agent, or a limit or hook ends the run. See `stop_reason` of the result.
 
         `input` is text, a message, or a Command that answers interrupts; None resumes a thread that did not finish. A
         run can be resumed if it has a checkpointer and a thread_id.

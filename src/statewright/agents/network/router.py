@@ -92,9 +92,9 @@ def _describe_agent(agent: Agent) -> str:
 
 
 def _select_agent(name: str, reason: str = "", *, network: NetworkRun[Any]) -> str:
-    known = [agent.name for agent in network.available_agents]
-    if name not in known:
-        raise ToolError(f"There is no agent {name!r}. {suggestion(name, known, noun='Agents')}")
+    names = [agent.name for agent in network.available_agents]
+    if name not in names:
+        raise ToolError(f"There is no agent {name!r}. {suggestion(name, names, noun='Agents')}")
     return name
 
 
@@ -107,13 +107,13 @@ def _has_chosen(result: AgentResult, network: NetworkRun[Any]) -> bool:
     return _last_choice(result, [agent.name for agent in network.available_agents]) is not None
 
 
-def _last_choice(result: AgentResult, known: Sequence[str]) -> tuple[str, str] | None:
+def _last_choice(result: AgentResult, names: Sequence[str]) -> tuple[str, str] | None:
     """Return the first valid call of the last answer that has one: the tool, and the agent or summary."""
     for message in reversed(result.output):
         for call in message.tool_calls:
             if call.name == DONE:
                 return DONE, str(call.arguments.get("summary") or "")
-            if call.name == SELECT and call.arguments.get("name") in known:
+            if call.name == SELECT and call.arguments.get("name") in names:
                 return SELECT, call.arguments["name"]
     return None
 
@@ -264,8 +264,8 @@ def _reachable_values(router: Any) -> Iterator[Any]:
     function = getattr(function, "__func__", function)
     code = getattr(function, "__code__", None)
     if code is not None:
-        known = function.__globals__
-        yield from (known.get(name) for name in dict.fromkeys(_global_names(code)))
+        module_values = function.__globals__
+        yield from (module_values.get(name) for name in dict.fromkeys(_global_names(code)))
         yield from (cell.cell_contents for cell in function.__closure__ or () if _is_cell_set(cell))
         yield from (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
 

@@ -50,7 +50,7 @@ class NetworkRun(Generic[T]):
         self.scheduled: list[str] = []
         """The names of agents that were scheduled through this object."""
         self.stop_reason: str | None = None
-        """Why the run ended; None before. See `StopReason`."""
+        """The reason why the run ended; None before. See `StopReason`."""
         self.summary: str | None = None
         """The closing summary of the routing model, if there is one."""
         self.interrupts: tuple[Interrupt, ...] = ()

@@ -61,10 +61,10 @@ def check_fields(values: Values) -> None:
     """Raise InvalidUpdateError for an unknown field: fields of the data have the prefix `data.`."""
     unknown = next((name for name in values if name not in NETWORK_STATE and not name.startswith(PREFIX)), None)
     if unknown is not None:
-        known = [*NETWORK_STATE, *(name for name in values if name.startswith(PREFIX))]
+        fields = [*NETWORK_STATE, *(name for name in values if name.startswith(PREFIX))]
         raise InvalidUpdateError(
             f"The state of the network has no field {unknown!r}. "
-            f"{suggestion(unknown, known, noun='Fields')} A field of the data is written as {PREFIX + unknown!r}."
+            f"{suggestion(unknown, fields, noun='Fields')} A field of the data is written as {PREFIX + unknown!r}."
         )
 
 

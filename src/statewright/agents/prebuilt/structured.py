@@ -53,8 +53,10 @@ class StructuredOutput:
                     return self._read(without_fence(response.text))
                 except ValueError as error:
                     wrong = _describe_problem(error)
-            told = f"Your answer does not have the form that was asked for: {wrong}\nAnswer with nothing but the JSON."
-            request = replace(request, messages=[*request.messages, response.message, Message(told)])
+            feedback = (
+                f"Your answer does not have the form that was asked for: {wrong}\nAnswer with nothing but the JSON."
+            )
+            request = replace(request, messages=[*request.messages, response.message, Message(feedback)])
         raise _final_error(
             f"The model was asked for {self.output.name!r} {ATTEMPTS} times; its last answer does not fit: {wrong}"
         )

@@ -275,7 +275,7 @@ class ApprovalDecision(TypedDict):
     arguments: NotRequired[dict[str, Any]]
     """Replacements of the model's arguments."""
     reason: NotRequired[str]
-    """Why the call is refused; reported to the model."""
+    """The reason of a refusal, which is reported to the model."""
 
 
 def read_decision(answer: Any) -> tuple[bool, Mapping[str, Any] | None, str]:

@@ -43,7 +43,7 @@ def runnable_config(context: ToolContext) -> Any:
     if config is None or context.runtime is None:
         return MISSING
     info = context.runtime.execution_info
-    given: Mapping[str, Any] = config.get("metadata") or {}
+    own_metadata: Mapping[str, Any] = config.get("metadata") or {}
     ids = {
         "thread_id": info.thread_id,
         "run_id": config.get("run_id"),
@@ -51,7 +51,7 @@ def runnable_config(context: ToolContext) -> Any:
         "langgraph_node": info.node,
         "langgraph_checkpoint_ns": info.namespace,
     }
-    metadata = {**{name: value for name, value in ids.items() if value is not None}, **given}
+    metadata = {**{name: value for name, value in ids.items() if value is not None}, **own_metadata}
     present = {name: config[name] for name in _KEYS if config.get(name) is not None}
     configurable = {name: value for name, value in config["configurable"].items() if value is not None}
     return {"tags": [], "callbacks": None, **present, "metadata": metadata, "configurable": configurable}
@@ -65,7 +65,7 @@ def tool_runtime(kind: Any, context: ToolContext) -> Any:
     config = runnable_config(context)
     if config is MISSING:
         return MISSING
-    known = {
+    values = {
         "state": context.state,
         "context": context.context,
         "config": config,
@@ -76,7 +76,7 @@ def tool_runtime(kind: Any, context: ToolContext) -> Any:
         "execution_info": context.execution_info,
     }
     names = {field.name for field in dataclasses.fields(kind) if field.init}
-    return kind(**{name: value for name, value in known.items() if name in names})
+    return kind(**{name: value for name, value in values.items() if name in names})
 
 
 # -- markers and sources
@@ -112,9 +112,9 @@ class InjectedSource:
     changes_state: bool = False
     """True if the tool can write to the state through it, so that its calls must be made in order."""
     needs: str = ""
-    """What it gets, for the error if there is no value."""
+    """A description of the value, for the error if there is none."""
     remedy: str = ""
-    """What to do about a missing value."""
+    """The remedy for a missing value, for the same error."""
     has_default: bool = False
     accepts_none: bool = False
     is_state: bool = False
@@ -209,8 +209,8 @@ def injected_source(parameter: inspect.Parameter, *, by_name: bool = True) -> In
         if source is None and any(_foreign_name(marker) == "InjectedToolArg" for marker in markers):
             if not has_default:
                 raise ToolError(
-                    f"The parameter {parameter.name!r} is marked with InjectedToolArg, which does not say what it "
-                    f"gets. Mark it with InjectedState, InjectedStore or InjectedToolCallId, or give it a default."
+                    f"The parameter {parameter.name!r} is marked with InjectedToolArg, which does not name its "
+                    f"source. Mark it with InjectedState, InjectedStore or InjectedToolCallId, or give it a default."
                 )
             source = InjectedSource(lambda context: MISSING)
     if source is None:
@@ -270,16 +270,16 @@ def _marker_name(marker: Any) -> str | None:
 def _foreign_name(value: Any) -> str | None:
     """Return the name of a class of LangChain or LangGraph that a class or an instance derives from."""
     kinds: tuple[type[Any], ...] = (value if isinstance(value, type) else type(value)).__mro__
-    known = (kind.__name__ for kind in kinds if f"{kind.__module__}.".startswith(_FOREIGN))
-    return next((name for name in known if name.startswith("Injected") or name in _BY_FOREIGN_CLASS), None)
+    names = (kind.__name__ for kind in kinds if f"{kind.__module__}.".startswith(_FOREIGN))
+    return next((name for name in names if name.startswith("Injected") or name in _BY_FOREIGN_CLASS), None)
 
 
 def _source_of_class(hint: Any) -> InjectedSource | None:
     """Return the source for the class of a hint, or for a base class of it."""
     classes = [kind for part in _bare_types(hint) if isinstance(kind := get_origin(part) or part, type)]
-    known = next((_BY_CLASS[kind] for kind in classes if kind in _BY_CLASS), None)
-    if known is not None:
-        return known
+    source = next((_BY_CLASS[kind] for kind in classes if kind in _BY_CLASS), None)
+    if source is not None:
+        return source
     for kind in classes:
         make = _BY_FOREIGN_CLASS.get(_foreign_name(kind) or "")
         if make is not None:

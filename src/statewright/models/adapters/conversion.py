@@ -46,13 +46,13 @@ def unwrapped(response: ModelResponse, form: OutputForm | None) -> ModelResponse
     if not is_wrapped(form):
         return response
     try:
-        found: Any = json.loads(without_fence(response.text))
+        value: Any = json.loads(without_fence(response.text))
     except (ValueError, RecursionError):
         return response
-    if not isinstance(found, dict) or list(cast("dict[str, Any]", found)) != [FIELD]:
+    if not isinstance(value, dict) or list(cast("dict[str, Any]", value)) != [FIELD]:
         return response
     message = copied(response.message)
-    message.content = json.dumps(found[FIELD], ensure_ascii=False)
+    message.content = json.dumps(value[FIELD], ensure_ascii=False)
     return replace(response, message=message)
 
 
@@ -73,11 +73,11 @@ def _is_object(schema: Mapping[str, Any], root: Mapping[str, Any], *, seen: froz
     reference = schema.get("$ref")
     if not isinstance(reference, str) or reference in seen:
         return "properties" in schema
-    found: Any = root
+    target: Any = root
     for key in reference.removeprefix("#").split("/")[1:]:
-        found = cast("Mapping[str, Any]", found).get(key) if isinstance(found, Mapping) else None
-    return isinstance(found, Mapping) and _is_object(
-        cast("Mapping[str, Any]", found), root, seen=seen | frozenset((reference,))
+        target = cast("Mapping[str, Any]", target).get(key) if isinstance(target, Mapping) else None
+    return isinstance(target, Mapping) and _is_object(
+        cast("Mapping[str, Any]", target), root, seen=seen | frozenset((reference,))
     )
 
 
@@ -101,8 +101,8 @@ def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _refers_to_root(value: Any) -> bool:
     if isinstance(value, Mapping):
-        known = cast("Mapping[str, Any]", value)
-        return _is_root_reference(known.get("$ref")) or any(map(_refers_to_root, known.values()))
+        mapping = cast("Mapping[str, Any]", value)
+        return _is_root_reference(mapping.get("$ref")) or any(map(_refers_to_root, mapping.values()))
     return isinstance(value, list) and any(map(_refers_to_root, cast("list[Any]", value)))
 
 
@@ -115,10 +115,10 @@ def _is_root_reference(reference: Any) -> bool:
 
 def _rebased(value: Any) -> Any:
     if isinstance(value, Mapping):
-        known = cast("Mapping[str, Any]", value)
-        changed = {key: _rebased(item) for key, item in known.items()}
-        if _is_root_reference(known.get("$ref")):
-            changed["$ref"] = f"#/$defs/{FIELD}{known['$ref'][1:].rstrip('/')}"
+        mapping = cast("Mapping[str, Any]", value)
+        changed = {key: _rebased(item) for key, item in mapping.items()}
+        if _is_root_reference(mapping.get("$ref")):
+            changed["$ref"] = f"#/$defs/{FIELD}{mapping['$ref'][1:].rstrip('/')}"
         return changed
     return [_rebased(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
 
@@ -179,11 +179,11 @@ def finish_reason_of(word: object) -> FinishReason | None:
 
 
 def find_finish_reason(facts: Mapping[str, Any]) -> FinishReason | None:
-    """Return the finish reason in a provider's metadata of an answer; None if there is no known one."""
+    """Return the finish reason in a provider's metadata of an answer; None if it has none that is known."""
     details: Any = facts.get("incomplete_details")
     if isinstance(details, Mapping):  # the reason of an `incomplete` answer of OpenAI's Responses API
-        found = finish_reason_of(cast("Mapping[str, Any]", details).get("reason"))
-        if found is not None:
-            return found
+        reason = finish_reason_of(cast("Mapping[str, Any]", details).get("reason"))
+        if reason is not None:
+            return reason
     word = next((facts[key] for key in _KEYS if facts.get(key)), "")
     return finish_reason_of(word)

@@ -90,19 +90,19 @@ def _with_sendable_files(message: Message) -> Message:
 def _sendable_part(part: dict[str, Any]) -> dict[str, Any]:
     match part:
         case {"type": "image_url", "image_url": {"url": str(url), **options}} if _is_data(url):
-            found = image_part(*_parse_data_url(url), **options)
+            sendable = image_part(*_parse_data_url(url), **options)
         case {"type": "image_url", "image_url": str(url)} if _is_data(url):
-            found = image_part(*_parse_data_url(url))
+            sendable = image_part(*_parse_data_url(url))
         case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(form)}}:
-            found = audio_part(data, form)
+            sendable = audio_part(data, form)
         case _:
             return part
-    if found["type"] == "text":
-        return found
-    name = found["type"]
+    if sendable["type"] == "text":
+        return sendable
+    name = sendable["type"]
     if isinstance(part[name], str):
-        return part if found[name]["url"] == part[name] else {**part, **found}
-    return {**part, name: {**cast("Part", part[name]), **found[name]}}
+        return part if sendable[name]["url"] == part[name] else {**part, **sendable}
+    return {**part, name: {**cast("Part", part[name]), **sendable[name]}}
 
 
 def _is_data(url: str) -> bool:

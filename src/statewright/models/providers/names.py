@@ -55,7 +55,7 @@ def check_key(name: str, provider: str, *, api_key: str | None, base_url: str | 
     """Raise MissingApiKey if the provider needs a key and there is none. A custom address may need none."""
     variables = VARIABLES_BY_PROVIDER.get(provider, ())
     elsewhere = base_url or (provider.startswith("openai") and os.environ.get("OPENAI_BASE_URL"))
-    if variables and not api_key and not elsewhere and not any(os.environ.get(one) for one in variables):
+    if variables and not api_key and not elsewhere and not any(os.environ.get(variable) for variable in variables):
         raise missing_key_error(name, variables)
 
 
@@ -136,10 +136,10 @@ def parse_name(name: str, *, base_url: str | None = None) -> ModelName:
     if not colon or not model:
         raise ModelError(
             f"The model {name!r} has no provider. Write provider:model, such as 'openai:gpt-5'; "
-            f"or pass base_url for a server that speaks as OpenAI does."
+            f"or pass base_url for a server that is compatible with OpenAI."
         )
-    known = suggestion(provider, VARIABLES_BY_PROVIDER, noun="Providers")
-    raise ModelError(f"The model {name!r} is of the provider {provider!r}, which is not known. {known}")
+    hint = suggestion(provider, VARIABLES_BY_PROVIDER, noun="Providers")
+    raise ModelError(f"The model {name!r} has an unknown provider {provider!r}. {hint}")
 
 
 def resolve_model_name(name: str, own: ModelName) -> str:

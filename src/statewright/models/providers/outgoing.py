@@ -32,7 +32,7 @@ def convert_messages(request: ModelRequest, source: Source) -> list[vendor.Model
     """Convert a conversation. Messages between two of the assistant become one request, so results stay together."""
     from pydantic_ai import messages as vendor
 
-    said: list[vendor.ModelMessage] = []
+    turns: list[vendor.ModelMessage] = []
     pending: list[vendor.ModelRequestPart] = [vendor.SystemPromptPart(request.system)] if request.system else []
     agent = request.metadata.get("agent")
     for message in starting_with_user(request.messages):
@@ -42,13 +42,13 @@ def convert_messages(request: ModelRequest, source: Source) -> list[vendor.Model
             continue
         response = restore_response(message, source)
         if pending:
-            said.append(vendor.ModelRequest(parts=pending))
-        elif said and source.name.startswith("google") and isinstance(said[-1], vendor.ModelResponse):
+            turns.append(vendor.ModelRequest(parts=pending))
+        elif turns and source.name.startswith("google") and isinstance(turns[-1], vendor.ModelResponse):
             # Google refuses a tool call that does not follow a turn of the user: two answers become one turn.
-            response = replace(response, parts=[*said.pop().parts, *response.parts])
-        said.append(response)
+            response = replace(response, parts=[*turns.pop().parts, *response.parts])
+        turns.append(response)
         pending = []
-    return [*said, vendor.ModelRequest(parts=pending)] if pending or not said else said
+    return [*turns, vendor.ModelRequest(parts=pending)] if pending or not turns else turns
 
 
 def _with_speaker(message: Message, agent: object) -> Message:
@@ -90,9 +90,9 @@ def _convert_result(message: Message, conversation: Sequence[Message]) -> vendor
     )
 
 
-def _tool_name(identity: str, conversation: Iterable[Message]) -> str:
+def _tool_name(call_id: str, conversation: Iterable[Message]) -> str:
     """Return the tool name of a call, which some providers require with the result."""
-    names = (call.name for message in conversation for call in message.tool_calls if call.id == identity)
+    names = (call.name for message in conversation for call in message.tool_calls if call.id == call_id)
     return next(names, "tool")
 
 
@@ -103,7 +103,7 @@ def _content(message: Message) -> str | list[Any]:
 
 
 def _user_content(part: Mapping[str, Any]) -> Any:
-    """A part as OpenAI writes it, as text, an address or bytes. Raises ModelError for one that is not known."""
+    """Convert a part in OpenAI's form to text, an address or bytes. Raises ModelError for an unknown type."""
     match part:
         case {"type": "text", "text": str(text)}:
             return text
@@ -117,8 +117,8 @@ def _user_content(part: Mapping[str, Any]) -> Any:
             return _bytes(data, part)
         case _:
             kind = part.get("type")
-            found = f"of type {kind!r}" if isinstance(kind, str) else f"without a type, with {sorted(part)}"
-            raise ModelError(f"A part of a message is {found} and cannot be sent. " + _known_parts(kind))
+            description = f"of type {kind!r}" if isinstance(kind, str) else f"without a type, with {sorted(part)}"
+            raise ModelError(f"A part of a message is {description} and cannot be sent. " + _known_parts(kind))
 
 
 def _known_parts(kind: object) -> str:
@@ -152,13 +152,13 @@ def _bytes(uri: str, part: Mapping[str, Any]) -> vendor.BinaryContent:
 
 # -- settings, tools and output schemas
 
-# The runtime retries, and honours what the provider says about when: the libraries of the vendors shall not.
+# The runtime retries, and honours Retry-After: the libraries of the vendors must not retry too.
 _ALWAYS: dict[str, Any] = {"max_retries": 0}
 
 
 def request_settings(request: ModelRequest, defaults: Mapping[str, Any]) -> ModelSettings:
     """Return the settings of a call: the request's own override `extra`, which overrides the connection's."""
-    asked: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "temperature": request.temperature,
         "max_tokens": request.max_tokens,
         "top_p": request.top_p,
@@ -167,7 +167,7 @@ def request_settings(request: ModelRequest, defaults: Mapping[str, Any]) -> Mode
         "request_timeout": request.timeout,
         **_tool_choice_settings(request),
     }
-    present = {name: value for name, value in asked.items() if value is not None}
+    present = {name: value for name, value in settings.items() if value is not None}
     merged = {**defaults, **request.extra, **present, **_ALWAYS}
     if headers := {**defaults.get("extra_headers", {}), **request.extra.get("extra_headers", {})}:
         merged["extra_headers"] = headers
@@ -249,21 +249,21 @@ def _parts(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         part = unread.pop()
         if not isinstance(part, Mapping):
             continue
-        known = cast("Mapping[str, Any]", part)
-        yield known
+        mapping = cast("Mapping[str, Any]", part)
+        yield mapping
         for word in _LISTS:
-            unread.extend(known.get(word) or ())
+            unread.extend(mapping.get(word) or ())
         for word in _MAPS:
-            named: Mapping[str, Any] = known.get(word) or {}
+            named: Mapping[str, Any] = mapping.get(word) or {}
             unread.extend(named.values())
-        if "items" in known:
-            unread.append(known["items"])
+        if "items" in mapping:
+            unread.append(mapping["items"])
 
 
 def _is_recursive(schema: Mapping[str, Any]) -> bool:
     """Return True if a definition refers to itself, directly or not; a reference to the root always does."""
     definitions: dict[str, Any] = {**schema.get("definitions", {}), **schema.get("$defs", {})}
-    named = {name: _referred(one) for name, one in definitions.items()}
+    named = {name: _referred(definition) for name, definition in definitions.items()}
     if not (_referred(schema) <= named.keys()):
         return True
     while free := [name for name, others in named.items() if not others & named.keys()]:

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 class PydanticAIModel:
     """A chat model of a provider; made by `connect_model`.
 
-    It may be asked from several threads and event loops at once. A request's `model` may name another model of the same
+    Several threads and event loops may call it concurrently. A request's `model` may name another model of the same
     provider, with or without the prefix; that of another provider is a ModelError. A request's `extra` are settings
     under pydantic-ai's names, such as `{"thinking": "high"}`, `{"openai_reasoning_effort": "low"}` or `{"extra_body":
-    {...}}`. `metadata["provider"]` of an answer is plain JSON; leave it in the message, and reasoning goes on
-    where it was.
+    {...}}`. `metadata["provider"]` of an answer is plain JSON. Leave it in the message: without it the model cannot
+    continue its reasoning.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class PydanticAIModel:
 
         model, name = await self._resolve_model(request)
         source = self._source(model)
-        held = is_wrapped(request.output)  # the text is sent when it is unwrapped
+        held = is_wrapped(request.output)  # the text is emitted after it is unwrapped
         dropped: Sequence[AsyncGenerator[Any]] = ()
         with watch_sending(model) as sending:
             try:
@@ -112,9 +112,9 @@ class PydanticAIModel:
         await self._clients.aclose()
 
     async def _resolve_model(self, request: ModelRequest) -> tuple[Model, str]:
-        """Return the model that the request is for, and its whole name.
+        """Return the model of a request, and its full name.
 
-        Raises ModelError where calls are forbidden, and for a request that a provider would refuse.
+        Raises ModelError if calls are forbidden, and for a request that a provider would refuse.
         """
         wanted = resolve_model_name(request.model, self._name) if request.model else self._name.model
         model, name = await self._clients.model(wanted), str(self._name._replace(model=wanted))

@@ -38,7 +38,9 @@ def _convert_part(answer: Any) -> Any:
 
 def _convert_command(command: Any) -> Command[Any]:
     goto: Any = command.goto
-    targets = [_convert_target(one) for one in cast("list[Any]", goto if isinstance(goto, list | tuple) else [goto])]
+    targets = [
+        _convert_target(target) for target in cast("list[Any]", goto if isinstance(goto, list | tuple) else [goto])
+    ]
     return Command(update=command.update, goto=targets, graph=command.graph)
 
 

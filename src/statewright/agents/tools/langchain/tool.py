@@ -42,7 +42,7 @@ class LangChainTool:
         self._injected = injected_sources(tool)
         self.parameters: Mapping[str, Any] = argument_schema(tool, self._injected)
         self.options = ToolOptions(return_direct=bool(getattr(tool, "return_direct", False)))
-        self.in_order = any(one.changes_state for one in self._injected.values())
+        self.in_order = any(source.changes_state for source in self._injected.values())
         self._is_async = _is_async(tool)
         self.is_plain = not self._is_async or getattr(tool, "func", None) is not None
         self.tool = tool
@@ -95,9 +95,11 @@ class LangChainTool:
             return error
         hidden = {*self._injected, *map(self._aliases.get, self._injected)}
         errors = cast("list[Any]", error.errors())
-        wrong_arguments = [one for one in errors if not one["loc"] or one["loc"][0] not in hidden]
+        wrong_arguments = [problem for problem in errors if not problem["loc"] or problem["loc"][0] not in hidden]
         if not wrong_arguments:
-            return injected_type_error(self.name, str(errors[0]["loc"][0]), "; ".join(one["msg"] for one in errors))
+            return injected_type_error(
+                self.name, str(errors[0]["loc"][0]), "; ".join(problem["msg"] for problem in errors)
+            )
         return WrongCall(f"Tool {self.name!r} was called with wrong arguments: {describe_problems(wrong_arguments)}.")
 
     def __repr__(self) -> str:

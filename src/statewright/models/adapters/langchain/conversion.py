@@ -42,7 +42,7 @@ def langchain_messages(request: ModelRequest, instruction: str = "") -> list[Any
 
 def request_settings(request: ModelRequest) -> dict[str, Any]:
     """Return the settings of a request as keyword arguments; unset ones are omitted."""
-    given = {
+    settings = {
         "model": request.model,
         "temperature": request.temperature,
         "max_tokens": request.max_tokens,
@@ -50,7 +50,7 @@ def request_settings(request: ModelRequest) -> dict[str, Any]:
         "stop": list(request.stop) or None,
         "seed": request.seed,
     }
-    return {**{name: value for name, value in given.items() if value is not None}, **request.extra}
+    return {**{name: value for name, value in settings.items() if value is not None}, **request.extra}
 
 
 def tool_options(request: ModelRequest) -> dict[str, Any]:
@@ -116,10 +116,10 @@ def _to_ai_message(message: Message) -> Any:
 def _kept_fields(message: Message) -> Mapping[str, Any]:
     """Return the recorded fields of LangChain's message, unless the message was changed since."""
     provider: Any = (message.metadata or {}).get("provider")
-    kept: Any = cast(Mapping[str, Any], provider).get(KEPT) if isinstance(provider, Mapping) else None
-    if not isinstance(kept, Mapping):
+    record: Any = cast(Mapping[str, Any], provider).get(KEPT) if isinstance(provider, Mapping) else None
+    if not isinstance(record, Mapping):
         return {}
-    fields = {name: value for name, value in cast(Mapping[str, Any], kept).items() if name in _SENT}
+    fields = {name: value for name, value in cast(Mapping[str, Any], record).items() if name in _SENT}
     if "content" in fields and not _says_the_same(fields["content"], message):
         return {}
     extra: Mapping[str, Any] = fields.get("additional_kwargs") or {}
@@ -130,7 +130,7 @@ def _says_the_same(content: str | Sequence[str | Mapping[str, Any]], message: Me
     if isinstance(content, str):
         return content == message.text
     blocks: list[Mapping[str, Any]] = [
-        {"type": "text", "text": one} if isinstance(one, str) else one for one in content
+        {"type": "text", "text": block} if isinstance(block, str) else block for block in content
     ]
     text = "".join(block.get("text") or "" for block in blocks if block.get("type") == "text")
     called = {
@@ -163,10 +163,10 @@ def as_text(response: ModelResponse, form: OutputForm) -> ModelResponse:
     others = tuple(call for call in calls if call.name != form.name)
     if others or not calls:
         return replace(response, message=replace(response.message, tool_calls=others))
-    # What LangChain kept of the message holds the call too, and would bring it back: it has no result.
+    # The record of LangChain's message contains the call too, and would restore it without a result.
     metadata = {name: value for name, value in (response.message.metadata or {}).items() if name != "provider"}
     message = Message(calls[0].written, role="assistant", metadata=metadata or None)
-    unfinished = response.finish_reason in ("length", "refused")  # else it says that a tool was called
+    unfinished = response.finish_reason in ("length", "refused")  # otherwise it is `tools`
     return replace(response, message=message, finish_reason=response.finish_reason if unfinished else "stop")
 
 
@@ -177,8 +177,8 @@ def _message(answer: Any, calls: Sequence[ToolCall]) -> Message:
     metadata: dict[str, Any] = {}
     if thought := reasoning_of(answer):
         metadata["reasoning"] = thought
-    if kept := _fields_to_keep(answer):
-        metadata["provider"] = {KEPT: kept}
+    if fields := _fields_to_keep(answer):
+        metadata["provider"] = {KEPT: fields}
     return Message(content_of(answer), role="assistant", tool_calls=tuple(calls), metadata=metadata or None)
 
 
@@ -199,12 +199,12 @@ def _fields_to_keep(answer: Any) -> dict[str, Any]:
 # -- facts about it
 
 
-def _usage(found: Mapping[str, Any]) -> Usage:
-    read: Mapping[str, Any] = found.get("input_token_details") or {}
-    written: Mapping[str, Any] = found.get("output_token_details") or {}
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    read: Mapping[str, Any] = usage.get("input_token_details") or {}
+    written: Mapping[str, Any] = usage.get("output_token_details") or {}
     return Usage(
-        input_tokens=found.get("input_tokens") or 0,
-        output_tokens=found.get("output_tokens") or 0,
+        input_tokens=usage.get("input_tokens") or 0,
+        output_tokens=usage.get("output_tokens") or 0,
         cached_tokens=read.get("cache_read") or 0,
         reasoning_tokens=written.get("reasoning") or 0,
     )
@@ -230,11 +230,11 @@ class _PartialCall:
 
     def add(self, chunk: Any) -> ToolCallDelta:
         """Add a chunk, and return its event."""
-        identity, name, written = (chunk.get("id") or None, chunk.get("name") or None, chunk.get("args") or "")
+        call_id, name, written = (chunk.get("id") or None, chunk.get("name") or None, chunk.get("args") or "")
         delta = ToolCallDelta(
-            self.number, identity if not self.id else None, name if not self.name else None, str(written)
+            self.number, call_id if not self.id else None, name if not self.name else None, str(written)
         )
-        self.id = self.id or identity or ""
+        self.id = self.id or call_id or ""
         self.name = self.name or name or ""
         self.written += str(written)
         return delta
@@ -276,11 +276,11 @@ class ChunkMerger:
         key = piece.get("index")
         if key is None:
             key = piece.get("id") or (self._calls[-1].key if self._calls else None)
-        found = next((call for call in self._calls if call.key == key), None)
-        if found is None:
-            found = _PartialCall(key, len(self._calls))
-            self._calls.append(found)
-        return found
+        call = next((call for call in self._calls if call.key == key), None)
+        if call is None:
+            call = _PartialCall(key, len(self._calls))
+            self._calls.append(call)
+        return call
 
 
 def _pieces(chunk: Any) -> list[Any]:

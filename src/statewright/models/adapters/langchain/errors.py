@@ -82,7 +82,7 @@ def _status(error: BaseException) -> int | None:
         getattr(response, "status_code", None),
         _in(response, "ResponseMetadata", "HTTPStatusCode"),
     )
-    return next((one for one in candidates if type(one) is int and 400 <= one < 600), None)
+    return next((candidate for candidate in candidates if type(candidate) is int and 400 <= candidate < 600), None)
 
 
 def _response(error: BaseException) -> Any:
@@ -97,11 +97,11 @@ def _in(value: Any, *names: str) -> Any:
 
 def _retry_after(error: Exception) -> float | None:
     """Return the Retry-After of the provider's response in seconds; None if there is none."""
-    for one in _chain(error):
-        headers: Any = getattr(_response(one), "headers", None)
-        found = retry_after(headers, datetime.now(UTC)) if hasattr(headers, "get") else None
-        if found is not None:
-            return found
+    for link in _chain(error):
+        headers: Any = getattr(_response(link), "headers", None)
+        seconds = retry_after(headers, datetime.now(UTC)) if hasattr(headers, "get") else None
+        if seconds is not None:
+            return seconds
     return None
 
 
