@@ -153,38 +153,28 @@ def injected_type_error(tool: str, parameters: str, wrong: str) -> InvalidConfig
     )
 
 
+def _source_in_context(name: str, needs: str, remedy: str, *, changes_state: bool = False) -> InjectedSource:
+    """Return the source that reads an attribute of the context."""
+    return InjectedSource(partial(_read_context, name), changes_state, needs, remedy)
+
+
+def _read_context(name: str, context: ToolContext) -> Any:
+    value = getattr(context, name)
+    return MISSING if value is None else value
+
+
+_FROM_NODE: Final = "Call it from a node of a graph."
+_FROM_AGENT: Final = "Call it from an agent or a ToolNode."
 _BY_NAME: Final[Mapping[str, InjectedSource]] = {
-    "network": InjectedSource(
-        lambda context: _or_missing(context.network),
-        changes_state=True,
-        needs="the run of a network",
-        remedy="Call it from an agent of a Network.",
+    "network": _source_in_context(
+        "network", "the run of a network", "Call it from an agent of a Network.", changes_state=True
     ),
-    "state": InjectedSource(
-        lambda context: _or_missing(context.state),
-        changes_state=True,
-        needs="the state of an agent",
-        remedy="Call it from an agent or a ToolNode.",
-    ),
-    "store": InjectedSource(
-        lambda context: _or_missing(context.store),
-        needs="the store",
-        remedy="Compile the graph with store=.",
-    ),
-    "runtime": InjectedSource(
-        lambda context: _or_missing(context.runtime),
-        needs="the runtime",
-        remedy="Call it from a node of a graph.",
-    ),
+    "state": _source_in_context("state", "the state of an agent", _FROM_AGENT, changes_state=True),
+    "store": _source_in_context("store", "the store", "Compile the graph with store=."),
+    "runtime": _source_in_context("runtime", "the runtime", _FROM_NODE),
 }
-_CONFIG: Final = InjectedSource(
-    runnable_config, needs="the config of the run", remedy="Call it from a node of a graph."
-)
-_CALL_ID: Final = InjectedSource(
-    lambda context: _or_missing(context.tool_call_id),
-    needs="the id of a model's call",
-    remedy="Call it from an agent or a ToolNode.",
-)
+_CONFIG: Final = InjectedSource(runnable_config, needs="the config of the run", remedy=_FROM_NODE)
+_CALL_ID: Final = _source_in_context("tool_call_id", "the id of a model's call", _FROM_AGENT)
 _CONTEXT: Final = InjectedSource(lambda context: context, changes_state=True)  # it gives access to the state
 _BY_CLASS: Final[Mapping[Any, InjectedSource]] = {
     ToolContext: _CONTEXT,
@@ -216,10 +206,6 @@ def injected_source(parameter: inspect.Parameter, *, by_name: bool = True) -> In
     if source is None:
         return None
     return replace(source, has_default=has_default, accepts_none=_accepts_none(hint))
-
-
-def _or_missing(value: Any) -> Any:
-    return MISSING if value is None else value
 
 
 # -- annotations

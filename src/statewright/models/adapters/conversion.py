@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from statewright.messages import copied
-from statewright.models.model import FinishReason, ModelResponse, OutputForm
+from statewright.models.model import FinishReason, ModelRequest, ModelResponse, OutputForm
 
 FIELD: Final = "value"
 _LONGEST_NAME: Final = 64
@@ -121,6 +121,21 @@ def _rebased(value: Any) -> Any:
             changed["$ref"] = f"#/$defs/{FIELD}{mapping['$ref'][1:].rstrip('/')}"
         return changed
     return [_rebased(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+# -- settings
+
+
+def sampling_settings(request: ModelRequest, *, stop: str = "stop") -> dict[str, Any]:
+    """Return the sampling settings of a request; unset ones are omitted. `stop` is the name for stop sequences."""
+    settings = {
+        "temperature": request.temperature,
+        "max_tokens": request.max_tokens,
+        "top_p": request.top_p,
+        stop: list(request.stop) or None,
+        "seed": request.seed,
+    }
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 # -- errors

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.errors import ModelError, suggestion
 from statewright.messages import Message, copied
-from statewright.models.adapters.conversion import provider_form
+from statewright.models.adapters.conversion import provider_form, sampling_settings
 from statewright.models.conversation.prepare import starting_with_user
 from statewright.models.model import ModelRequest, OutputForm, ToolSpec
 from statewright.models.providers.provenance import Source, restore_response
@@ -158,17 +158,10 @@ _ALWAYS: dict[str, Any] = {"max_retries": 0}
 
 def request_settings(request: ModelRequest, defaults: Mapping[str, Any]) -> ModelSettings:
     """Return the settings of a call: the request's own override `extra`, which overrides the connection's."""
-    settings: dict[str, Any] = {
-        "temperature": request.temperature,
-        "max_tokens": request.max_tokens,
-        "top_p": request.top_p,
-        "stop_sequences": list(request.stop) or None,
-        "seed": request.seed,
-        "request_timeout": request.timeout,
-        **_tool_choice_settings(request),
-    }
-    present = {name: value for name, value in settings.items() if value is not None}
-    merged = {**defaults, **request.extra, **present, **_ALWAYS}
+    others = {"request_timeout": request.timeout, **_tool_choice_settings(request)}
+    present = {name: value for name, value in others.items() if value is not None}
+    sampling = sampling_settings(request, stop="stop_sequences")
+    merged = {**defaults, **request.extra, **sampling, **present, **_ALWAYS}
     if headers := {**defaults.get("extra_headers", {}), **request.extra.get("extra_headers", {})}:
         merged["extra_headers"] = headers
     return cast("ModelSettings", merged)

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from statewright.langchain_messages import KEPT, SAID_ELSEWHERE, calls_of, content_of, reasoning_of, text_of
 from statewright.messages import Message, ToolCall, read_tool_call
-from statewright.models.adapters.conversion import find_finish_reason
+from statewright.models.adapters.conversion import find_finish_reason, sampling_settings
 from statewright.models.conversation.prepare import starting_with_user
 from statewright.models.model import (
     FinishReason,
@@ -42,15 +42,8 @@ def langchain_messages(request: ModelRequest, instruction: str = "") -> list[Any
 
 def request_settings(request: ModelRequest) -> dict[str, Any]:
     """Return the settings of a request as keyword arguments; unset ones are omitted."""
-    settings = {
-        "model": request.model,
-        "temperature": request.temperature,
-        "max_tokens": request.max_tokens,
-        "top_p": request.top_p,
-        "stop": list(request.stop) or None,
-        "seed": request.seed,
-    }
-    return {**{name: value for name, value in settings.items() if value is not None}, **request.extra}
+    model = {} if request.model is None else {"model": request.model}
+    return {**model, **sampling_settings(request), **request.extra}
 
 
 def tool_options(request: ModelRequest) -> dict[str, Any]:
