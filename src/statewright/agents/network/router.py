@@ -153,7 +153,8 @@ class AgentRegistry:
         self.declared: Mapping[str, Agent] = agents_by_name(f"Network {network!r}", agents)
         # A run that is resumed in another process must find undeclared agents that its router returns.
         self.implicit = {agent.name: agent for agent in reachable_agents(router)} if callable(router) else {}
-        self._admitted: OrderedDict[str, dict[str, Agent]] = OrderedDict()
+        self.admitted: OrderedDict[str, dict[str, Agent]] = OrderedDict()
+        """The undeclared agents that the router of a run has returned, by run."""
 
     def declare(self, agent: Agent) -> None:
         """Add a declared agent. Raises InvalidConfig if another one has its name."""
@@ -162,21 +163,6 @@ class AgentRegistry:
     def for_run(self, run: str) -> RunAgents:
         """Return the agents of one run, with those that its own router has created."""
         return RunAgents(self, run)
-
-    def admitted_agents(self, run: str) -> Mapping[str, Agent]:
-        """Return the undeclared agents that the router of a run has returned."""
-        return self._admitted.get(run, {})
-
-    def admit(self, run: str, agent: Agent) -> None:
-        """Remember an agent for the rest of a run."""
-        self._admitted.setdefault(run, {})[agent.name] = agent
-        self._admitted.move_to_end(run)
-        while len(self._admitted) > MOST_RUNS:
-            self._admitted.popitem(last=False)
-
-    def forget(self, run: str) -> None:
-        """Forget the undeclared agents of a run that has ended."""
-        self._admitted.pop(run, None)
 
 
 class RunAgents:
@@ -189,7 +175,7 @@ class RunAgents:
     def find(self, name: str) -> Agent:
         """Return an agent by name. Raises RoutingError if there is none."""
         registry = self._registry
-        agents = {**registry.implicit, **registry.declared, **registry.admitted_agents(self._run)}
+        agents = {**registry.implicit, **registry.declared, **registry.admitted.get(self._run, {})}
         if name not in agents:
             raise RoutingError(
                 f"Network {registry.network!r} has no agent {name!r}. {suggestion(name, agents, noun='Agents')} "
@@ -227,11 +213,15 @@ class RunAgents:
                 f"that was declared. Rename one of them."
             )
         if declared is None and self._registry.implicit.get(agent.name) is not agent:
-            self._registry.admit(self._run, agent)
+            runs = self._registry.admitted
+            runs.setdefault(self._run, {})[agent.name] = agent
+            runs.move_to_end(self._run)
+            while len(runs) > MOST_RUNS:
+                runs.popitem(last=False)
 
     def forget(self) -> None:
         """Forget the agents of this run, which has ended."""
-        self._registry.forget(self._run)
+        self._registry.admitted.pop(self._run, None)
 
 
 def agents_by_name(owner: str, agents: Sequence[Agent], error: type[RunError] = InvalidConfig) -> dict[str, Agent]:
