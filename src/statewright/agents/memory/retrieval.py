@@ -24,7 +24,7 @@ Vector = Sequence[float]
 Vectors = Sequence[Vector]
 Embed = Callable[[Sequence[str]], Vectors | Awaitable[Vectors]]
 """Embeds texts as vectors of equal length: a coroutine function, or a plain function, which is called on a thread."""
-_KEPT: Final = 10_000
+_MAX_VECTORS: Final = 10_000
 """Maximum number of cached vectors."""
 
 
@@ -33,7 +33,7 @@ class VectorSearch:
 
     def __init__(self, embed: Embed) -> None:
         self._embed = embed
-        self._vectors: LRUCache[Vector] = LRUCache(_KEPT)
+        self._vectors: LRUCache[Vector] = LRUCache(_MAX_VECTORS)
 
     async def nearest(self, query: str, texts: Sequence[str], count: int) -> list[int]:
         """Return the indices of the texts nearest to the query, nearest first; later texts win ties."""
@@ -86,7 +86,7 @@ def _check_dimensions(vectors: Iterable[Vector]) -> None:
 
 # -- search in a store
 
-_KNOWN: Final = 10_000
+_MAX_ITEMS: Final = 10_000
 """Maximum number of items that are known to be in the store."""
 
 
@@ -98,7 +98,7 @@ class StoreSearch:
 
     def __init__(self) -> None:
         self._store: Store | None = None
-        self._is_stored: LRUCache[bool] = LRUCache(_KNOWN)
+        self._is_stored: LRUCache[bool] = LRUCache(_MAX_ITEMS)
         """Items that are known to be in the store, by namespace and key."""
 
     async def nearest(
@@ -109,7 +109,7 @@ class StoreSearch:
 
     def _nearest(self, store: Store, namespace: Namespace, query: str, texts: Sequence[str], count: int) -> list[int]:
         if store is not self._store:
-            self._store, self._is_stored = store, LRUCache(_KNOWN)
+            self._store, self._is_stored = store, LRUCache(_MAX_ITEMS)
         by_key = {fingerprint(text): n for n, text in enumerate(texts)}
         for key, n in by_key.items():
             self._put(store, namespace, key, texts[n])
@@ -185,11 +185,11 @@ class Retrieval:
         if self._by_vectors is not None:
             indices = await self._by_vectors.nearest(query, texts, self._top_k)
         else:
-            store, namespace = self._given_store(context), self._own_namespace(context)
+            store, namespace = self._resolve_store(context), self._own_namespace(context)
             indices = await self._by_store.nearest(store, namespace, query, texts, self._top_k)
         return [groups[n] for n in indices]
 
-    def _given_store(self, context: MemoryContext) -> Store:
+    def _resolve_store(self, context: MemoryContext) -> Store:
         store = self._store or context.store
         if store is None:
             raise InvalidConfig(

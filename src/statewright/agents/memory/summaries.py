@@ -72,7 +72,7 @@ class Summaries:
         counted by the execution that succeeds."""
         self._failed: LRUCache[bool] = LRUCache(_MAX_CACHED)
         """Turns in which the model gave no summary, for conversations without notes."""
-        self._making: dict[tuple[int, str], asyncio.Lock] = {}
+        self._locks: dict[tuple[int, str], asyncio.Lock] = {}
 
     def longest(self, units: Sequence[Unit], context: MemoryContext) -> Summary:
         """Return the longest summary of a beginning of these units that exists; one of no units if there is none."""
@@ -95,7 +95,7 @@ class Summaries:
         """
         keys = list(_prefix_keys(units))
         lock_key = (id(asyncio.get_running_loop()), keys[-1])
-        lock = self._making.setdefault(lock_key, asyncio.Lock())
+        lock = self._locks.setdefault(lock_key, asyncio.Lock())
         try:
             async with lock:
                 summary = self._longest(keys, context)
@@ -107,7 +107,7 @@ class Summaries:
                 return summary
         finally:
             if not lock.locked():
-                self._making.pop(lock_key, None)
+                self._locks.pop(lock_key, None)
 
     def _save(self, key: str, text: str, context: MemoryContext) -> None:
         """Write a summary to the notes of the context, if it has some."""

@@ -54,7 +54,7 @@ class Member:
         self.name = graph.name
         shared_fields = frozenset(schema.fields).difference(apart)
         merging = frozenset(name for name in shared_fields if not schema.fields[name].plain)
-        self._known = shared_fields
+        self._shared_fields = shared_fields
         _, self._call = subgraph_calls(graph, "call", shared_fields, merging)
 
     def metadata(self, label: str | None = None) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Member:
         answer = await self._call(state)
         if not isinstance(answer, Reported):  # of a function, or the instance of a class: of a graph that checks all
             fields = cast(Any, answer) if isinstance(answer, Mapping) else instance_values(answer) or {}
-            answer = Reported({**shared(fields, self._known)}, ())
+            answer = Reported({**shared(fields, self._shared_fields)}, ())
         other_fields: dict[str, Any] = {**answer.update}
         whole = cast("Iterable[Message]", other_fields.pop(MESSAGES, None) or ())
         before = {message.id for message in state.get(MESSAGES, ())}
