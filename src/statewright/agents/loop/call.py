@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from statewright.agents.agent import Agent
-from statewright.agents.network.run import NetworkRun
+from statewright.agents.loop.run import NetworkRun
 from statewright.agents.state.data import PREFIX, DataSchema
 from statewright.agents.state.result import AgentResult
 from statewright.agents.state.state import Formatter, State, result_messages

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any, Generic, Self, TypeVar, cast
 
 from statewright.agents.agent import Agent, is_count
+from statewright.agents.loop.run import NetworkRun
 from statewright.agents.network.router import AgentRegistry, Router, RoutingAgent, default_router
-from statewright.agents.network.run import NetworkRun
 from statewright.agents.state.data import field_values
 from statewright.agents.state.state import Formatter, State, result_messages
 from statewright.agents.state.usage_limits import UsageLimits

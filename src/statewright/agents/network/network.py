@@ -8,10 +8,10 @@ from typing import Any, Final, Self, TypeVar, Unpack, cast
 from statewright.agents.agent import Agent, AgentRunner
 from statewright.agents.loop.call import data_fields
 from statewright.agents.loop.graph import compile_agent
+from statewright.agents.loop.run import NetworkRun
 from statewright.agents.network.definition import NetworkDefinition
 from statewright.agents.network.graph import build_network_graph
 from statewright.agents.network.router import AgentRegistry, Router
-from statewright.agents.network.run import NetworkRun
 from statewright.agents.network.state import as_user_message, further_usage, usage_of_calls
 from statewright.agents.state.data import PREFIX, field_values
 from statewright.agents.state.state import State

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, cast
 from statewright.agents.agent import Agent, Lifecycle
 from statewright.agents.kwargs_injection import acall_with_kwargs
 from statewright.agents.loop.model_call import cut_short_reason
-from statewright.agents.network.run import NetworkRun
+from statewright.agents.loop.run import NetworkRun
 from statewright.agents.state.result import AgentResult
 from statewright.agents.tools import ToolFunction
 from statewright.errors import InvalidConfig, RoutingError, RunError, ToolError, suggestion
