@@ -151,8 +151,8 @@ class RetryingModel:
         """Wait until the next attempt. Raises the error if there is none."""
         if attempt >= self._policy.max_attempts or not self._policy.matches(error):
             raise error
-        requested: float = getattr(error, "retry_after", None) or 0.0
-        await _sleep(self._clock, max(self._policy.delay(attempt, random.random()), requested))
+        asked: float = getattr(error, "retry_after", None) or 0.0
+        await _sleep(self._clock, max(self._policy.delay(attempt, random.random()), asked))
 
 
 async def _sleep(clock: Clock, seconds: float) -> None:

@@ -24,7 +24,7 @@ Vector = Sequence[float]
 Vectors = Sequence[Vector]
 Embed = Callable[[Sequence[str]], Vectors | Awaitable[Vectors]]
 """Embeds texts as vectors of equal length: a coroutine function, or a plain function, which is called on a thread."""
-_MAX_VECTORS: Final = 10_000
+_KEPT: Final = 10_000
 """Maximum number of cached vectors."""
 
 
@@ -33,7 +33,7 @@ class VectorSearch:
 
     def __init__(self, embed: Embed) -> None:
         self._embed = embed
-        self._vectors: LRUCache[Vector] = LRUCache(_MAX_VECTORS)
+        self._vectors: LRUCache[Vector] = LRUCache(_KEPT)
 
     async def nearest(self, query: str, texts: Sequence[str], count: int) -> list[int]:
         """Return the indices of the texts nearest to the query, nearest first; later texts win ties."""
@@ -86,7 +86,7 @@ def _check_dimensions(vectors: Iterable[Vector]) -> None:
 
 # -- search in a store
 
-_MAX_ITEMS: Final = 10_000
+_KNOWN: Final = 10_000
 """Maximum number of items that are known to be in the store."""
 
 
@@ -98,7 +98,7 @@ class StoreSearch:
 
     def __init__(self) -> None:
         self._store: Store | None = None
-        self._is_stored: LRUCache[bool] = LRUCache(_MAX_ITEMS)
+        self._is_stored: LRUCache[bool] = LRUCache(_KNOWN)
         """Items that are known to be in the store, by namespace and key."""
 
     async def nearest(
@@ -109,7 +109,7 @@ class StoreSearch:
 
     def _nearest(self, store: Store, namespace: Namespace, query: str, texts: Sequence[str], count: int) -> list[int]:
         if store is not self._store:
-            self._store, self._is_stored = store, LRUCache(_MAX_ITEMS)
+            self._store, self._is_stored = store, LRUCache(_KNOWN)
         by_key = {fingerprint(text): n for n, text in enumerate(texts)}
         for key, n in by_key.items():
             self._put(store, namespace, key, texts[n])
