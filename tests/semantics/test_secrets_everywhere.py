@@ -30,7 +30,7 @@ from statewright.messages import Message
 from statewright.models import ModelResponse
 from statewright.models.adapters.langchain.errors import mask_for, model_error
 from statewright.models.providers.failure import translate_error
-from statewright.models.providers.keys import ProviderSecrets
+from statewright.models.providers.names import ProviderSecrets
 from statewright.observe import CaptureLimits, configure_logging
 from statewright.observe.capture import CaptureBuffer, TaskAttempt
 from statewright.observe.tracing import Spans

@@ -1,12 +1,11 @@
 """Agents: models with tools, networks of agents with a router, and prebuilt graphs."""
 
 from statewright.agents.agent import Agent, Lifecycle, Prompt
-from statewright.agents.loop.context_window import MemoryNotes
 from statewright.agents.loop.model_call import ask, is_worth_another_attempt, retry_policy, status_of
+from statewright.agents.loop.request import MemoryNotes
+from statewright.agents.loop.run import NetworkRun
 from statewright.agents.network.network import Network
-from statewright.agents.network.router import Router
-from statewright.agents.network.routing_agent import RoutingAgent, default_router
-from statewright.agents.network.run import NetworkRun
+from statewright.agents.network.router import Router, RoutingAgent, default_router
 from statewright.agents.prebuilt import (
     AgentState,
     HandoffTool,

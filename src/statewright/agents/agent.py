@@ -1,7 +1,7 @@
 """The definition of an agent: its model, prompt, tools, limits and hooks.
 
 An agent does not choose its successor: the router of a network does. An agent that is run alone is run by a network
-of one.
+of one. Networks are built on agents, so this module reaches them only through the `AgentRunner` that they register.
 """
 
 from __future__ import annotations
@@ -9,22 +9,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast
+from typing import Any, ClassVar, Final, Protocol, Self, cast
 
+from statewright.agents.mcp import McpTools
 from statewright.agents.memory import MemoryStrategy
+from statewright.agents.state.result import AgentResult
 from statewright.agents.thread_history import ThreadHistory
 from statewright.agents.tools import LangChainTool, Tool, ToolFunction, is_langchain_tool
+from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig, ToolError, suggestion
 from statewright.graph import RetryPolicy, is_coroutine_function
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest, as_chat_model
-
-if TYPE_CHECKING:
-    from statewright.agents.mcp import McpTools
-    from statewright.agents.network.network import Network
-    from statewright.agents.network.run import NetworkRun
-    from statewright.agents.state.result import AgentResult
-    from statewright.runtime import CompiledGraph
+from statewright.runtime import CompiledGraph
 
 Hook = Callable[..., Any]
 
@@ -78,6 +75,25 @@ RETRIES: Final = 4
 """Default number of retries of a model call."""
 
 
+class SoloNetwork(Protocol):
+    """The network of an agent that is run alone."""
+
+    def compile(self, checkpointer: Checkpointer | None = None, **options: Any) -> CompiledGraph: ...
+    def run(self, input: Any = None, **options: Any) -> Any: ...  # noqa: A002  # the field's word
+    async def arun(self, input: Any = None, **options: Any) -> Any: ...  # noqa: A002
+    def stream(self, input: Any = None, **options: Any) -> Iterator[Any]: ...  # noqa: A002
+    def astream(self, input: Any = None, **options: Any) -> AsyncIterator[Any]: ...  # noqa: A002
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRunner:
+    """The functions that compile an agent and run it alone."""
+
+    compile: Callable[[Agent], CompiledGraph]
+    network_of: Callable[..., SoloNetwork]
+    """Returns the network of an agent, with the options of `Network`."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Agent:
     """An agent: a model with a prompt, tools and hooks. Frozen: use `with_model` or `dataclasses.replace`.
@@ -87,6 +103,8 @@ class Agent:
 
     repeats_tool_choice: ClassVar[bool] = False
     """True if every answer must call a tool, not just the first."""
+    runner: ClassVar[AgentRunner]
+    """Set by the module of networks, which is above this one."""
 
     name: str = field(kw_only=False)
     """Identifies the agent in routers, results and traces."""
@@ -179,8 +197,6 @@ is made once: after it the choice is `auto`."""
 
     @cached_property
     def _mcp(self) -> McpTools:
-        from statewright.agents.mcp import McpTools
-
         return self.mcp_servers if isinstance(self.mcp_servers, McpTools) else McpTools(self.mcp_servers)
 
     @cached_property
@@ -191,16 +207,11 @@ is made once: after it the choice is `auto`."""
     @cached_property
     def graph(self) -> CompiledGraph:
         """The compiled graph that a call of the agent runs."""
-        from statewright.agents.loop.graph import compile_agent
+        return self.runner.compile(self)
 
-        return compile_agent(self)
-
-    def alone(self, **options: Any) -> Network[Any]:
+    def alone(self, **options: Any) -> SoloNetwork:
         """Return a network of this agent alone, which calls it once; `options` are those of `Network`."""
-        from statewright.agents.network.network import Network
-
-        defaults: dict[str, Any] = {"agents": [self], "router": _route_once, "history": self.history}
-        return Network(self.name, **{**defaults, **options})
+        return self.runner.network_of(self, **options)
 
     def run(self, input: Any, *, model: Any = None, **options: Any) -> AgentResult:  # noqa: A002  # the field's word
         """Run the agent alone on an input and return its result; `options` are those of `Network.run`.
@@ -255,7 +266,7 @@ def is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _only_result(run: NetworkRun[Any]) -> AgentResult:
+def _only_result(run: Any) -> AgentResult:
     if run.interrupts:
         questions = "; ".join(repr(interrupt.value) for interrupt in run.interrupts)
         raise InvalidConfig(
@@ -263,7 +274,3 @@ def _only_result(run: NetworkRun[Any]) -> AgentResult:
             f"with a checkpointer and a thread_id, and answer with run(Command(resume=...))."
         )
     return run.results[-1]
-
-
-def _route_once(network: Any, call_count: int) -> Any:
-    return None if call_count else next(iter(network.agents.values()))

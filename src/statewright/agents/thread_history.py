@@ -41,8 +41,7 @@ class ThreadHistory:
         `create_thread` returns, or a random one if there is only `get`.
         """
         if self.create_thread is not None:
-            arguments = {**kwargs, "thread_id": thread_id}
-            created = await runtime.step("create_thread", partial(_create_thread, self.create_thread, arguments))
+            created = await self._call("create_thread", runtime, _create_thread, kwargs, thread_id=thread_id)
             return thread_id if thread_id is not None else created
         if thread_id is None and self.get is not None:
             return runtime.step("thread_id", _random_id)
@@ -52,26 +51,29 @@ class ThreadHistory:
         """Return the earlier results of the thread."""
         if self.get is None:
             return []
-        arguments = {**kwargs, "thread_id": thread_id}
-        return _read_results(await runtime.step("get", partial(acall_with_kwargs, self.get, arguments)))
+        return _read_results(await self._call("get", runtime, acall_with_kwargs, kwargs, thread_id=thread_id))
 
     async def save_message(
         self, thread_id: str | None, message: Message, kwargs: Kwargs, runtime: Runtime[Any]
     ) -> None:
         """Save the user's message."""
         if self.append_user_message is not None:
-            arguments = {**kwargs, "thread_id": thread_id, "user_message": message}
-            await runtime.step(
-                "append_user_message", partial(_call_without_result, self.append_user_message, arguments)
-            )
+            call = partial(self._call, "append_user_message", runtime, _call_without_result, kwargs)
+            await call(thread_id=thread_id, user_message=message)
 
     async def save_results(
         self, thread_id: str | None, results: Sequence[AgentResult], kwargs: Kwargs, runtime: Runtime[Any]
     ) -> None:
         """Save the results of this run, if there are any."""
         if self.append_results is not None and results:
-            arguments = {**kwargs, "thread_id": thread_id, "new_results": list(results)}
-            await runtime.step("append_results", partial(_call_without_result, self.append_results, arguments))
+            call = partial(self._call, "append_results", runtime, _call_without_result, kwargs)
+            await call(thread_id=thread_id, new_results=list(results))
+
+    async def _call(
+        self, name: str, runtime: Runtime[Any], call: Callable[..., Any], kwargs: Kwargs, **further: Any
+    ) -> Any:
+        """Call one of the functions as a journaled step."""
+        return await runtime.step(name, partial(call, getattr(self, name), {**kwargs, **further}))
 
 
 async def _create_thread(function: Callable[..., Any], kwargs: Kwargs) -> str | None:

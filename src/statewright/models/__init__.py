@@ -8,24 +8,28 @@ from statewright.models.conversation.prepare import (
     repair_tool_rounds,
     with_own_call_ids,
 )
-from statewright.models.event import (
+from statewright.models.guard import allow_model_calls, check_calls_allowed, forbid_model_calls
+from statewright.models.model import (
+    FinishReason,
     MessageChunk,
     ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    OutputForm,
     ReasoningDelta,
     ResponseFinished,
     StreamRestarted,
     TextDelta,
     ToolCallDelta,
+    ToolSpec,
+    Usage,
     UsageUpdate,
     chunk_of,
 )
-from statewright.models.guard import allow_model_calls, check_calls_allowed, forbid_model_calls
-from statewright.models.model import FinishReason, ModelRequest, ModelResponse, OutputForm, ToolSpec, Usage
-from statewright.models.port import ChatModel, StreamingModel, closing, stream_model
+from statewright.models.port import ChatModel, StreamingModel, closing, in_time, named, stream_in_time, stream_model
 from statewright.models.recorded.cassette import Cassette
 from statewright.models.recorded.recorded_model import RecordedModel
 from statewright.models.scripted import ScriptedModel
-from statewright.models.timeouts import in_time, named, stream_in_time
 from statewright.models.wrappers import FallbackModel, RetryingModel
 
 __all__ = [

@@ -35,8 +35,13 @@ def as_chat_model(value: object) -> ChatModel:
 
 def is_langchain_model(value: object) -> bool:
     """Return True for a chat model of LangChain, without loading the package."""
+    return is_instance_of(value, "BaseChatModel", "langchain_core.")
+
+
+def is_instance_of(value: object, name: str, package: str) -> bool:
+    """Return True for an instance of a class of another library, without loading the library."""
     kinds = cast("tuple[type[Any], ...]", type(value).__mro__)
-    return any(kind.__name__ == "BaseChatModel" and kind.__module__.startswith("langchain_core.") for kind in kinds)
+    return any(kind.__name__ == name and kind.__module__.startswith(package) for kind in kinds)
 
 
 def _connect(name: str) -> ChatModel:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from types import TracebackType
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import urlsplit
 
 from statewright.errors import InvalidConfig, ModelError
@@ -20,39 +19,32 @@ VARIABLE: Final = "STATEWRIGHT_ALLOW_MODEL_CALLS"
 _MEANINGS: Final = {"": True, "1": True, "true": True, "0": False, "false": False}
 
 
-class _Rule(NamedTuple):
-    """What is allowed, and by which rule."""
-
-    calls: bool
-    local: bool
-    said_by: str
-
-
 class CallRule:
     """A rule about model calls, active from its creation; as a context manager, until the block ends."""
 
-    def __init__(self, *, calls: bool, local: bool, said_by: str) -> None:
-        self._rule = _Rule(calls, local, said_by)
+    def __init__(self, *, calls: bool, local: bool, source: str) -> None:
+        self.calls = calls
+        self.local = local
+        """True if models on this machine are allowed."""
+        self.source = source
+        """The name of the rule in errors."""
         with _lock:
-            _rules.append(self._rule)
+            _rules.append(self)
 
     def __enter__(self) -> CallRule:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def end(self) -> None:
         """Restore the previous rule; a second call does nothing."""
         with _lock:
-            # By identity: an equal rule of another caller stays active.
-            _rules[:] = [rule for rule in _rules if rule is not self._rule]
+            _rules[:] = [rule for rule in _rules if rule is not self]
 
 
 _lock = threading.Lock()
-_rules: list[_Rule] = []
+_rules: list[CallRule] = []
 """The last one is active."""
 
 
@@ -62,12 +54,12 @@ def forbid_model_calls(*, local: bool = True) -> CallRule:
     Write `with forbid_model_calls():` for a part of a program, or call it for all of it. With `local`, models that are
     served on this machine are still allowed.
     """
-    return CallRule(calls=False, local=local, said_by="forbid_model_calls()")
+    return CallRule(calls=False, local=local, source="forbid_model_calls()")
 
 
 def allow_model_calls() -> CallRule:
     """Allow calls of real models, overriding earlier rules; as a context manager, for a part of a program."""
-    return CallRule(calls=True, local=True, said_by="allow_model_calls()")
+    return CallRule(calls=True, local=True, source="allow_model_calls()")
 
 
 def check_calls_allowed(model: str, *, base_url: str | None = None) -> None:
@@ -75,11 +67,14 @@ def check_calls_allowed(model: str, *, base_url: str | None = None) -> None:
 
     `base_url` is the address of the model, if known.
     """
-    rule = _current_rule()
-    if rule.calls or (rule.local and base_url is not None and is_local(base_url)):
+    with _lock:
+        rule = _rules[-1] if _rules else None
+    is_allowed, local_is_allowed = (rule.calls, rule.local) if rule is not None else (_environment_allows(), True)
+    if is_allowed or (local_is_allowed and base_url is not None and is_local(base_url)):
         return
+    source = rule.source if rule is not None else f"{VARIABLE}={os.environ.get(VARIABLE)}"
     raise ModelError(
-        f"The model {model!r} was about to be asked, but calls of real models are forbidden by {rule.said_by}. "
+        f"The model {model!r} was not called: calls of real models are forbidden by {source}. "
         f"Use a ScriptedModel or a RecordedModel, or let this one through with `with allow_model_calls():`."
     )
 
@@ -98,18 +93,11 @@ def _is_loopback(host: str) -> bool:
     return len(parts) == 4 and parts[0] == "127" and all(part.isdecimal() for part in parts)
 
 
-def _current_rule() -> _Rule:
-    with _lock:
-        if _rules:
-            return _rules[-1]
-    return _Rule(_environment_allows(), True, f"{VARIABLE}={os.environ.get(VARIABLE)}")
-
-
 def _environment_allows() -> bool:
-    found = os.environ.get(VARIABLE, "")
+    setting = os.environ.get(VARIABLE, "")
     try:
-        return _MEANINGS[found.strip().lower()]
+        return _MEANINGS[setting.strip().lower()]
     except KeyError:
         raise InvalidConfig(
-            f"{VARIABLE} is {found!r} in the environment. Write 0 to forbid calls of models, or 1 to allow them."
+            f"{VARIABLE} is {setting!r} in the environment. Write 0 to forbid calls of models, or 1 to allow them."
         ) from None

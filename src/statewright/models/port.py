@@ -1,20 +1,25 @@
-"""The port of chat models, and streams of model events."""
+"""The port of chat models, streams of model events, and timeouts: each attempt gets the full timeout of its request."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
-from statewright.models.event import (
+from statewright.errors import ModelUnavailable
+from statewright.models.model import (
     ModelEvent,
+    ModelRequest,
+    ModelResponse,
     ReasoningDelta,
     ResponseFinished,
     TextDelta,
     ToolCallDelta,
     UsageUpdate,
 )
-from statewright.models.model import ModelRequest, ModelResponse
+
+T = TypeVar("T")
 
 
 @runtime_checkable
@@ -64,9 +69,6 @@ def response_events(response: ModelResponse) -> Iterator[ModelEvent]:
     yield ResponseFinished(response)
 
 
-T = TypeVar("T")
-
-
 @asynccontextmanager
 async def closing(events: AsyncIterator[T]) -> AsyncGenerator[AsyncIterator[T]]:
     """Close a stream when the block is left, so that its connection is closed at once.
@@ -79,3 +81,61 @@ async def closing(events: AsyncIterator[T]) -> AsyncGenerator[AsyncIterator[T]]:
         close: Any = getattr(events, "aclose", None)
         if close is not None:
             await close()
+
+
+# -- timeouts
+
+
+def times_attempts(model: object) -> bool:
+    """Return True for a model that wraps others and applies the timeout to each of them itself."""
+    return bool(getattr(model, "times_attempts", False))
+
+
+async def in_time(answer: Awaitable[T], model: object, request: ModelRequest) -> T:
+    """Return the answer of a model. Raises ModelUnavailable after the timeout of its request."""
+    if request.timeout is None or times_attempts(model):
+        return await answer
+    limit = asyncio.timeout(request.timeout)
+    try:
+        async with limit:
+            return await answer
+    except TimeoutError as error:
+        if not limit.expired():
+            raise  # a TimeoutError of the model
+        raise timeout_error(model, request) from error
+
+
+async def stream_in_time(model: ChatModel, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    """Yield the stream of a model. Raises ModelUnavailable after the timeout of its request.
+
+    The time of its reader counts too.
+    """
+    if request.timeout is None or times_attempts(model):
+        async with closing(stream_model(model, request)) as events:
+            async for event in events:
+                yield event
+        return
+    end = asyncio.get_running_loop().time() + request.timeout
+    async with closing(stream_model(model, request)) as events:
+        while True:
+            limit = asyncio.timeout_at(end)
+            try:
+                async with limit:
+                    event = await anext(events)
+            except StopAsyncIteration:
+                return
+            except TimeoutError as error:
+                if not limit.expired():
+                    raise
+                raise timeout_error(model, request) from error
+            yield event
+
+
+def timeout_error(model: object, request: ModelRequest) -> ModelUnavailable:
+    """Return the error of a call that took longer than the timeout of its request."""
+    return ModelUnavailable(f"Model {named(model, request)} gave no answer within {request.timeout:g} seconds.")
+
+
+def named(model: object, request: ModelRequest) -> str:
+    """Return the name of a model for messages."""
+    return repr(request.model or getattr(model, "name", None) or type(model).__name__)

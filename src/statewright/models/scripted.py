@@ -10,8 +10,7 @@ from dataclasses import replace
 from statewright.errors import ModelError
 from statewright.messages import Message, ToolCall
 from statewright.models.conversation.prepare import check_request
-from statewright.models.event import ModelEvent, TextDelta, ToolCallDelta
-from statewright.models.model import ModelRequest, ModelResponse, Usage
+from statewright.models.model import ModelEvent, ModelRequest, ModelResponse, TextDelta, ToolCallDelta, Usage
 from statewright.models.port import response_events
 
 Answer = str | Message | ToolCall | Sequence[ToolCall] | ModelResponse | Exception
@@ -55,7 +54,7 @@ class ScriptedModel:
         if self._repeat_last and answers:
             return answers[-1]
         raise ModelError(
-            f"The script has {len(answers)} answers, and the model was asked for another one. "
+            f"The script has {len(answers)} answers, and the model was called once more. "
             f"Add it, or pass repeat_last=True."
         )
 
@@ -65,8 +64,8 @@ def _pieces(event: ModelEvent) -> Iterator[ModelEvent]:
     match event:
         case TextDelta(text):
             yield from (TextDelta(word) for word in re.findall(r"\s*\S+\s*$|\s*\S+|\s+", text))
-        case ToolCallDelta(index, identity, name, arguments):
-            yield ToolCallDelta(index, identity, name)
+        case ToolCallDelta(index, call_id, name, arguments):
+            yield ToolCallDelta(index, call_id, name)
             yield ToolCallDelta(index, arguments=arguments)
         case _:
             yield event
@@ -92,5 +91,5 @@ def _message(answer: str | Message | ToolCall | Sequence[ToolCall]) -> Message:
 
 def _estimate(request: ModelRequest, message: Message) -> Usage:
     """Estimate usage as four characters per token, so that budgets can be tried without a provider."""
-    asked = len(request.system) + sum(len(one.text) for one in request.messages)
-    return Usage(input_tokens=-(-asked // 4), output_tokens=-(-len(message.text) // 4))
+    characters = len(request.system) + sum(len(earlier.text) for earlier in request.messages)
+    return Usage(input_tokens=-(-characters // 4), output_tokens=-(-len(message.text) // 4))

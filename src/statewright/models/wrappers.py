@@ -11,10 +11,8 @@ from statewright.clock import Clock, SystemClock
 from statewright.errors import ModelUnavailable, add_note
 from statewright.graph import RetryPolicy
 from statewright.models.coerce import as_chat_model
-from statewright.models.event import ModelEvent, StreamRestarted
-from statewright.models.model import ModelRequest, ModelResponse
-from statewright.models.port import closing
-from statewright.models.timeouts import in_time, stream_in_time
+from statewright.models.model import ModelEvent, ModelRequest, ModelResponse, StreamRestarted
+from statewright.models.port import closing, in_time, stream_in_time
 
 
 def is_unavailable(error: Exception) -> bool:
@@ -83,12 +81,12 @@ class FallbackModel:
         errors.append(error)
 
     def _failure(self, errors: Sequence[Exception]) -> ModelUnavailable:
-        told = " ".join(
+        failures = " ".join(
             f"{number}. {type(model).__name__}: {_error_text(error)}"
             for number, (model, error) in enumerate(zip(self.models, errors, strict=True), 1)
         )
         failure = ModelUnavailable(
-            f"None of {len(errors)} models answered. {told}",
+            f"None of {len(errors)} models answered. {failures}",
             status=getattr(errors[-1], "status", None),
             retry_after=_earliest_retry(errors),
         )

@@ -83,7 +83,7 @@ def test_a_connection_that_is_refused(ask: Asking) -> None:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
         ask.model = ask.connect(base_url=url)
-        with pytest.raises(ModelUnavailable, match="no whole answer"):
+        with pytest.raises(ModelUnavailable, match="no complete answer"):
             ask()
 
 

@@ -10,7 +10,7 @@ import pytest
 from statewright.errors import ModelUnavailable
 from statewright.messages import Message
 from statewright.models import FallbackModel, ModelEvent, ModelRequest, ModelResponse, ScriptedModel, TextDelta, in_time
-from statewright.models.timeouts import stream_in_time, times_attempts
+from statewright.models.port import stream_in_time, times_attempts
 
 ASKED = ModelRequest((Message("hi"),), timeout=0.05)
 

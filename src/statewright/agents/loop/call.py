@@ -10,9 +10,10 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from statewright.agents.network.run import NetworkRun
+from statewright.agents.agent import Agent
+from statewright.agents.loop.run import NetworkRun
 from statewright.agents.state.data import PREFIX, DataSchema
 from statewright.agents.state.result import AgentResult
 from statewright.agents.state.state import Formatter, State, result_messages
@@ -20,9 +21,6 @@ from statewright.agents.state.usage_limits import UsageLimits
 from statewright.errors import InvalidConfig
 from statewright.messages import Message
 from statewright.models import ChatModel, Usage
-
-if TYPE_CHECKING:
-    from statewright.agents.agent import Agent
 
 
 @dataclass(slots=True, kw_only=True)

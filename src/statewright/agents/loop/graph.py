@@ -171,10 +171,10 @@ class _AgentNodes:
 
     async def ordered(self, state: Values, runtime: Runtime[Any]) -> Command[Any]:
         """Make the next of the calls that are made in order."""
-        calls, made = state["ordered"], state["made"]
-        update = await self._run_tool(calls[made], RunView(current_call(), state), runtime)
-        made += 1
-        return Command(update={**update, "made": made}, goto="ordered" if made < len(calls) else _after_tools(state))
+        calls, done = state["ordered"], state["made"]
+        update = await self._run_tool(calls[done], RunView(current_call(), state), runtime)
+        done += 1
+        return Command(update={**update, "made": done}, goto="ordered" if done < len(calls) else _after_tools(state))
 
     async def _run_tool(self, call: ToolCall, view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
         context = ToolContext(

@@ -37,6 +37,7 @@ from statewright.models import (
     stream_in_time,
     with_own_call_ids,
 )
+from statewright.models.adapters.conversion import RETRIED_STATUSES
 
 CUT_SHORT: Final = ("length", "refused")
 """Finish reasons of incomplete answers."""
@@ -212,7 +213,7 @@ FIRST_DELAY: Final = 0.5
 """Seconds before the second attempt; each later delay is twice as long."""
 LONGEST_DELAY: Final = 60.0
 _FINAL: Final = "_statewright_not_retried"
-_FINAL_STATUSES: Final = frozenset(range(400, 500)) - {408, 409, 425, 429}
+_FINAL_STATUSES: Final = frozenset(range(400, 500)) - RETRIED_STATUSES
 
 
 def retry_policy(retries: int | RetryPolicy) -> RetryPolicy | None:

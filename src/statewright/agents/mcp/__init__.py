@@ -5,10 +5,8 @@ called from every event loop. The SDK is loaded on first use of a server.
 """
 
 from statewright.agents.mcp.read import read_server, read_servers
-from statewright.agents.mcp.server import McpServer
-from statewright.agents.mcp.tool import McpTool
-from statewright.agents.mcp.tools import McpTools, McpUnavailableWarning
-from statewright.agents.mcp.transport import Sse, Stdio, StreamableHttp
+from statewright.agents.mcp.server import McpServer, Sse, Stdio, StreamableHttp
+from statewright.agents.mcp.tools import McpTool, McpTools, McpUnavailableWarning
 
 __all__ = [
     "McpServer",

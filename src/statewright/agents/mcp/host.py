@@ -18,8 +18,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from statewright.agents.mcp.connection import Connection
 from statewright.agents.mcp.server import McpServer
+from statewright.agents.mcp.session import Connection
 from statewright.errors import ToolError
 from statewright.extras import missing_library
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from types import TracebackType
 from typing import Any, Final, Self
 
 import httpx2
@@ -18,9 +17,8 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from statewright.agents.mcp.server import McpServer
+from statewright.agents.mcp.server import McpServer, Stdio, StreamableHttp
 from statewright.agents.mcp.texts import StderrTail
-from statewright.agents.mcp.transport import Stdio, StreamableHttp
 
 Streams = tuple[Any, Any]
 """The streams of the SDK's transports: incoming and outgoing messages."""
@@ -32,7 +30,14 @@ _SILENCE: Final = 86_400.0  # seconds that a stream over HTTP may be silent; our
 
 def open_client(server: McpServer, words: StderrTail, ended: OnEnd, heard: MessageHandlerFnT) -> Client:
     """Return a client, connected once it is entered. `heard` receives unsolicited messages of the server."""
-    return Client(_WatchedTransport(_streams(server, words, ended), ended), message_handler=heard, cache=None)
+    return Client(watched(_streams(server, words, ended), ended), message_handler=heard, cache=None)
+
+
+@asynccontextmanager
+async def watched(streams: AbstractAsyncContextManager[Streams], ended: OnEnd) -> AsyncGenerator[Streams]:
+    """Open streams of which the incoming one reports its end."""
+    async with streams as (incoming, outgoing):
+        yield _IncomingStream(incoming, ended), outgoing
 
 
 @asynccontextmanager
@@ -86,23 +91,6 @@ async def _start_program(transport: Stdio, words: StderrTail) -> AsyncGenerator[
         yield streams
 
 
-class _WatchedTransport:
-    """A transport that reports the end of the stream from the server."""
-
-    def __init__(self, streams: AbstractAsyncContextManager[Streams], ended: OnEnd) -> None:
-        self._streams = streams
-        self._ended = ended
-
-    async def __aenter__(self) -> Streams:
-        coming, going = await self._streams.__aenter__()
-        return _IncomingStream(coming, self._ended), going
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._streams.__aexit__(kind, error, trace)
-
-
 class _IncomingStream:
     """An incoming stream, as the SDK reads it, that reports its end."""
 
@@ -110,15 +98,8 @@ class _IncomingStream:
         self._stream = stream
         self._ended = ended
 
-    @property
-    def last_context(self) -> Any:
-        return getattr(self._stream, "last_context", None)
-
-    async def receive(self) -> Any:
-        return await self._stream.receive()
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
     def __aiter__(self) -> Self:
         return self
@@ -134,7 +115,5 @@ class _IncomingStream:
         await self._stream.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._stream.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: Any) -> bool | None:
+        return await self._stream.__aexit__(*error)

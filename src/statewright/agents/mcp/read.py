@@ -10,8 +10,17 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
-from statewright.agents.mcp.server import SETTINGS, McpServer, find_problems, format_problems
-from statewright.agents.mcp.transport import Sse, Stdio, StreamableHttp, Transport, UrlTransport
+from statewright.agents.mcp.server import (
+    SETTINGS,
+    McpServer,
+    Sse,
+    Stdio,
+    StreamableHttp,
+    Transport,
+    UrlTransport,
+    find_problems,
+    format_problems,
+)
 from statewright.errors import InvalidConfig, suggestion
 
 _BELOW: Final = ("transport", "config", "requestInit")
@@ -77,7 +86,7 @@ class _EntryReader:
     def __init__(self, data: Any, untyped_url: UrlTransport) -> None:
         self.problems: list[str] = []
         self._untyped_url = untyped_url
-        self._given: dict[str, Any] = {}
+        self._values: dict[str, Any] = {}
         self._where = "MCP server: "
         if not isinstance(data, Mapping):
             self._problem(f"an entry is {type(data).__name__}. Give a mapping with a command or a url.")
@@ -90,10 +99,10 @@ class _EntryReader:
         if self.problems:  # further problems would be duplicates
             return None
         transport = self._transport()
-        settings = {name: self._given[name] for name in SETTINGS if name in self._given}
+        settings = {name: self._values[name] for name in SETTINGS if name in self._values}
         if transport is None or self.problems:
             return None
-        name = self._given.get("name", "")
+        name = self._values.get("name", "")
         self.problems += find_problems(name, transport, settings)
         return None if self.problems else McpServer(name, transport, **settings)
 
@@ -110,10 +119,10 @@ class _EntryReader:
             name = _OTHER_NAMES.get(key, key)
             if name not in _KNOWN:
                 self._problem(f"unknown key {key!r}. {suggestion(key, _KNOWN, noun='Keys')}")
-            elif name in self._given:
+            elif name in self._values:
                 self._problem(f"{name} is given twice. Write it once.")
             else:
-                self._given[name] = not value if key == "disabled" else value
+                self._values[name] = not value if key == "disabled" else value
 
     def _collect_below(self, key: str, value: Any) -> None:
         if isinstance(value, Mapping):
@@ -127,20 +136,18 @@ class _EntryReader:
             return None
         others = _OF_URLS if kind == "stdio" else _OF_COMMANDS
         for name in others:
-            if name in self._given:
-                self._problem(f"{name} says nothing to a server of type {kind}. Leave it out.")
+            if name in self._values:
+                self._problem(f"{name} does not apply to a server of type {kind}. Leave it out.")
         if kind == "stdio":
-            cwd = self._given.get("cwd")
-            inherit_env = self._given.get("inherit_env", False)
-            return Stdio(
-                self._given.get("command", ""), self._args(), self._texts("env"), str(cwd) if cwd else None, inherit_env
-            )
-        made = Sse if kind == "sse" else StreamableHttp
-        return made(self._given.get("url", ""), self._headers())
+            command, cwd = self._values.get("command", ""), self._values.get("cwd")
+            inherit_env = self._values.get("inherit_env", False)
+            return Stdio(command, self._args(), self._texts("env"), str(cwd) if cwd else None, inherit_env)
+        transport_class = Sse if kind == "sse" else StreamableHttp
+        return transport_class(self._values.get("url", ""), self._headers())
 
     def _kind(self) -> str | None:
-        has_command, has_url = "command" in self._given, "url" in self._given
-        written = self._given.get("type")
+        has_command, has_url = "command" in self._values, "url" in self._values
+        written = self._values.get("type")
         if has_command == has_url:
             self._problem(f"it has {'both' if has_url else 'neither'} a command and a url. Give one of them.")
             return None
@@ -152,13 +159,13 @@ class _EntryReader:
         return kind
 
     def _args(self) -> tuple[str, ...]:
-        written = self._given.get("args", ())
+        written = self._values.get("args", ())
         if isinstance(written, str):
             return self._split(written)
         if not isinstance(written, list | tuple):
             self._problem(f"args is {type(written).__name__}. Give a list of texts.")
             return ()
-        return tuple(self._text("args", one) for one in cast("list[Any]", written))
+        return tuple(self._text("args", item) for item in cast("list[Any]", written))
 
     def _split(self, written: str) -> tuple[str, ...]:
         try:
@@ -168,7 +175,7 @@ class _EntryReader:
             return ()
 
     def _texts(self, name: str) -> dict[str, str]:
-        written = self._given.get(name, {})
+        written = self._values.get(name, {})
         if not isinstance(written, Mapping):
             self._problem(f"{name} is {type(written).__name__}. Give a mapping from names to texts.")
             return {}
@@ -176,7 +183,7 @@ class _EntryReader:
 
     def _headers(self) -> dict[str, str]:
         headers = self._texts("headers")
-        token = self._given.get("auth_token")
+        token = self._values.get("auth_token")
         if token is None:
             return headers
         if any(name.lower() == "authorization" for name in headers):

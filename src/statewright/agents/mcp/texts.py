@@ -46,11 +46,11 @@ class _SchemaTruncation:
             return shorter if any(new is not old for new, old in zip(shorter, items, strict=True)) else items
         if not isinstance(schema, Mapping):
             return schema
-        known = cast("Mapping[str, Any]", schema)
-        found = {key: self._value(key, value) for key, value in known.items()}
-        if all(found[key] is value for key, value in known.items()):
-            return known
-        return {key: value for key, value in found.items() if value is not None or known[key] is None}
+        keywords = cast("Mapping[str, Any]", schema)
+        shortened = {key: self._value(key, value) for key, value in keywords.items()}
+        if all(shortened[key] is value for key, value in keywords.items()):
+            return keywords
+        return {key: value for key, value in shortened.items() if value is not None or keywords[key] is None}
 
     def _value(self, key: str, value: Any) -> Any:
         if key in _IN_WORDS:
@@ -59,8 +59,8 @@ class _SchemaTruncation:
             return value
         if key in _OF_NAMES and isinstance(value, Mapping):
             named = cast("Mapping[str, Any]", value)
-            shorter = {name: self.schema(one) for name, one in named.items()}
-            return shorter if any(shorter[name] is not one for name, one in named.items()) else named
+            shorter = {name: self.schema(subschema) for name, subschema in named.items()}
+            return shorter if any(shorter[name] is not subschema for name, subschema in named.items()) else named
         return self.schema(value)
 
     def _words(self, value: Any) -> Any:

@@ -3,8 +3,7 @@
 from statewright.agents.memory.limits import MemoryStats, estimate_tokens, memory_stats
 from statewright.agents.memory.retrieval import Retrieval
 from statewright.agents.memory.strategy import MemoryContext, MemoryStrategy
-from statewright.agents.memory.summarizing import Summarizing
-from statewright.agents.memory.windows import Buffer, KeepAll, SlidingWindow
+from statewright.agents.memory.windows import Buffer, KeepAll, SlidingWindow, Summarizing
 
 __all__ = [
     "Buffer",

@@ -49,8 +49,8 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     head = tuple(takewhile(lambda message: message.role == "system", messages))
     body = messages[len(head) :]
     results = _results_by_call(body)
-    whole = {call: found for call, found in results.items() if _is_answered(body, call, found)}
-    spans = {call: max(found) for call, found in whole.items()}
+    whole = {call: positions for call, positions in results.items() if _is_answered(body, call, positions)}
+    spans = {call: max(positions) for call, positions in whole.items()}
     sent = {n for n, message in enumerate(body) if message.role != "tool" and not message.tool_calls}
     sent.update(spans, *whole.values())
     return Conversation(head, _units(body, sorted(sent), spans))
@@ -71,7 +71,7 @@ def _results_by_call(body: Sequence[Message]) -> dict[int, list[int]]:
 
 def _is_answered(body: Sequence[Message], call: int, results: Sequence[int]) -> bool:
     answered = {body[n].tool_call_id or "" for n in results}
-    return answered == {one.id for one in body[call].tool_calls}
+    return answered == {tool_call.id for tool_call in body[call].tool_calls}
 
 
 def _units(body: Sequence[Message], sent: Sequence[int], spans: dict[int, int]) -> list[Unit]:

@@ -51,41 +51,24 @@ class Limits:
 
     def half(self) -> Limits:
         """Return limits of half the size."""
-        return Limits(*(None if one is None else max(one // 2, 1) for one in (self.messages, self.tokens)))
+        return Limits(*(None if limit is None else max(limit // 2, 1) for limit in (self.messages, self.tokens)))
 
     def without(self, messages: Sequence[Message]) -> Limits:
-        """Return the limits that remain after these messages."""
-        taken = len(messages), estimate_tokens(messages)
+        """Return the limits that remain after these messages, at least 1 each."""
+        remaining = self.minus(messages)
+        return Limits(*(None if limit is None else max(limit, 1) for limit in (remaining.messages, remaining.tokens)))
+
+    def minus(self, messages: Sequence[Message]) -> Limits:
+        """Return the limits less these messages, below zero if they do not fit."""
         return Limits(
-            *(
-                None if one is None else max(one - used, 1)
-                for one, used in zip((self.messages, self.tokens), taken, strict=True)
-            )
+            None if self.messages is None else self.messages - len(messages),
+            None if self.tokens is None else self.tokens - estimate_tokens(messages),
         )
 
-
-class _RemainingLimits:
-    """What remains of the limits."""
-
-    def __init__(self, limits: Limits, tokens_besides: int) -> None:
-        self._messages = limits.messages
-        self._tokens = None if limits.tokens is None else limits.tokens - tokens_besides
-
-    def use(self, messages: Sequence[Message]) -> None:
-        """Subtract messages, even beyond the limits."""
-        if self._messages is not None:
-            self._messages -= len(messages)
-        if self._tokens is not None:
-            self._tokens -= estimate_tokens(messages)
-
-    def take(self, messages: Sequence[Message]) -> bool:
-        """Subtract messages if they fit; return whether they did."""
-        if self._messages is not None and len(messages) > self._messages:
-            return False
-        if self._tokens is not None and estimate_tokens(messages) > self._tokens:
-            return False
-        self.use(messages)
-        return True
+    @property
+    def are_exceeded(self) -> bool:
+        """True for limits below zero."""
+        return (self.messages is not None and self.messages < 0) or (self.tokens is not None and self.tokens < 0)
 
 
 def recent_start(conversation: Conversation, limits: Limits) -> int:
@@ -98,25 +81,29 @@ def recent_start(conversation: Conversation, limits: Limits) -> int:
     units = conversation.units
     if not units:
         return 0
-    room = _RemainingLimits(limits, estimate_tokens(conversation.head))
+    head_tokens = 0 if limits.tokens is None else estimate_tokens(conversation.head)
+    room = Limits(limits.messages, None if limits.tokens is None else limits.tokens - head_tokens)
     last = len(units) - 1
     anchor = conversation.anchor
     for n in {last} if anchor is None else {anchor, last}:
-        room.use(units[n])
+        room = room.minus(units[n])
     first = 0 if anchor is None else anchor + 1
     for n in reversed(range(first, last)):
-        if not room.take(units[n]):
+        remaining = room.minus(units[n])
+        if remaining.are_exceeded:
             return n + 1
+        room = remaining
     return 0 if anchor is None else _start_with_turns(conversation, anchor, room)
 
 
-def _start_with_turns(conversation: Conversation, start: int, room: _RemainingLimits) -> int:
+def _start_with_turns(conversation: Conversation, start: int, room: Limits) -> int:
     """Move the start back over all earlier turns that fit."""
     for turn in reversed(conversation.turns()):
         before = range(turn.start, min(turn.stop, start))
         if not before:
             continue
-        if not room.take([message for n in before for message in conversation.units[n]]):
+        room = room.minus([message for n in before for message in conversation.units[n]])
+        if room.are_exceeded:
             break
         start = turn.start
     return start

@@ -42,9 +42,9 @@ class VectorSearch:
         return [n for _, n in sorted(scores, reverse=True)[:count]]
 
     async def _vectors_of(self, texts: Sequence[str]) -> list[Vector]:
-        found = {text: self._vectors.get(text) for text in texts}
-        new = [text for text, vector in found.items() if vector is None]
-        vectors = {text: vector for text, vector in found.items() if vector is not None}
+        cached = {text: self._vectors.get(text) for text in texts}
+        new = [text for text, vector in cached.items() if vector is None]
+        vectors = {text: vector for text, vector in cached.items() if vector is not None}
         for text, vector in zip(new, await self._embed_texts(new), strict=True):
             vectors[text] = vector
             self._vectors.put(text, vector)
@@ -67,9 +67,9 @@ class VectorSearch:
 
 
 def _normalized(vector: Vector) -> Vector:
-    numbers = [float(one) for one in vector]
+    numbers = [float(number) for number in vector]
     length = math.hypot(*numbers)
-    return [one / length for one in numbers] if length else numbers
+    return [number / length for number in numbers] if length else numbers
 
 
 def _dot_product(first: Vector, second: Vector) -> float:
@@ -116,25 +116,25 @@ class StoreSearch:
         return _search(store, namespace, query, by_key, count)
 
     def _put(self, store: Store, namespace: Namespace, key: str, text: str) -> None:
-        place = f"{namespace} {key}"
-        if self._is_stored.get(place):
+        item = f"{namespace} {key}"
+        if self._is_stored.get(item):
             return
         if store.get(namespace, key) is None:
             store.put(namespace, key, {"text": text})
-        self._is_stored.put(place, True)
+        self._is_stored.put(item, True)
 
 
 def _search(store: Store, namespace: Namespace, query: str, by_key: Mapping[str, int], count: int) -> list[int]:
     """Search the store page by page for items with these keys."""
-    found: list[int] = []
+    indices: list[int] = []
     offset, size = 0, max(2 * count, 10)
-    while len(found) < count:
+    while len(indices) < count:
         page = store.search(namespace, query=query, limit=size, offset=offset)
-        found.extend(by_key[item.key] for item in page if item.key in by_key)
+        indices.extend(by_key[item.key] for item in page if item.key in by_key)
         offset += size
         if len(page) < size:
             break
-    return found[:count]
+    return indices[:count]
 
 
 # -- the strategy
@@ -174,8 +174,8 @@ class Retrieval:
         start = recent_start(conversation, self._keep)
         groups = [group for group in _groups(conversation, start) if _text(conversation, group)]
         query = context.query or _question(conversation)
-        found = await self._nearest(query, conversation, groups, context) if groups and query else []
-        chosen = [n for group in found for n in group]
+        nearest = await self._nearest(query, conversation, groups, context) if groups and query else []
+        chosen = [n for group in nearest for n in group]
         return [*conversation.head, *conversation.messages([*chosen, *range(start, len(conversation.units))])]
 
     async def _nearest(
@@ -183,13 +183,13 @@ class Retrieval:
     ) -> list[range]:
         texts = [_text(conversation, group) for group in groups]
         if self._by_vectors is not None:
-            found = await self._by_vectors.nearest(query, texts, self._top_k)
+            indices = await self._by_vectors.nearest(query, texts, self._top_k)
         else:
-            store, namespace = self._given_store(context), self._own_namespace(context)
-            found = await self._by_store.nearest(store, namespace, query, texts, self._top_k)
-        return [groups[n] for n in found]
+            store, namespace = self._resolve_store(context), self._own_namespace(context)
+            indices = await self._by_store.nearest(store, namespace, query, texts, self._top_k)
+        return [groups[n] for n in indices]
 
-    def _given_store(self, context: MemoryContext) -> Store:
+    def _resolve_store(self, context: MemoryContext) -> Store:
         store = self._store or context.store
         if store is None:
             raise InvalidConfig(

@@ -72,7 +72,7 @@ class Summaries:
         counted by the execution that succeeds."""
         self._failed: LRUCache[str, bool] = LRUCache(_MAX_CACHED)
         """Turns in which the model gave no summary, for conversations without notes."""
-        self._making: dict[tuple[int, str], asyncio.Lock] = {}
+        self._locks: dict[tuple[int, str], asyncio.Lock] = {}
 
     def longest(self, units: Sequence[Unit], context: MemoryContext) -> Summary:
         """Return the longest summary of a beginning of these units that exists; one of no units if there is none."""
@@ -94,8 +94,8 @@ class Summaries:
         summary is saved in the notes of the context.
         """
         keys = list(_prefix_keys(units))
-        place = (id(asyncio.get_running_loop()), keys[-1])
-        lock = self._making.setdefault(place, asyncio.Lock())
+        lock_key = (id(asyncio.get_running_loop()), keys[-1])
+        lock = self._locks.setdefault(lock_key, asyncio.Lock())
         try:
             async with lock:
                 summary = self._longest(keys, context)
@@ -107,7 +107,7 @@ class Summaries:
                 return summary
         finally:
             if not lock.locked():
-                self._making.pop(place, None)
+                self._locks.pop(lock_key, None)
 
     def _save(self, key: str, text: str, context: MemoryContext) -> None:
         """Write a summary to the notes of the context, if it has some."""
@@ -142,8 +142,8 @@ class Summaries:
     async def _ask(self, before: str, units: Sequence[Unit], context: MemoryContext) -> str | None:
         earlier = f"Summary of what came before:\n{before}\n\n" if before else ""
         lines = "\n".join(line for unit in units for message in unit for line in _message_lines(message))
-        asked = Message(f"{earlier}Conversation:\n{lines}")
-        request = prepare_request(ModelRequest((asked,), system=self._instructions))
+        question = Message(f"{earlier}Conversation:\n{lines}")
+        request = prepare_request(ModelRequest((question,), system=self._instructions))
         response = await context.complete(self._model, request)
         text = encodable_text(response.text).strip()
         fault = _answer_problem(response, text)

@@ -1,16 +1,94 @@
-"""Strategies that select the end of a conversation: all of it, a fixed number of messages, or a token buffer."""
+"""Strategies that send the end of a conversation: all of it, a number of messages, a token buffer, or what follows a
+summary of the older turns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from statewright.agents.memory.conversation import Conversation, read_conversation
 from statewright.agents.memory.limits import Limits, check_at_least, estimate_tokens, recent_start
 from statewright.agents.memory.strategy import NO_CONTEXT, MemoryContext
-from statewright.agents.memory.summarizing import SummarizingWindow
+from statewright.agents.memory.summaries import Summaries, Summary, is_summary
 from statewright.errors import InvalidConfig
 from statewright.messages import Message
 from statewright.models import ChatModel
+
+
+class SummarizingWindow:
+    """Selects a summary and the units after it, and adds more units to the summary when that is too much.
+
+    While it fits, the existing summary is reused: the model is called only to extend it.
+    """
+
+    def __init__(self, model: ChatModel, instructions: str | None = None) -> None:
+        self._summaries = Summaries(model, instructions)
+
+    async def select(
+        self,
+        conversation: Conversation,
+        *,
+        fits: Callable[[Sequence[Message]], bool],
+        start: Callable[[Conversation], int],
+        context: MemoryContext,
+        window: Callable[[Conversation, Sequence[Message]], int] | None = None,
+    ) -> list[Message]:
+        """Return the messages to send. If they do not satisfy `fits`, units before `start` are summarized.
+
+        If the model gives no summary, these units are sent unchanged. If not all of them may be sent, `window` returns
+        the first unit to send after the messages of an earlier summary.
+        """
+        first, units = start(conversation), conversation.units
+        summary = self._summaries.longest(units[:first], context)
+        if summary.units < first and not fits(_with_summary(conversation, summary)):
+            turn = units[: (conversation.anchor or 0) + 1]
+            if not self._summaries.has_failed(turn, context):
+                summary = await self._summaries.summary(units[:first], context)
+                if summary.units < first:
+                    self._summaries.record_failure(turn, context)
+        selected = _with_summary(conversation, summary)
+        if window is not None and summary.units < first and not fits(selected):
+            selected = _with_summary(conversation, summary, window(conversation, _summary_messages(summary)))
+        return [*conversation.head, *selected]
+
+
+def _with_summary(conversation: Conversation, summary: Summary, start: int = 0) -> list[Message]:
+    return [*_summary_messages(summary), *conversation.since(max(summary.units, start))]
+
+
+def _summary_messages(summary: Summary) -> list[Message]:
+    return [summary.to_message()] if summary.units else []
+
+
+class Summarizing:
+    """Sends a summary of the older turns, and the newer ones as they are.
+
+    When more than `after` messages are not in the summary, all but about the last `keep` of them are added to it by
+    the model. `instructions` describe the summary. If the model gives none, because it refuses or is cut off, all
+    messages that are not in a summary are sent unchanged, and it is called again in the next turn.
+    """
+
+    def __init__(self, model: ChatModel, *, keep: int = 10, after: int = 30, instructions: str | None = None) -> None:
+        check_at_least(1, "Summarizing", keep=keep, after=after)
+        if keep > after:
+            raise InvalidConfig(f"Summarizing(keep={keep}, after={after}): keep is more than after. Keep fewer.")
+        self._keep = Limits(messages=keep)
+        self._after = Limits(messages=after)
+        self._window = SummarizingWindow(model, instructions)
+
+    async def select(self, messages: Sequence[Message], *, context: MemoryContext = NO_CONTEXT) -> list[Message]:
+        # The summary itself is one message, and is not counted.
+        return await self._window.select(
+            read_conversation(messages),
+            fits=lambda selected: self._after.allow([message for message in selected if not is_summary(message)]),
+            start=self._start,
+            context=context,
+        )
+
+    def _start(self, conversation: Conversation) -> int:
+        return recent_start(conversation, self._keep)
+
+
+# -- windows
 
 
 class KeepAll:
@@ -65,7 +143,7 @@ class Buffer:
         head_tokens = estimate_tokens(conversation.head)
         return await self._summaries.select(
             conversation,
-            fits=lambda shown: self._limits.allow(shown, head_tokens),
+            fits=lambda selected: self._limits.allow(selected, head_tokens),
             start=self._half_start,
             context=context,
             window=self._window_start,
@@ -74,5 +152,5 @@ class Buffer:
     def _half_start(self, conversation: Conversation) -> int:
         return recent_start(conversation, self._limits.half())
 
-    def _window_start(self, conversation: Conversation, told: Sequence[Message]) -> int:
-        return recent_start(conversation, self._limits.without(told))
+    def _window_start(self, conversation: Conversation, summary_messages: Sequence[Message]) -> int:
+        return recent_start(conversation, self._limits.without(summary_messages))

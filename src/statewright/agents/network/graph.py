@@ -1,6 +1,6 @@
 """The graph of a network: a router chooses an agent, the agent is called, and again.
 
-    route -> agent -> route ... until the router chooses nobody
+    route -> agent -> route ... until the router chooses no agent
 
 Both steps are saved supersteps. The router's choice is part of the frontier, so the router is called once per
 position, and an agent that was interrupted is resumed where it stopped.
@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from statewright.agents.agent import Agent
 from statewright.agents.kwargs_injection import acall_with_kwargs
 from statewright.agents.loop.call import RunView, data_fields, enter_call
 from statewright.agents.loop.model_call import CUT_SHORT
-from statewright.agents.network.routing_agent import RoutingAgent
-from statewright.agents.network.start import start_run, with_start_update
+from statewright.agents.network.definition import NetworkDefinition
+from statewright.agents.network.router import RoutingAgent
 from statewright.agents.network.state import (
     NETWORK_STATE,
     Values,
@@ -27,7 +27,9 @@ from statewright.agents.network.state import (
     discarded_usage_update,
     results_of_run,
     run_agents,
+    start_run,
     usage_of_run,
+    with_start_update,
 )
 from statewright.agents.state.data import PREFIX
 from statewright.agents.state.result import AgentResult
@@ -38,9 +40,6 @@ from statewright.models import Usage
 from statewright.runtime import StateGraph
 from statewright.runtime.lifecycle.unfinished import DISCARDED
 
-if TYPE_CHECKING:
-    from statewright.agents.network.network import Network
-
 NO_LIMIT: Final = 1_000_000_000
 """Recursion limit of one call of an agent, which is limited by max_iter instead."""
 _DRAWN_EDGES: Final = (("agent", "declared", ""), (END, "declared", ""))
@@ -48,7 +47,7 @@ _DRAWN_EDGES: Final = (("agent", "declared", ""), (END, "declared", ""))
 _ON_DISCARD: Final = {DISCARDED: discarded_usage_update}
 
 
-def build_network_graph(network: Network[Any]) -> StateGraph:
+def build_network_graph(network: NetworkDefinition[Any]) -> StateGraph:
     """Return the graph of a network, not compiled yet."""
     steps = _NetworkNodes(network)
     graph = StateGraph({**NETWORK_STATE, **network.form.entries})
@@ -61,7 +60,7 @@ def build_network_graph(network: Network[Any]) -> StateGraph:
     return graph
 
 
-def _drawn_agents(network: Network[Any]) -> dict[str, Any]:
+def _drawn_agents(network: NetworkDefinition[Any]) -> dict[str, Any]:
     """Return the metadata by which the declared agents are drawn instead of the one node that calls them all."""
     agents = network.agents
     return {"boxes": {name: partial(_graph_of, agent) for name, agent in agents.items()}} if agents else {}
@@ -74,7 +73,7 @@ def _graph_of(agent: Agent) -> Any:
 class _NetworkNodes:
     """The nodes of a network's graph."""
 
-    def __init__(self, network: Network[Any]) -> None:
+    def __init__(self, network: NetworkDefinition[Any]) -> None:
         self._network = network
 
     # -- route
@@ -185,7 +184,7 @@ class _NetworkNodes:
 
 
 def _last_cut_short(results: Sequence[AgentResult]) -> str | None:
-    """The stop reason of the last result, if its answer was cut off or refused."""
+    """Return the stop reason of the last result if its answer was cut off or refused."""
     return results[-1].stop_reason if results and results[-1].stop_reason in CUT_SHORT else None
 
 

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from copy import copy
-from functools import cached_property
-from typing import Any, Final, Generic, TypeVar, Unpack, cast
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, Final, Self, TypeVar, Unpack, cast
 
-from statewright.agents.agent import Agent, is_count
+from statewright.agents.agent import Agent, AgentRunner
 from statewright.agents.loop.call import data_fields
+from statewright.agents.loop.graph import compile_agent
+from statewright.agents.loop.run import NetworkRun
+from statewright.agents.network.definition import NetworkDefinition
 from statewright.agents.network.graph import build_network_graph
 from statewright.agents.network.router import AgentRegistry, Router
-from statewright.agents.network.routing_agent import RoutingAgent, default_router
-from statewright.agents.network.run import NetworkRun
-from statewright.agents.network.start import as_user_message
-from statewright.agents.network.state import further_usage, usage_of_calls
+from statewright.agents.network.state import as_user_message, further_usage, usage_of_calls
 from statewright.agents.state.data import PREFIX, field_values
-from statewright.agents.state.state import Formatter, State, result_messages
-from statewright.agents.state.usage_limits import UsageLimits
-from statewright.agents.thread_history import ThreadHistory
+from statewright.agents.state.state import State
 from statewright.channels import Overwrite
 from statewright.checkpoint import Checkpointer
-from statewright.errors import InvalidConfig, suggestion
+from statewright.errors import InvalidConfig
 from statewright.graph import Command
-from statewright.models import ChatModel, as_chat_model
 from statewright.runtime import CallOptions, CompiledGraph
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.runtime.lifecycle.unfinished import unfinished_calls
@@ -47,110 +42,16 @@ class RunOptions(CallOptions, total=False):
     """Memory across threads."""
 
 
-_NETWORK_OPTIONS: Final = frozenset({"state", "router", "model", "default_model", "checkpointer", "store"})
+_NETWORK_OPTIONS: Final = frozenset(RunOptions.__annotations__).difference(CallOptions.__annotations__)
 
 
-class Network(Generic[T]):
+class Network(NetworkDefinition[T]):
     """Agents, a router, and the state that they share.
 
     The router is called before each call of an agent; see `Router` for its forms. Without one, the default model
     chooses by a tool. `state` is the initial state of new conversations: data, or a State. Raises InvalidConfig for
     duplicate agent names, and without a router or default model.
     """
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        agents: Sequence[Agent] = (),
-        router: Router | None = None,
-        state: State[T] | T | type[T] | Mapping[str, Any] | None = None,
-        default_model: Any = None,
-        max_iter: int = 0,
-        stop_when: Callable[..., Any] | None = None,
-        usage_limits: UsageLimits | None = None,
-        history: ThreadHistory | None = None,
-        formatter: Formatter = result_messages,
-        description: str = "",
-    ) -> None:
-        self.name = name
-        self.description = description
-        self.default_model = default_model
-        self.router: Router = cast(Any, router) if router is not None else default_router()
-        self.default_state: State[T] = state if isinstance(state, State) else State(cast(Any, state))
-        self.form = self.default_state.form
-        self.max_iter = max_iter
-        """Maximum number of agent calls in one run; 0: no limit."""
-        self.stop_when = stop_when
-        """`(result, state, network) -> bool`: True to end the run after a call of an agent."""
-        self.usage_limits = usage_limits
-        self.history = history
-        self.formatter: Formatter = formatter
-        problems = [*self._problems(router)]
-        if problems:
-            raise InvalidConfig(f"Network {name!r} is invalid: " + " ".join(problems))
-        self.registry = AgentRegistry(name, agents, router)
-        self._models: Mapping[str | None, Any] = {}
-
-    def _problems(self, router: object) -> Iterator[str]:
-        name, hook, limits, history = cast("Any", (self.name, self.stop_when, self.usage_limits, self.history))
-        if not isinstance(name, str) or not name.strip():
-            yield "it has no name."
-        if router is None and self.default_model is None:
-            yield "it has no router. Pass a router, or a default_model that chooses."
-        if not (router is None or isinstance(router, RoutingAgent) or callable(router)):
-            yield f"router is {router!r}. Pass a function that returns agents, or a RoutingAgent."
-        if not is_count(self.max_iter):
-            yield f"max_iter is {self.max_iter!r}. Pass 0 or a positive integer."
-        if not (hook is None or callable(hook)):
-            yield f"stop_when is {hook!r}. Pass a function."
-        if not isinstance(limits, UsageLimits | None):
-            yield f"usage_limits is {limits!r}. Pass UsageLimits."
-        if not isinstance(history, ThreadHistory | None):
-            yield f"history is {history!r}. Pass a ThreadHistory."
-
-    @property
-    def agents(self) -> Mapping[str, Agent]:
-        """The declared agents, by name."""
-        return self.registry.declared
-
-    def add_agent(self, agent: Agent) -> None:
-        """Declare another agent. Raises InvalidConfig if one has its name."""
-        self.registry.declare(agent)
-
-    def available_agents(self, state: State[T] | None = None) -> list[Agent]:
-        """Return the declared agents that are enabled in a state, by default the initial one."""
-        return NetworkRun(self.name, state or self.default_state.clone(), self.agents).available_agents
-
-    @property
-    def defaults(self) -> dict[str, Any]:
-        """The initial data of new conversations."""
-        return field_values(self.default_state.data)
-
-    @cached_property
-    def default_chat_model(self) -> ChatModel | None:
-        """The default model, connected if it was given by name."""
-        return as_chat_model(self.default_model) if self.default_model is not None else None
-
-    def with_models(self, model: Any = None, /, **by_agent: Any) -> Network[T]:
-        """Return the network with other models: one for all agents, and one for each agent that is named.
-
-        The agents stay the same objects, so a router may still return them. Raises InvalidConfig for an agent that is
-        not declared.
-        """
-        unknown = next((name for name in by_agent if name not in self.agents), None)
-        if unknown is not None:
-            hint = suggestion(unknown, self.agents, noun="Agents")
-            raise InvalidConfig(f"Network {self.name!r} has no agent {unknown!r}. {hint}")
-        models = {name: as_chat_model(value) for name, value in by_agent.items()}
-        for_all = {None: as_chat_model(model)} if model is not None else {}
-        network = self._copy()
-        network._models = {**self._models, **for_all, **models}
-        return network
-
-    def model_for(self, agent: Agent) -> ChatModel | None:
-        """Return the model that replaces an agent's own; None if there is none."""
-        return self._models.get(agent.name) or self._models.get(None)
 
     def compile(self, checkpointer: Checkpointer | None = None, **options: Any) -> CompiledGraph:
         """Compile the network to a graph with the input `{"input": message}`; options as for `StateGraph.compile`."""
@@ -159,7 +60,7 @@ class Network(Generic[T]):
     # -- runs
 
     def run(self, input: Any = None, **options: Unpack[RunOptions]) -> NetworkRun[T]:  # noqa: A002  # the field's word
-        """Run until the router chooses nobody or something else ends the run; see `stop_reason` of the returned run.
+        """Run until the router chooses no agent, or a limit or hook ends the run. See `stop_reason` of the result.
 
         `input` is text, a message, or a Command that answers interrupts; None resumes a thread that did not finish. A
         run can be resumed if it has a checkpointer and a thread_id.
@@ -241,7 +142,7 @@ class Network(Generic[T]):
         app = network.compile(options.get("checkpointer"), store=options.get("store"))
         return app, self._graph_input(value, options.get("state")), rest
 
-    def _with_run_options(self, options: Any) -> Network[T]:
+    def _with_run_options(self, options: Any) -> Self:
         """Return the network with the model and router of one run."""
         network = self if options.get("model") is None else self.with_models(options["model"])
         router, default = options.get("router"), options.get("default_model")
@@ -251,11 +152,6 @@ class Network(Generic[T]):
             network.registry = AgentRegistry(network.name, list(network.agents.values()), network.router)
             network.registry.implicit = {**self.registry.implicit, **network.registry.implicit}
             network.default_model = default if default is not None else network.default_model
-        return network
-
-    def _copy(self) -> Network[T]:
-        network = copy(self)
-        network.__dict__.pop("default_chat_model", None)  # cached for the original's default model
         return network
 
     def _graph_input(self, value: Any, state: Any) -> Any:
@@ -280,3 +176,16 @@ def _state_input(state: State[Any]) -> dict[str, Any]:
     data = {f"{PREFIX}{name}": value for name, value in field_values(state.data).items()}
     thread = {"history_thread": state.thread_id} if state.thread_id is not None else {}
     return {**data, "messages": state.messages, "turns": Overwrite(state.turns), **thread}
+
+
+def network_of(agent: Agent, **options: Any) -> Network[Any]:
+    """Return a network of one agent, which calls it once."""
+    defaults: dict[str, Any] = {"agents": [agent], "router": _route_once, "history": agent.history}
+    return Network(agent.name, **{**defaults, **options})
+
+
+def _route_once(network: Any, call_count: int) -> Any:
+    return None if call_count else next(iter(network.agents.values()))
+
+
+Agent.runner = AgentRunner(compile_agent, network_of)

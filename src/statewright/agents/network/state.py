@@ -1,27 +1,29 @@
-"""The state of a network's graph, and the views of it that agents, routers and hooks receive."""
+"""The state of a network's graph: its fields, the views that agents, routers and hooks receive, and its first update.
+
+A run starts with the user's message and the earlier conversation, which a `ThreadHistory` may supply.
+"""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 from statewright.agents.agent import Agent
 from statewright.agents.loop.call import AgentCall, RunView, data_fields
 from statewright.agents.loop.model_call import usage_in_journal
+from statewright.agents.network.definition import NetworkDefinition
 from statewright.agents.network.router import RunAgents
 from statewright.agents.state.data import PREFIX
 from statewright.agents.state.result import USER, AgentResult
+from statewright.agents.state.state import user_turn
 from statewright.agents.state.usage_limits import total_usage
-from statewright.channels import Ephemeral
+from statewright.channels import Ephemeral, Overwrite
 from statewright.checkpoint import SavedCheckpoint
-from statewright.errors import InvalidUpdateError, suggestion
+from statewright.errors import InvalidConfig, InvalidUpdateError, suggestion
 from statewright.graph import Runtime
 from statewright.messages import Message, as_message
 from statewright.models import Usage
-
-if TYPE_CHECKING:
-    from statewright.agents.network.network import Network
 
 Values = Mapping[str, Any]
 
@@ -59,21 +61,21 @@ def check_fields(values: Values) -> None:
     """Raise InvalidUpdateError for an unknown field: fields of the data have the prefix `data.`."""
     unknown = next((name for name in values if name not in NETWORK_STATE and not name.startswith(PREFIX)), None)
     if unknown is not None:
-        known = [*NETWORK_STATE, *(name for name in values if name.startswith(PREFIX))]
+        fields = [*NETWORK_STATE, *(name for name in values if name.startswith(PREFIX))]
         raise InvalidUpdateError(
             f"The state of the network has no field {unknown!r}. "
-            f"{suggestion(unknown, known, noun='Fields')} A field of the data is written as {PREFIX + unknown!r}."
+            f"{suggestion(unknown, fields, noun='Fields')} A field of the data is written as {PREFIX + unknown!r}."
         )
 
 
-def run_agents(network: Network[Any], runtime: Runtime[Any]) -> RunAgents:
+def run_agents(network: NetworkDefinition[Any], runtime: Runtime[Any]) -> RunAgents:
     """Return the agents of the current run, which is identified by its thread or run id, and its namespace."""
     info = runtime.execution_info
     return network.registry.for_run(f"{info.workspace!r}|{info.thread_id or info.run_id}|{info.namespace}")
 
 
 def build_agent_call(
-    network: Network[Any], state: Values, runtime: Runtime[Any], agent: Agent | None = None
+    network: NetworkDefinition[Any], state: Values, runtime: Runtime[Any], agent: Agent | None = None
 ) -> AgentCall:
     """Return the context for a call of an agent; without an agent, for a router."""
     usage, requests = usage_of_run(state)
@@ -103,7 +105,7 @@ def build_agent_call(
     )
 
 
-def build_run_view(network: Network[Any], state: Values, runtime: Runtime[Any]) -> RunView:
+def build_run_view(network: NetworkDefinition[Any], state: Values, runtime: Runtime[Any]) -> RunView:
     """Return the run as routers and the functions of the network see it."""
     return RunView(build_agent_call(network, state, runtime), {})
 
@@ -134,3 +136,79 @@ def results_of_run(state: Values) -> Sequence[AgentResult]:
 def usage_of_run(state: Values) -> tuple[Usage, int]:
     """Return the usage of the run, routers included, and its number of model calls."""
     return total_usage([*results_of_run(state), *state.get("routed", ())])
+
+
+# -- starting a run
+
+
+async def start_run(network: NetworkDefinition[Any], state: Values, runtime: Runtime[Any]) -> dict[str, Any]:
+    """Return the first update of a run."""
+    message = as_user_message(state["input"])
+    update: dict[str, Any] = {"message": message, "call_count": 0, "queue": [], "routed": Overwrite([])}
+    update.update({"routing": None, "stop_reason": None, "summary": None})
+    if network.default_state.thread_id is not None and not state.get("history_thread"):
+        update["history_thread"] = network.default_state.thread_id
+    turns = list(state.get("turns", ()))
+    if "position" not in state:
+        update.update(_default_update(network, state))
+        turns = turns or network.default_state.turns
+    if network.history is not None:
+        now = {**state, **update, "turns": turns, "routed": []}
+        kwargs = {**build_run_view(network, now, runtime).kwargs, "input": message.text}
+        turns, thread = await _load_history(network, state, turns, kwargs, runtime)
+        update["history_thread"] = thread
+        await network.history.save_message(thread, message, kwargs, runtime)
+    if message.content:
+        turns = [*turns, user_turn(message)]
+    return {**update, "turns": turns[len(state.get("turns", ())) :], "first": len(turns)}
+
+
+def with_start_update(state: Values, update: Values) -> Values:
+    """Return the state after the first update of a run."""
+    return {**state, **update, "turns": [*state.get("turns", ()), *update["turns"]], "routed": []}
+
+
+def _default_update(network: NetworkDefinition[Any], state: Values) -> dict[str, Any]:
+    """Return the defaults of a new conversation for fields that its caller did not pass."""
+    defaults = {f"{PREFIX}{name}": value for name, value in network.defaults.items()}
+    messages = {} if state.get("messages") else {"messages": network.default_state.messages}
+    return {"position": 0, **messages, **{name: value for name, value in defaults.items() if name not in state}}
+
+
+async def _load_history(
+    network: NetworkDefinition[Any], state: Values, turns: list[Any], kwargs: Mapping[str, Any], runtime: Runtime[Any]
+) -> tuple[list[Any], str | None]:
+    """Return the earlier turns, and the id of the thread in the user's storage."""
+    assert network.history is not None
+    thread_id = state.get("history_thread") or network.default_state.thread_id or runtime.execution_info.thread_id
+    thread = await network.history.resolve_thread(thread_id, kwargs, runtime)
+    if thread_id is not None and not turns and not kwargs["state"].messages:
+        turns = await network.history.load_results(thread_id, kwargs, runtime)
+    return turns, thread
+
+
+# -- the user's message
+
+
+def as_user_message(value: Any) -> Message:
+    """Convert text, a message or the JSON of a web page to a user message.
+
+    A mapping may have `systemPrompt`, which is added to the system prompt of this turn. Raises InvalidConfig for
+    anything that is not a user message.
+    """
+    metadata: dict[str, Any] = {}
+    if isinstance(value, Mapping):
+        fields = dict(cast("Mapping[str, Any]", value))
+        prompt = fields.pop("systemPrompt", fields.pop("system_prompt", None))
+        if prompt is not None and not isinstance(prompt, str):
+            raise InvalidConfig(f"systemPrompt of a user message is {prompt!r}. Pass text.")
+        timestamp = fields.pop("clientTimestamp", fields.pop("client_timestamp", None))
+        optional = {"system_prompt": prompt, "client_timestamp": timestamp, "client_state": fields.pop("state", None)}
+        metadata = {key: item for key, item in optional.items() if item is not None}
+        value = {"role": "user", **fields}
+    message = as_message(value)
+    if not isinstance(message, Message) or message.role != "user":
+        raise InvalidConfig(f"The input of a network is {value!r}. Pass text, or a user message.")
+    if metadata:
+        message.metadata = {**(message.metadata or {}), **metadata}
+    return message

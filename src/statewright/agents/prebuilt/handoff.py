@@ -63,10 +63,10 @@ class HandoffTool(ToolFunction):
         return self._build_command(task.strip(), context)
 
     def _build_command(self, task: str, context: ToolContext) -> Command[Any]:
-        said = f"Handed over to {self.agent_name}{f': {task}' if task else '.'}"
+        text = f"Handed over to {self.agent_name}{f': {task}' if task else '.'}"
         where = {"to": self.agent_name, "task": task} if task else {"to": self.agent_name}
         message = Message(
-            said, role="tool", name=self.name, tool_call_id=context.tool_call_id, metadata={HANDOFF: where}
+            text, role="tool", name=self.name, tool_call_id=context.tool_call_id, metadata={HANDOFF: where}
         )
         return Command(update={"messages": [message]}, goto=STOP)
 
@@ -95,7 +95,7 @@ def handoffs_in(messages: Sequence[Message | RemoveMessage]) -> list[Handoff]:
     Handoffs before the last assistant message are not returned: a group that is an agent of another group resolves its
     own.
     """
-    found: list[Handoff] = []
+    handoffs: list[Handoff] = []
     for message in reversed(messages):
         if isinstance(message, RemoveMessage):
             continue
@@ -103,8 +103,8 @@ def handoffs_in(messages: Sequence[Message | RemoveMessage]) -> list[Handoff]:
             break
         where = (message.metadata or {}).get(HANDOFF)
         if where is not None:
-            found.append(Handoff(message, where["to"], where.get("task", "")))
-    return found[::-1]
+            handoffs.append(Handoff(message, where["to"], where.get("task", "")))
+    return handoffs[::-1]
 
 
 def handoff_tools(agent: CompiledGraph) -> Sequence[HandoffTool]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
 
-from statewright.agents.loop.context_window import MEMORY_NOTES, MemoryNotes
+from statewright.agents.loop.request import MEMORY_NOTES, MemoryNotes
 from statewright.agents.prebuilt.tool_node import ToolNode
 from statewright.agents.tools import Tool
 from statewright.channels import MessageBatch
@@ -37,13 +37,13 @@ class MemberOutput:
 
     def to_report(self, messages: Sequence[Message | RemoveMessage], **more: Any) -> Reported:
         """Return the answer of the node that called the member, with these messages instead of the member's."""
-        said = {MESSAGES: list(messages)} if messages else {}
-        return Reported({**self.update, **said, **more}, self.written)
+        own = {MESSAGES: list(messages)} if messages else {}
+        return Reported({**self.update, **own, **more}, self.written)
 
     @property
     def last(self) -> Message | None:
         """The last message; None if there is none."""
-        return next((one for one in reversed(self.messages) if isinstance(one, Message)), None)
+        return next((message for message in reversed(self.messages) if isinstance(message, Message)), None)
 
 
 class Member:
@@ -52,10 +52,10 @@ class Member:
     def __init__(self, graph: CompiledGraph, schema: StateSchema, *, apart: Collection[str] = ()) -> None:
         self.graph = graph
         self.name = graph.name
-        known = frozenset(schema.fields).difference(apart)
-        merging = frozenset(name for name in known if not schema.fields[name].plain)
-        self._known = known
-        _, self._call = subgraph_calls(graph, "call", known, merging)
+        shared_fields = frozenset(schema.fields).difference(apart)
+        merging = frozenset(name for name in shared_fields if not schema.fields[name].plain)
+        self._shared_fields = shared_fields
+        _, self._call = subgraph_calls(graph, "call", shared_fields, merging)
 
     def metadata(self, label: str | None = None) -> dict[str, Any]:
         """Return the metadata of the node that calls it, so that the graph is drawn in the place of the node."""
@@ -66,18 +66,18 @@ class Member:
         answer = await self._call(state)
         if not isinstance(answer, Reported):  # of a function, or the instance of a class: of a graph that checks all
             fields = cast(Any, answer) if isinstance(answer, Mapping) else instance_values(answer) or {}
-            answer = Reported({**shared(fields, self._known)}, ())
-        kept: dict[str, Any] = {**answer.update}
-        whole = cast("Iterable[Message]", kept.pop(MESSAGES, None) or ())
-        before = {one.id for one in state.get(MESSAGES, ())}
-        messages: list[Message | RemoveMessage] = [one for one in whole if one.id not in before]
+            answer = Reported({**shared(fields, self._shared_fields)}, ())
+        other_fields: dict[str, Any] = {**answer.update}
+        whole = cast("Iterable[Message]", other_fields.pop(MESSAGES, None) or ())
+        before = {message.id for message in state.get(MESSAGES, ())}
+        messages: list[Message | RemoveMessage] = [message for message in whole if message.id not in before]
         written: list[tuple[str, Any]] = []
         for name, update in answer.written:
             if name == MESSAGES and isinstance(update, MessageBatch):
                 messages.extend(update.items)
             else:
                 written.append((name, update))
-        return MemberOutput(messages, kept, written)
+        return MemberOutput(messages, other_fields, written)
 
 
 def share_notes(schema: StateSchema, agents: Iterable[CompiledGraph]) -> None:
@@ -93,16 +93,16 @@ def stored_types(agents: Iterable[CompiledGraph]) -> set[type]:
 
 def check_agents(agents: Any, *, where: str) -> dict[str, CompiledGraph]:
     """Return compiled graphs by name. Raises InvalidConfig if there are none, and for invalid or duplicate ones."""
-    given = list(cast("Iterable[Any]", agents)) if isinstance(agents, Iterable) else [agents]
-    if not given:
+    candidates = list(cast("Iterable[Any]", agents)) if isinstance(agents, Iterable) else [agents]
+    if not candidates:
         raise InvalidConfig(f"{where} has no agents. Pass at least one graph, such as create_agent(...).")
-    found: dict[str, CompiledGraph] = {}
-    for agent in given:
+    by_name: dict[str, CompiledGraph] = {}
+    for agent in candidates:
         name = check_agent(agent, where=where).name
-        if name in found:
+        if name in by_name:
             raise InvalidConfig(f"{where} has two agents named {name!r}. Give one of them another name=.")
-        found[name] = agent
-    return found
+        by_name[name] = agent
+    return by_name
 
 
 def check_agent(agent: Any, *, where: str) -> CompiledGraph:

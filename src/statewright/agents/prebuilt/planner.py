@@ -79,17 +79,17 @@ def _plan_problems(plan: Plan | Replan, done: frozenset[str]) -> Iterator[str]:
 def _step_problems(steps: Sequence[PlanStep], done: frozenset[str]) -> Iterator[str]:
     if not steps:
         yield "The plan has no steps."
-    known = [step.id for step in steps]
+    ids = [step.id for step in steps]
     for step in steps:
         if not step.id.strip() or not step.task.strip():
             yield f"Step {step.id!r} needs an id and a task."
         if step.id in done:
             yield f"Step {step.id!r} has been done: leave it out, or give a new step another id."
         for other in step.after:
-            if other not in known and other not in done:
-                hint = suggestion(other, [*known, *done], noun="Steps")
+            if other not in ids and other not in done:
+                hint = suggestion(other, [*ids, *done], noun="Steps")
                 yield f"Step {step.id!r} comes after {other!r}, which is no step. {hint}"
-    for twice in sorted({one for one in known if known.count(one) > 1}):
+    for twice in sorted({step_id for step_id in ids if ids.count(step_id) > 1}):
         yield f"Two steps have the id {twice!r}."
     try:
         TopologicalSorter({step.id: step.after for step in steps}).prepare()
@@ -104,7 +104,7 @@ def remaining_steps(plan: Sequence[Mapping[str, Any]], done: Collection[str]) ->
 
 def ready_steps(plan: Sequence[Mapping[str, Any]], done: Collection[str]) -> list[Mapping[str, Any]]:
     """Return the remaining steps whose prerequisites are done."""
-    return [step for step in remaining_steps(plan, done) if all(one in done for one in step["after"])]
+    return [step for step in remaining_steps(plan, done) if all(other in done for other in step["after"])]
 
 
 # -- the graph
@@ -164,14 +164,14 @@ def create_planner(
     ModelAnswerInvalid is raised. `settings` are further fields of the model's requests, `options` are those of
     `StateGraph.compile`. Raises InvalidConfig for invalid arguments.
     """
-    given = [as_tool(tool) for tool in tools]
-    if executor is not None and given:
+    own_tools = [as_tool(tool) for tool in tools]
+    if executor is not None and own_tools:
         raise InvalidConfig(f"Planner {name!r} has an executor and tools. Give the tools to the executor.")
     if max_steps < 1:
         raise InvalidConfig(f"max_steps of planner {name!r} is {max_steps}. Let it do at least one step.")
     if executor is None:
         executor = create_agent(
-            model, given, prompt=executor_prompt, settings=settings, retries=retries, name=f"{name}_step"
+            model, own_tools, prompt=executor_prompt, settings=settings, retries=retries, name=f"{name}_step"
         )
     member = Member(check_agent(executor, where=f"Planner {name!r}"), read_schema(AgentState), apart=_APART)
     steps = _PlannerNodes(
@@ -227,7 +227,7 @@ class _PlannerNodes:
     async def execute(self, step: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         """Execute one step."""
         state = runtime.state
-        needed = [one for one in state["past_steps"] if one["id"] in step["after"]]
+        needed = [past for past in state["past_steps"] if past["id"] in step["after"]]
         context = f"The whole task, for context only:\n{state['input']}{_describe_results(needed)}"
         output = await self._executor.call({MESSAGES: [Message(f"{context}\n\nYour step:\n{step['task']}")]})
         last = output.last
@@ -240,14 +240,14 @@ class _PlannerNodes:
         past = state["past_steps"]
         if len(past) >= self._max_steps:
             return Command(goto="answer")
-        told = (
+        report = (
             f"{_describe_results(past)}{_describe_remaining(remaining_steps(state['plan'], _ids(past)))}\n\n{_REPLAN}"
         )
         form = StructuredOutput(validated_plan(Replan, _ids(past)))
-        found: Replan = await form.ask(self._model, self._request(state, self._prompt, told), runtime)
-        if not found.steps:
-            return Command(update=self._answer_update(found.response, "completed"), goto=END)
-        steps = _dump_steps(found.steps)
+        decision: Replan = await form.ask(self._model, self._request(state, self._prompt, report), runtime)
+        if not decision.steps:
+            return Command(update=self._answer_update(decision.response, "completed"), goto=END)
+        steps = _dump_steps(decision.steps)
         return Command(update={"plan": steps}, goto=self._next_steps(steps, past))
 
     def advance(self, state: Any) -> Command[Any]:
@@ -257,8 +257,8 @@ class _PlannerNodes:
     async def answer(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         """Answer the task from the available results."""
         left = remaining_steps(state["plan"], _ids(state["past_steps"]))
-        told = f"{_describe_results(state['past_steps'])}{_describe_remaining(left)}"
-        response = await ask(self._model, self._request(state, _ANSWER, told), runtime, name=self._name)
+        report = f"{_describe_results(state['past_steps'])}{_describe_remaining(left)}"
+        response = await ask(self._model, self._request(state, _ANSWER, report), runtime, name=self._name)
         cut = cut_short_reason(response.message)
         return self._answer_update(response.text, "max_steps" if left else "completed", cut)
 
@@ -281,12 +281,12 @@ class _PlannerNodes:
             )
         return task
 
-    def _request(self, state: Mapping[str, Any], system: str, told: str = "") -> ModelRequest:
+    def _request(self, state: Mapping[str, Any], system: str, report: str = "") -> ModelRequest:
         """Return a request whose conversation ends with the task and the results so far."""
         messages: Sequence[Message] = state.get(MESSAGES) or ()
         before = messages[:-1] if messages and messages[-1].role == "user" else messages
         return ModelRequest(
-            messages=[*before, Message(f"{state['input']}{told}")],
+            messages=[*before, Message(f"{state['input']}{report}")],
             system=system,
             metadata={"agent": self._name, "state": state},
             **self._settings,
@@ -298,11 +298,11 @@ def _dump_steps(steps: Iterable[PlanStep]) -> list[dict[str, Any]]:
 
 
 def _ids(past: Iterable[Mapping[str, Any]]) -> set[str]:
-    return {one["id"] for one in past}
+    return {step["id"] for step in past}
 
 
 def _describe_results(past: Iterable[Mapping[str, Any]]) -> str:
-    listed = "\n".join(f"- {one['id']}: {one['task']}\n  {_describe_result(one)}" for one in past)
+    listed = "\n".join(f"- {step['id']}: {step['task']}\n  {_describe_result(step)}" for step in past)
     return f"\n\nResults of steps:\n{listed}" if listed else ""
 
 
@@ -312,5 +312,5 @@ def _describe_result(step: Mapping[str, Any]) -> str:
 
 
 def _describe_remaining(left: Iterable[Mapping[str, Any]]) -> str:
-    listed = "\n".join(f"- {one['id']}: {one['task']}" for one in left)
+    listed = "\n".join(f"- {step['id']}: {step['task']}" for step in left)
     return f"\n\nSteps of the plan that have not been done:\n{listed}" if listed else ""

@@ -17,9 +17,8 @@ from typing_extensions import TypedDict
 
 from statewright.agents.agent import setting_problem
 from statewright.agents.kwargs_injection import acall_with_kwargs
-from statewright.agents.loop.context_window import MEMORY_NOTES, MemoryNotes, select_messages
 from statewright.agents.loop.model_call import ask, retry_policy
-from statewright.agents.loop.request import tool_specs
+from statewright.agents.loop.request import MEMORY_NOTES, MemoryNotes, select_messages, tool_specs
 from statewright.agents.memory import MemoryStrategy
 from statewright.agents.prebuilt.structured import StructuredOutput
 from statewright.agents.prebuilt.tool_node import ErrorHandling, ToolNode, requested_calls
@@ -187,7 +186,7 @@ class _AgentNodes:
         self._settings = settings
         self._name = name
         self._specs = tool_specs(list(tools.tools_by_name.values()))
-        self._direct = {one.name for one in tools.tools_by_name.values() if tool_options(one).return_direct}
+        self._direct = {tool.name for tool in tools.tools_by_name.values() if tool_options(tool).return_direct}
         self.after = after
 
     async def model(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
@@ -226,7 +225,7 @@ class _AgentNodes:
         if is_langchain_message(prompt):
             prompt = as_message(prompt)
         if isinstance(prompt, list):
-            return "", [cast(Message, as_message(one)) for one in cast("list[Any]", prompt)]
+            return "", [cast(Message, as_message(item)) for item in cast("list[Any]", prompt)]
         if not isinstance(prompt, str | Message | None):
             raise InvalidConfig(
                 f"The prompt of agent {self._name!r} is {prompt!r}. Pass text, a message, or a list of messages."
@@ -271,8 +270,10 @@ class _AgentNodes:
         """Return the edge after a tool: to the model, or to the end after a `return_direct` tool."""
 
         def path(state: Any) -> str:
-            answers = (one for one in map(as_message, reversed(state["messages"])) if isinstance(one, Message))
-            calls = next((one.tool_calls for one in answers if one.tool_calls), ())
+            answers = (
+                message for message in map(as_message, reversed(state["messages"])) if isinstance(message, Message)
+            )
+            calls = next((message.tool_calls for message in answers if message.tool_calls), ())
             return after if any(call.name in self._direct for call in calls) else first
 
         return path

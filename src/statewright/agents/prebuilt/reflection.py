@@ -122,30 +122,30 @@ class _ReflectionNodes:
 
     async def revise(self, state: Any) -> Command[Any]:
         """Write the next draft, given every earlier draft and its critique."""
-        shown = [*state.get(MESSAGES, ())]
+        messages = [*state.get(MESSAGES, ())]
         for draft, critique in zip(state["drafts"], state["critiques"], strict=True):
-            shown += [Message(draft, "assistant"), Message(f"{_REVISE}\n\n{critique}")]
-        draft, reason = await self._write_draft(shown)
+            messages += [Message(draft, "assistant"), Message(f"{_REVISE}\n\n{critique}")]
+        draft, reason = await self._write_draft(messages)
         return self._critique_or_end({"drafts": [draft], "draft_reason": reason}, draft, len(state["drafts"]) + 1)
 
     async def critique(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
         """Judge the last draft."""
         draft = state["drafts"][-1]
-        shown = [*state.get(MESSAGES, ()), Message(draft, "assistant"), Message(_JUDGE)]
-        request = ModelRequest(messages=shown, system=self._prompt, metadata={"agent": "critic", "state": state})
-        found: Critique = await self._form.ask(self._critic, request, runtime)
-        update: dict[str, Any] = {"critiques": [found.critique], "draft_reason": state.get("draft_reason")}
-        if found.satisfied:
+        messages = [*state.get(MESSAGES, ()), Message(draft, "assistant"), Message(_JUDGE)]
+        request = ModelRequest(messages=messages, system=self._prompt, metadata={"agent": "critic", "state": state})
+        verdict: Critique = await self._form.ask(self._critic, request, runtime)
+        update: dict[str, Any] = {"critiques": [verdict.critique], "draft_reason": state.get("draft_reason")}
+        if verdict.satisfied:
             return self._end(update, draft, "satisfied")
-        known = {"draft": draft, "critique": found.critique, "iteration": len(state["drafts"]), "state": state}
-        if self._stop_when is not None and await acall_with_kwargs(self._stop_when, known):
+        kwargs = {"draft": draft, "critique": verdict.critique, "iteration": len(state["drafts"]), "state": state}
+        if self._stop_when is not None and await acall_with_kwargs(self._stop_when, kwargs):
             return self._end(update, draft, "stop_when")
         return Command(update=update, goto="revise")
 
     async def _write_draft(self, messages: Iterable[Message]) -> tuple[str, str | None]:
         """Return a draft, and its finish reason if it is incomplete."""
-        said = await self._author.call({MESSAGES: list(messages)})
-        return (said.last.text, cut_short_reason(said.last)) if said.last is not None else ("", None)
+        output = await self._author.call({MESSAGES: list(messages)})
+        return (output.last.text, cut_short_reason(output.last)) if output.last is not None else ("", None)
 
     def _critique_or_end(self, update: dict[str, Any], draft: str, count: int) -> Command[Any]:
         if count >= self._max_iterations:

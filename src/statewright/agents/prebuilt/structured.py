@@ -7,13 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast, get_origin
 
+from pydantic import ValidationError
+
 from statewright.agents.loop.model_call import ask
+from statewright.agents.tools.tool import describe_problems
 from statewright.errors import InvalidConfig, ModelAnswerInvalid
 from statewright.graph import Runtime
 from statewright.json_schema import UnusableSchema, json_schema_validator
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest, OutputForm
-from statewright.models.adapters.output_form import without_fence
+from statewright.models.adapters.conversion import without_fence
 from statewright.state import type_adapter
 
 ATTEMPTS: Final = 3
@@ -50,8 +53,10 @@ class StructuredOutput:
                     return self._read(without_fence(response.text))
                 except ValueError as error:
                     wrong = _describe_problem(error)
-            told = f"Your answer does not have the form that was asked for: {wrong}\nAnswer with nothing but the JSON."
-            request = replace(request, messages=[*request.messages, response.message, Message(told)])
+            feedback = (
+                f"Your answer does not have the form that was asked for: {wrong}\nAnswer with nothing but the JSON."
+            )
+            request = replace(request, messages=[*request.messages, response.message, Message(feedback)])
         raise _final_error(
             f"The model was asked for {self.output.name!r} {ATTEMPTS} times; its last answer does not fit: {wrong}"
         )
@@ -96,8 +101,4 @@ def _output_of_schema(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
 
 def _describe_problem(error: ValueError) -> str:
     """Describe a validation error, without the URLs that pydantic adds."""
-    found: Any = getattr(error, "errors", None)
-    if not callable(found):
-        return str(error)
-    told: Any = found(include_url=False)
-    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'the answer'}: {one['msg']}" for one in told)
+    return describe_problems(error.errors(), "the answer") if isinstance(error, ValidationError) else str(error)

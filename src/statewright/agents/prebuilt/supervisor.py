@@ -86,9 +86,9 @@ def create_supervisor(
     return graph.compile(checkpointer, store=store, name=name, **options)
 
 
-def _handoff_tools(agents: Iterable[str], given: Sequence[Any], prefix: str) -> list[HandoffTool]:
+def _handoff_tools(agents: Iterable[str], own_tools: Sequence[Any], prefix: str) -> list[HandoffTool]:
     """Return a handoff tool for each agent that has none yet. Raises InvalidConfig."""
-    own = [tool for tool in given if isinstance(tool, HandoffTool)]
+    own = [tool for tool in own_tools if isinstance(tool, HandoffTool)]
     names = list(agents)
     for tool in own:
         if tool.agent_name not in names:
@@ -97,16 +97,18 @@ def _handoff_tools(agents: Iterable[str], given: Sequence[Any], prefix: str) -> 
                 f"Tool {tool.name!r} hands over to {tool.agent_name!r}, which is not an agent here. {hint}"
             )
     served = {tool.agent_name for tool in own}
-    made = [HandoffTool(one, name=tool_name(one, prefix), takes_task=True) for one in names if one not in served]
-    taken: dict[str, Any] = {tool.name: tool for tool in given}
-    for tool in made:
+    added = [
+        HandoffTool(agent, name=tool_name(agent, prefix), takes_task=True) for agent in names if agent not in served
+    ]
+    taken: dict[str, Any] = {tool.name: tool for tool in own_tools}
+    for tool in added:
         if tool.name in taken:
             raise InvalidConfig(
                 f"Two tools of the supervisor are named {tool.name!r}. Rename the agent {tool.agent_name!r}, or give "
                 f"a tool for it: create_handoff_tool(agent_name={tool.agent_name!r}, name=...)."
             )
         taken[tool.name] = tool
-    return made
+    return added
 
 
 class _SupervisorNode:
@@ -117,18 +119,18 @@ class _SupervisorNode:
         self._shows_handoffs = tells
 
     async def __call__(self, state: Any) -> list[Any]:
-        said = await self.member.call(state)
-        handoffs = handoffs_in(said.messages)
-        messages = said.messages if self._shows_handoffs else _without_handoffs(handoffs, said.messages)
-        return [said.to_report(messages), Command[Any](goto=_handoff_sends(handoffs) or END)]
+        output = await self.member.call(state)
+        handoffs = handoffs_in(output.messages)
+        messages = output.messages if self._shows_handoffs else _without_handoffs(handoffs, output.messages)
+        return [output.to_report(messages), Command[Any](goto=_handoff_sends(handoffs) or END)]
 
 
 def _handoff_sends(handoffs: Sequence[Handoff]) -> list[Send]:
     """Return the calls of agents in order: each agent once for the whole conversation, and once for each task."""
     ways: list[Send] = []
-    for one in handoffs:
-        way = Send(one.to, one.task)
-        if one.task or way not in ways:
+    for handoff in handoffs:
+        way = Send(handoff.to, handoff.task)
+        if handoff.task or way not in ways:
             ways.append(way)
     return ways
 
@@ -137,8 +139,8 @@ def _without_handoffs(
     handoffs: Sequence[Handoff], messages: Sequence[Message | RemoveMessage]
 ) -> list[Message | RemoveMessage]:
     """Return the messages without handoffs and their tool calls."""
-    calls = {one.message.tool_call_id for one in handoffs}
-    kept: list[Message | RemoveMessage] = []
+    calls = {handoff.message.tool_call_id for handoff in handoffs}
+    remaining: list[Message | RemoveMessage] = []
     for message in messages:
         if isinstance(message, Message) and message.tool_calls:
             left = tuple(call for call in message.tool_calls if call.id not in calls)
@@ -146,8 +148,8 @@ def _without_handoffs(
             if not left and not message.text:
                 continue
         if not (isinstance(message, Message) and message.tool_call_id in calls):
-            kept.append(message)
-    return kept
+            remaining.append(message)
+    return remaining
 
 
 class _WorkerNode:
@@ -161,18 +163,18 @@ class _WorkerNode:
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Any:
         """Run the agent on the task of a handoff, or on a state, and return its messages."""
-        said = await self._member.call(self._member_input(state, runtime.state) if isinstance(state, str) else state)
-        messages = [*(said.messages if self._mode == "full_history" else self._final_messages(said))]
+        output = await self._member.call(self._member_input(state, runtime.state) if isinstance(state, str) else state)
+        messages = [*(output.messages if self._mode == "full_history" else self._final_messages(output))]
         if self._shows_handoffs:
             messages.extend(self._handback_messages(runtime.idempotency_key))
-        return said.to_report(messages)
+        return output.to_report(messages)
 
     def _member_input(self, task: str, state: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**state, MESSAGES: [Message(task, name=self._supervisor)]} if task else state
 
-    def _final_messages(self, said: MemberOutput) -> list[Message | RemoveMessage]:
+    def _final_messages(self, output: MemberOutput) -> list[Message | RemoveMessage]:
         """Return the last message. A tool result becomes an assistant message, since its call is not kept."""
-        last = said.last
+        last = output.last
         if last is None:
             return []
         if last.role == "assistant" and not last.tool_calls:

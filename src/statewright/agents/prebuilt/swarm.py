@@ -57,7 +57,7 @@ def create_swarm(
     names = {name: name for name in members}
     for agent in members.values():
         member = Member(agent, schema)
-        others = [one for one in names if one != agent.name]
+        others = [other for other in names if other != agent.name]
         graph.add_node(
             agent.name, _SwarmNode(member, [*names]), destinations=[*others, END], metadata=member.metadata()
         )
@@ -100,25 +100,27 @@ class _SwarmNode:
         self._names = names
 
     async def __call__(self, state: Any) -> list[Any]:
-        said = await self._member.call(state)
-        handoffs = handoffs_in(said.messages)
+        output = await self._member.call(state)
+        handoffs = handoffs_in(output.messages)
         if not handoffs:
-            return [said.to_report(said.messages, active_agent=self._member.name), Command[Any](goto=END)]
+            return [output.to_report(output.messages, active_agent=self._member.name), Command[Any](goto=END)]
         chosen = handoffs[0].to
         if chosen not in self._names:
             raise UnknownTarget(self._member.name, chosen, self._names, via="a handoff")
-        messages = _with_refusals(handoffs[1:], chosen, said.messages)
-        return [said.to_report(messages, active_agent=chosen), Command[Any](goto=chosen)]
+        messages = _with_refusals(handoffs[1:], chosen, output.messages)
+        return [output.to_report(messages, active_agent=chosen), Command[Any](goto=chosen)]
 
 
 def _with_refusals(
     others: Sequence[Handoff], chosen: str, messages: Sequence[Message | RemoveMessage]
 ) -> list[Message | RemoveMessage]:
     """Return the messages, with errors as the results of the other handoffs."""
-    calls = {one.message.tool_call_id for one in others}
+    calls = {handoff.message.tool_call_id for handoff in others}
     return [
-        replace(one, content=f"Error: one agent takes over at a time, and {chosen} does.", metadata={"status": "error"})
-        if isinstance(one, Message) and one.tool_call_id in calls
-        else one
-        for one in messages
+        replace(
+            message, content=f"Error: one agent takes over at a time, and {chosen} does.", metadata={"status": "error"}
+        )
+        if isinstance(message, Message) and message.tool_call_id in calls
+        else message
+        for message in messages
     ]

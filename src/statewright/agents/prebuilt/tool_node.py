@@ -16,8 +16,8 @@ from statewright.runtime.concurrency.private_loop import run_here
 T = TypeVar("T")
 
 ErrorHandling = bool | str | Callable[[Exception], str] | type[Exception] | tuple[type[Exception], ...]
-"""How errors of tools are handled: reported to the model, with our text, with yours, or with that of a function; for
-some error types only; or raised."""
+"""The handling of errors of tools: reported to the model, with the default text, another text, or that of a function;
+for some error types only; or raised."""
 _KEPT: Final = (Command, *RESULTS, list)
 
 
@@ -38,83 +38,83 @@ class ToolNode:
     ) -> None:
         self.name = name
         self.messages_key = messages_key
-        given = list(tools)
-        self.tools_by_name: Mapping[str, Tool] = _tools_by_name(map(as_tool, given))
-        self._tools = tuple(given)
+        listed = list(tools)
+        self.tools_by_name: Mapping[str, Tool] = _tools_by_name(map(as_tool, listed))
+        self._tools = tuple(listed)
         self._handling = handle_tool_errors
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Any:
         """Return the results of the calls as messages, and the Commands of tools. Several calls become tasks first."""
-        asked = self._one_call(state, runtime)
-        return asked if isinstance(asked, Command) else await self._call_tool(asked, runtime)
+        call = self._one_call(state, runtime)
+        return call if isinstance(call, Command) else await self._call_tool(call, runtime)
 
     def plainly(self, state: Any, runtime: Runtime[Any]) -> Any:
         """Like `__call__`, for the sync driver: plain functions are called on the current thread."""
-        asked = self._one_call(state, runtime)
-        if isinstance(asked, Command):
-            return asked
-        tool = self.tools_by_name.get(asked.name)
+        call = self._one_call(state, runtime)
+        if isinstance(call, Command):
+            return call
+        tool = self.tools_by_name.get(call.name)
         if tool is None or (getattr(tool, "is_plain", False) and tool_options(tool).timeout is None):
-            return _run_without_waiting(self._call_tool(asked, runtime, in_place=True))
-        return run_here(self._call_tool, asked, runtime, control=runtime.control)
+            return _run_without_waiting(self._call_tool(call, runtime, in_place=True))
+        return run_here(self._call_tool, call, runtime, control=runtime.control)
 
     def _one_call(self, state: Any, runtime: Runtime[Any]) -> ToolCall | Command[Any]:
         """Return the call to make; if there are several, a Command with a task for each."""
         if isinstance(state, ToolCall):
             return state
-        asked = requested_calls(state, self.messages_key)
-        if len(asked) == 1:
-            return asked[0]
-        return Command(goto=[Send(runtime.execution_info.node, call) for call in asked])
+        calls = requested_calls(state, self.messages_key)
+        if len(calls) == 1:
+            return calls[0]
+        return Command(goto=[Send(runtime.execution_info.node, call) for call in calls])
 
-    async def _call_tool(self, asked: ToolCall, runtime: Runtime[Any], in_place: bool = False) -> Any:
+    async def _call_tool(self, call: ToolCall, runtime: Runtime[Any], in_place: bool = False) -> Any:
         context = ToolContext(
             stream_writer=runtime.stream_writer,
             idempotency_key=runtime.idempotency_key,
-            tool_call_id=asked.id,
+            tool_call_id=call.id,
             runtime=runtime,
             state=runtime.state,
             tools=self._tools,
             in_place=in_place,
         )
         try:
-            answer = await run_tool_call(asked, self.tools_by_name, context, kept=_KEPT)
+            answer = await run_tool_call(call, self.tools_by_name, context, kept=_KEPT)
             for command in _commands_in(answer):
-                _check_saveable(asked, command, runtime)
+                _check_saveable(call, command, runtime)
         except Exception as error:
-            return self._update([self._handle_error(asked, context, error)])
-        return self._convert_answer(asked, context, answer)
+            return self._update([self._handle_error(call, context, error)])
+        return self._convert_answer(call, context, answer)
 
-    def _handle_error(self, asked: ToolCall, context: ToolContext, error: Exception) -> Message:
+    def _handle_error(self, call: ToolCall, context: ToolContext, error: Exception) -> Message:
         handling = self._handling
         if isinstance(error, WrongCall):
-            return failure_message(asked, context, error)
+            return failure_message(call, context, error)
         is_kind = isinstance(handling, type | tuple)
         if handling is False or (is_kind and not isinstance(error, cast("type[Exception]", handling))):
             raise error
-        said = handling if isinstance(handling, str) else None
+        text = handling if isinstance(handling, str) else None
         if not is_kind and callable(handling):
-            said = handling(error)
-        return failure_message(asked, context, error, said)
+            text = handling(error)
+        return failure_message(call, context, error, text)
 
-    def _convert_answer(self, asked: ToolCall, context: ToolContext, answer: Any) -> Any:
+    def _convert_answer(self, call: ToolCall, context: ToolContext, answer: Any) -> Any:
         """Convert an answer to an update, and Commands."""
         listed = cast("list[Any]", answer) if isinstance(answer, list) else []
-        parts: list[Any] = listed if any(isinstance(one, _KEPT[:3]) for one in listed) else [answer]
+        parts: list[Any] = listed if any(isinstance(part, _KEPT[:3]) for part in listed) else [answer]
         commands = _commands_in(answer)
-        messages = [answer_message(asked, context, one) for one in parts if not isinstance(one, Command)]
-        if not messages and not any(self._answers_call(asked, one) for one in commands):
-            messages = [answer_message(asked, context, None)]
+        messages = [answer_message(call, context, part) for part in parts if not isinstance(part, Command)]
+        if not messages and not any(self._answers_call(call, command) for command in commands):
+            messages = [answer_message(call, context, None)]
         if not commands:
             return self._update(messages)
         return [*([self._update(messages)] if messages else []), *commands]
 
-    def _answers_call(self, asked: ToolCall, command: Command[Any]) -> bool:
+    def _answers_call(self, call: ToolCall, command: Command[Any]) -> bool:
         """Return True if the update of a Command has the message that answers the call."""
         update = command.update
-        found = cast("Mapping[str, Any]", update).get(self.messages_key) if isinstance(update, Mapping) else None
-        listed = cast("list[Any]", found) if isinstance(found, list) else []
-        return any(getattr(one, "tool_call_id", None) == asked.id for one in map(as_message, listed))
+        messages = cast("Mapping[str, Any]", update).get(self.messages_key) if isinstance(update, Mapping) else None
+        listed = cast("list[Any]", messages) if isinstance(messages, list) else []
+        return any(getattr(message, "tool_call_id", None) == call.id for message in map(as_message, listed))
 
     def _update(self, messages: Sequence[Message]) -> dict[str, Any]:
         return {self.messages_key: list(messages)}
@@ -122,23 +122,23 @@ class ToolNode:
 
 def _commands_in(answer: Any) -> list[Command[Any]]:
     parts = cast("list[Any]", answer) if isinstance(answer, list) else [answer]
-    return [one for one in parts if isinstance(one, Command)]
+    return [part for part in parts if isinstance(part, Command)]
 
 
-def _check_saveable(asked: ToolCall, command: Command[Any], runtime: Runtime[Any]) -> None:
+def _check_saveable(call: ToolCall, command: Command[Any], runtime: Runtime[Any]) -> None:
     """Raise ToolError for an update that cannot be saved, which is reported to the model instead of failing the run."""
     try:
         runtime.check_saveable(command.update)
     except SerdeError as error:
-        raise ToolError(f"Tool {asked.name!r} wrote a value to the state that cannot be saved: {error}") from error
+        raise ToolError(f"Tool {call.name!r} wrote a value to the state that cannot be saved: {error}") from error
 
 
 def _tools_by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
-    found: dict[str, Tool] = {}
+    by_name: dict[str, Tool] = {}
     for tool in tools:
-        if found.setdefault(tool.name, tool) is not tool:
+        if by_name.setdefault(tool.name, tool) is not tool:
             raise InvalidConfig(f"Two tools are named {tool.name!r}. Rename one of them.")
-    return found
+    return by_name
 
 
 def _run_without_waiting(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -156,8 +156,8 @@ def requested_calls(state: Any, messages_key: str = "messages") -> Sequence[Tool
 
     Raises InvalidUpdateError if there is no message.
     """
-    found: Any = cast("Mapping[str, Any]", state).get(messages_key) if isinstance(state, Mapping) else state
-    messages = cast("list[Any]", found if isinstance(found, list) else getattr(found, messages_key, None) or [])
+    value: Any = cast("Mapping[str, Any]", state).get(messages_key) if isinstance(state, Mapping) else state
+    messages = cast("list[Any]", value if isinstance(value, list) else getattr(value, messages_key, None) or [])
     if not messages:
         raise InvalidUpdateError(f"There is no message under {messages_key!r} whose tools could be called.")
     last = as_message(messages[-1])

@@ -172,10 +172,10 @@ class DataSchema:
 
     def _check_attributes(self, data: Any) -> None:
         """Raise AttributeError if an instance has attributes that are not fields, which would be lost."""
-        known = self._schema.fields
-        unknown = [name for name in getattr(data, "__dict__", ()) if name not in known and not name.startswith("_")]
+        fields = self._schema.fields
+        unknown = [name for name in getattr(data, "__dict__", ()) if name not in fields and not name.startswith("_")]
         if unknown and not isinstance(data, Data):
-            hint = suggestion(unknown[0], known, noun="Fields")
+            hint = suggestion(unknown[0], fields, noun="Fields")
             raise AttributeError(f"The data has no field {unknown[0]!r}, but it was set. {hint}")
 
 

@@ -30,7 +30,7 @@ class AgentResult:
     requests: int = 0
     """The number of model calls."""
     stop_reason: str | None = None
-    """Why the agent ended before its model was done: see `StopReason`."""
+    """The reason why the agent ended before its model was done: see `StopReason`."""
 
     @property
     def output(self) -> list[Message]:

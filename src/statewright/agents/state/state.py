@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from statewright.agents.state.data import DataSchema, field_values, read_data
 from statewright.agents.state.result import USER, AgentResult
 from statewright.errors import InvalidConfig, InvalidUpdateError
@@ -132,8 +134,6 @@ class State(Generic[T]):
 
 def _to_json_value(name: str, value: Any) -> Any:
     """Convert a value to JSON; numbers that are not finite become None, as in answers of tools."""
-    from pydantic_core import PydanticSerializationError, to_json
-
     try:
         return json.loads(to_json(value, inf_nan_mode="null"))
     except (PydanticSerializationError, ValueError) as error:

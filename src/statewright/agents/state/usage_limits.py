@@ -11,9 +11,9 @@ from statewright.agents.state.result import AgentResult
 from statewright.models import ModelResponse, Usage
 
 StopReason = Literal["completed", "done", "max_iter", "stop_when", "usage_limit", "stopped", "length", "refused"]
-"""Why a network or an agent ended: the router chose nobody, or the model was done; the routing model called `done`; the
-maximum number of calls was reached; `stop_when` was true; a usage limit was reached; a hook stopped it; the last
-answer was cut off at its token limit; or it was refused, by the model or a filter."""
+"""The reason why a network or agent ended: the router chose no agent, or the model was done; the routing model called
+`done`; the maximum number of calls was reached; `stop_when` was true; a usage limit was reached; a hook stopped it; the
+last answer was cut off at its token limit; or it was refused, by the model or a filter."""
 COMPLETED: Final[StopReason] = "completed"
 
 

@@ -2,12 +2,19 @@
 
 from statewright.agents.tools.answers import as_text, content_parts
 from statewright.agents.tools.calling import as_json, call_tool
-from statewright.agents.tools.credentials import NO_CREDENTIALS, Credentials
-from statewright.agents.tools.function import ToolFunction, tool
-from statewright.agents.tools.handler import HandlerTool, create_tool
+from statewright.agents.tools.function import HandlerTool, ToolFunction, create_tool, tool
 from statewright.agents.tools.injected import InjectedState, InjectedStore, InjectedToolCallId
 from statewright.agents.tools.langchain.tool import LangChainTool, is_langchain_tool
-from statewright.agents.tools.tool import HttpError, Tool, ToolContext, ToolOptions, WrongCall, check_name
+from statewright.agents.tools.tool import (
+    NO_CREDENTIALS,
+    Credentials,
+    HttpError,
+    Tool,
+    ToolContext,
+    ToolOptions,
+    WrongCall,
+    check_name,
+)
 
 __all__ = [
     "NO_CREDENTIALS",

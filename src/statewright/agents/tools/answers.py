@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterator, Mapping
-from types import TracebackType
 from typing import Any, Final, Self, cast
 
 from statewright.errors import ToolError
@@ -108,9 +107,7 @@ class IteratorReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_closed = True
 
     def read_call(self, call: Callable[[], Any]) -> Any:

@@ -15,9 +15,10 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NotRequired, TypedDict, TypeVar, cast
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from statewright.agents.tools.answers import as_text, content_parts, read_iterators
-from statewright.agents.tools.credentials import Credentials
-from statewright.agents.tools.tool import HttpError, Tool, ToolContext, ToolOptions, WrongCall
+from statewright.agents.tools.tool import Credentials, HttpError, Tool, ToolContext, ToolOptions, WrongCall
 from statewright.encodable import encodable_text
 from statewright.errors import InternalError, RunError, StorageError, ToolError, add_note, suggestion
 from statewright.messages import Message, ToolCall, ToolResult, encodable_message
@@ -62,8 +63,6 @@ def as_json(tool: str, answer: Any) -> Any:
         return encodable_text(str(answer))
     if answer is None or isinstance(answer, bool | int):
         return answer
-    from pydantic_core import PydanticSerializationError, to_json
-
     try:
         return json.loads(to_json(answer, inf_nan_mode="null", bytes_mode="utf8"))
     except (PydanticSerializationError, ValueError, RecursionError) as error:
@@ -276,7 +275,7 @@ class ApprovalDecision(TypedDict):
     arguments: NotRequired[dict[str, Any]]
     """Replacements of the model's arguments."""
     reason: NotRequired[str]
-    """Why the call is refused; reported to the model."""
+    """The reason of a refusal, which is reported to the model."""
 
 
 def read_decision(answer: Any) -> tuple[bool, Mapping[str, Any] | None, str]:

@@ -21,10 +21,13 @@ from functools import partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
 
-from statewright.agents.tools.tool import ToolContext
+from pydantic import ValidationError
+
+from statewright.agents.tools.tool import ToolContext, describe_problems
 from statewright.channels import MISSING
 from statewright.errors import InvalidConfig, ToolError
 from statewright.graph import Runtime
+from statewright.state import type_adapter
 from statewright.store import Store
 
 _KEYS: Final = ("tags", "metadata", "callbacks", "recursion_limit", "max_concurrency", "configurable")
@@ -40,7 +43,7 @@ def runnable_config(context: ToolContext) -> Any:
     if config is None or context.runtime is None:
         return MISSING
     info = context.runtime.execution_info
-    given: Mapping[str, Any] = config.get("metadata") or {}
+    own_metadata: Mapping[str, Any] = config.get("metadata") or {}
     ids = {
         "thread_id": info.thread_id,
         "run_id": config.get("run_id"),
@@ -48,7 +51,7 @@ def runnable_config(context: ToolContext) -> Any:
         "langgraph_node": info.node,
         "langgraph_checkpoint_ns": info.namespace,
     }
-    metadata = {**{name: value for name, value in ids.items() if value is not None}, **given}
+    metadata = {**{name: value for name, value in ids.items() if value is not None}, **own_metadata}
     present = {name: config[name] for name in _KEYS if config.get(name) is not None}
     configurable = {name: value for name, value in config["configurable"].items() if value is not None}
     return {"tags": [], "callbacks": None, **present, "metadata": metadata, "configurable": configurable}
@@ -62,7 +65,7 @@ def tool_runtime(kind: Any, context: ToolContext) -> Any:
     config = runnable_config(context)
     if config is MISSING:
         return MISSING
-    known = {
+    values = {
         "state": context.state,
         "context": context.context,
         "config": config,
@@ -73,7 +76,7 @@ def tool_runtime(kind: Any, context: ToolContext) -> Any:
         "execution_info": context.execution_info,
     }
     names = {field.name for field in dataclasses.fields(kind) if field.init}
-    return kind(**{name: value for name, value in known.items() if name in names})
+    return kind(**{name: value for name, value in values.items() if name in names})
 
 
 # -- markers and sources
@@ -109,9 +112,9 @@ class InjectedSource:
     changes_state: bool = False
     """True if the tool can write to the state through it, so that its calls must be made in order."""
     needs: str = ""
-    """What it gets, for the error if there is no value."""
+    """A description of the value, for the error if there is none."""
     remedy: str = ""
-    """What to do about a missing value."""
+    """The remedy for a missing value, for the same error."""
     has_default: bool = False
     accepts_none: bool = False
     is_state: bool = False
@@ -136,15 +139,10 @@ class InjectedSource:
     def _as_class(self, tool: str, parameter: str, state: Any) -> Any:
         if not isinstance(state, Mapping):
             return state
-        from pydantic import ValidationError
-
-        from statewright.state import type_adapter
-
         try:
             return type_adapter(self.state_class).validate_python(dict(cast("Mapping[str, Any]", state)))
         except ValidationError as error:
-            wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            raise injected_type_error(tool, parameter, wrong) from error
+            raise injected_type_error(tool, parameter, describe_problems(error.errors())) from error
 
 
 def injected_type_error(tool: str, parameters: str, wrong: str) -> InvalidConfig:
@@ -155,38 +153,28 @@ def injected_type_error(tool: str, parameters: str, wrong: str) -> InvalidConfig
     )
 
 
+def _source_in_context(name: str, needs: str, remedy: str, *, changes_state: bool = False) -> InjectedSource:
+    """Return the source that reads an attribute of the context."""
+    return InjectedSource(partial(_read_context, name), changes_state, needs, remedy)
+
+
+def _read_context(name: str, context: ToolContext) -> Any:
+    value = getattr(context, name)
+    return MISSING if value is None else value
+
+
+_FROM_NODE: Final = "Call it from a node of a graph."
+_FROM_AGENT: Final = "Call it from an agent or a ToolNode."
 _BY_NAME: Final[Mapping[str, InjectedSource]] = {
-    "network": InjectedSource(
-        lambda context: _or_missing(context.network),
-        changes_state=True,
-        needs="the run of a network",
-        remedy="Call it from an agent of a Network.",
+    "network": _source_in_context(
+        "network", "the run of a network", "Call it from an agent of a Network.", changes_state=True
     ),
-    "state": InjectedSource(
-        lambda context: _or_missing(context.state),
-        changes_state=True,
-        needs="the state of an agent",
-        remedy="Call it from an agent or a ToolNode.",
-    ),
-    "store": InjectedSource(
-        lambda context: _or_missing(context.store),
-        needs="the store",
-        remedy="Compile the graph with store=.",
-    ),
-    "runtime": InjectedSource(
-        lambda context: _or_missing(context.runtime),
-        needs="the runtime",
-        remedy="Call it from a node of a graph.",
-    ),
+    "state": _source_in_context("state", "the state of an agent", _FROM_AGENT, changes_state=True),
+    "store": _source_in_context("store", "the store", "Compile the graph with store=."),
+    "runtime": _source_in_context("runtime", "the runtime", _FROM_NODE),
 }
-_CONFIG: Final = InjectedSource(
-    runnable_config, needs="the config of the run", remedy="Call it from a node of a graph."
-)
-_CALL_ID: Final = InjectedSource(
-    lambda context: _or_missing(context.tool_call_id),
-    needs="the id of a model's call",
-    remedy="Call it from an agent or a ToolNode.",
-)
+_CONFIG: Final = InjectedSource(runnable_config, needs="the config of the run", remedy=_FROM_NODE)
+_CALL_ID: Final = _source_in_context("tool_call_id", "the id of a model's call", _FROM_AGENT)
 _CONTEXT: Final = InjectedSource(lambda context: context, changes_state=True)  # it gives access to the state
 _BY_CLASS: Final[Mapping[Any, InjectedSource]] = {
     ToolContext: _CONTEXT,
@@ -211,17 +199,13 @@ def injected_source(parameter: inspect.Parameter, *, by_name: bool = True) -> In
         if source is None and any(_foreign_name(marker) == "InjectedToolArg" for marker in markers):
             if not has_default:
                 raise ToolError(
-                    f"The parameter {parameter.name!r} is marked with InjectedToolArg, which does not say what it "
-                    f"gets. Mark it with InjectedState, InjectedStore or InjectedToolCallId, or give it a default."
+                    f"The parameter {parameter.name!r} is marked with InjectedToolArg, which does not name its "
+                    f"source. Mark it with InjectedState, InjectedStore or InjectedToolCallId, or give it a default."
                 )
             source = InjectedSource(lambda context: MISSING)
     if source is None:
         return None
     return replace(source, has_default=has_default, accepts_none=_accepts_none(hint))
-
-
-def _or_missing(value: Any) -> Any:
-    return MISSING if value is None else value
 
 
 # -- annotations
@@ -272,16 +256,16 @@ def _marker_name(marker: Any) -> str | None:
 def _foreign_name(value: Any) -> str | None:
     """Return the name of a class of LangChain or LangGraph that a class or an instance derives from."""
     kinds: tuple[type[Any], ...] = (value if isinstance(value, type) else type(value)).__mro__
-    known = (kind.__name__ for kind in kinds if f"{kind.__module__}.".startswith(_FOREIGN))
-    return next((name for name in known if name.startswith("Injected") or name in _BY_FOREIGN_CLASS), None)
+    names = (kind.__name__ for kind in kinds if f"{kind.__module__}.".startswith(_FOREIGN))
+    return next((name for name in names if name.startswith("Injected") or name in _BY_FOREIGN_CLASS), None)
 
 
 def _source_of_class(hint: Any) -> InjectedSource | None:
     """Return the source for the class of a hint, or for a base class of it."""
     classes = [kind for part in _bare_types(hint) if isinstance(kind := get_origin(part) or part, type)]
-    known = next((_BY_CLASS[kind] for kind in classes if kind in _BY_CLASS), None)
-    if known is not None:
-        return known
+    source = next((_BY_CLASS[kind] for kind in classes if kind in _BY_CLASS), None)
+    if source is not None:
+        return source
     for kind in classes:
         make = _BY_FOREIGN_CLASS.get(_foreign_name(kind) or "")
         if make is not None:

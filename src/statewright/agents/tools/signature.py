@@ -29,21 +29,21 @@ class Signature:
         self._tool = tool
         parameters = _parameters_of(tool, function)
         self._injected: dict[str, InjectedSource] = {
-            one.name: source for one in parameters if (source := _source(tool, one)) is not None
+            parameter.name: source for parameter in parameters if (source := _source(tool, parameter)) is not None
         }
-        arguments = [one for one in parameters if one.name not in self._injected]
-        self._names = [one.name for one in arguments if not _is_var_keyword(one)]
+        arguments = [parameter for parameter in parameters if parameter.name not in self._injected]
+        self._names = [parameter.name for parameter in arguments if not _is_var_keyword(parameter)]
         self._model = _model(tool, arguments, described)
         self.schema = _schema(self._model)
 
     @property
     def changes_state(self) -> bool:
         """True if the function can write to the state through a parameter."""
-        return any(one.changes_state for one in self._injected.values())
+        return any(source.changes_state for source in self._injected.values())
 
     def injected_kwargs(self, context: ToolContext) -> dict[str, Any]:
         """Return the values of injected parameters. Raises InvalidConfig for one with neither a value nor a default."""
-        values = {name: one.value(self._tool, name, context) for name, one in self._injected.items()}
+        values = {name: source.value(self._tool, name, context) for name, source in self._injected.items()}
         return {name: value for name, value in values.items() if value is not MISSING}
 
     def normalize(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _parameters_of(tool: str, function: Callable[..., Any]) -> list[inspect.Para
         raise ToolError(
             f"The signature of tool {tool!r} cannot be read: {error}. Annotate it with known types."
         ) from error
-    nameless = [one.name for one in parameters if one.kind in _NO_NAMES]
+    nameless = [parameter.name for parameter in parameters if parameter.kind in _NO_NAMES]
     if nameless:
         raise ToolError(f"Tool {tool!r} takes {nameless[0]!r} by position only. Give the parameter a name.")
     return parameters
@@ -122,8 +122,10 @@ def _is_var_keyword(parameter: inspect.Parameter) -> bool:
 def _model(tool: str, parameters: list[inspect.Parameter], described: Mapping[str, str]) -> type[BaseModel]:
     """Build the model of the arguments. Fields are numbered and names are aliases, since a name may be `schema`."""
     rest = next(filter(_is_var_keyword, parameters), None)
-    named = [one for one in parameters if not _is_var_keyword(one)]
-    fields: dict[str, Any] = {_field_name(index): _field_definition(one, described) for index, one in enumerate(named)}
+    named = [parameter for parameter in parameters if not _is_var_keyword(parameter)]
+    fields: dict[str, Any] = {
+        _field_name(index): _field_definition(parameter, described) for index, parameter in enumerate(named)
+    }
     # Models write numbers for names, and templates render everything as text: both are accepted.
     config = ConfigDict(extra="forbid" if rest is None else "allow", coerce_numbers_to_str=True)
     try:
@@ -181,7 +183,7 @@ def _describe_argument(name: str, schema: Mapping[str, Any]) -> str:
 
 def _type_name(schema: Mapping[str, Any]) -> str:
     if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_type_name(one) for one in schema["anyOf"]))
+        return " or ".join(dict.fromkeys(_type_name(option) for option in schema["anyOf"]))
     if "enum" in schema:
         return ", ".join(map(str, schema["enum"]))
     return str(schema.get("type", "anything" if "$ref" not in schema else "object"))

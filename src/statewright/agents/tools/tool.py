@@ -1,19 +1,64 @@
-"""The port of tools, the context and the options of their calls, and their errors."""
+"""The port of tools, the context, credentials and options of their calls, and their errors.
+
+Templates, models and logs must not see credentials: their repr shows no values, and answers and errors of a tool are
+masked where they repeat one.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Final, Protocol
 
-from statewright.agents.tools.credentials import NO_CREDENTIALS, Credentials
 from statewright.errors import ToolError
 from statewright.graph import ExecutionInfo, Runtime
+from statewright.redaction import KnownSecrets
 from statewright.runtime import get_config
 from statewright.runtime.tasks.scope import current_scope
 from statewright.store import Store
+
+
+class Credentials(Mapping[str, Any]):
+    """The values of one integration, for one call."""
+
+    __slots__ = ("_secrets", "_values", "alias")
+
+    def __init__(self, alias: str, values: Mapping[str, Any], secrets: frozenset[str] = frozenset()) -> None:
+        self.alias = alias
+        self._values = values
+        self._secrets = KnownSecrets(secrets)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.alias!r}: {', '.join(self._values) or 'nothing'})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("Credentials are not stored or sent anywhere.")
+
+    def keep_secret(self, text: str) -> None:
+        """Mask another text too, such as one derived from a secret."""
+        self._secrets.add(text)
+
+    def appear_in(self, text: str) -> bool:
+        """Return True if the text contains a secret."""
+        return self._secrets.appear_in(text)
+
+    def hidden_in(self, value: Any) -> Any:
+        """Return the text, or the value of JSON, with its secrets masked."""
+        return self._secrets.mask_json(value)
+
+
+NO_CREDENTIALS: Final = Credentials("", {})
 
 
 def _discard(_: Any) -> None:
@@ -123,6 +168,11 @@ def check_name(name: str) -> str:
 
 
 # -- errors
+
+
+def describe_problems(errors: Iterable[Any], root: str = "") -> str:
+    """Return the errors that pydantic lists as text; `root` stands for the path of the whole value."""
+    return "; ".join(f"{'.'.join(map(str, error['loc'])) or root}: {error['msg']}" for error in errors)
 
 
 class WrongCall(ToolError):

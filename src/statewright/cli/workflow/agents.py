@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from statewright.agents import Agent, Network
+from statewright.agents.network.network import network_of
 from statewright.cli.console.failure import UsageError, message_of
 from statewright.cli.workflow.models import Models
 from statewright.errors import InvalidConfig, ModelError
@@ -19,7 +20,7 @@ def prepare_network(target: Agent | Network[Any], models: Models | None, file: P
     Raises UsageError for an agent without a model, or with one that cannot be connected.
     """
     if isinstance(target, Agent):
-        return (target if models is None else _agent_with(target, models, file)).alone()
+        return network_of(target if models is None else _agent_with(target, models, file))
     return target if models is None else _network_with(target, models, file)
 
 

@@ -36,25 +36,23 @@ Part = Mapping[str, Any]
 def image_part(data: str, media_type: str, **options: Any) -> dict[str, Any]:
     """Return an image as a message part, or a note if no model accepts it."""
     declared = media_type.partition(";")[0].strip().lower()
-    plain = _normalize_base64(data)
-    problem = _data_problem(plain, data)
-    if plain is None or problem is not None:
-        return omission_note("image", declared, str(problem))
+    plain, problem = _read_base64(data)
     actual = _image_type(plain) or _ALIASES.get(declared, declared)
-    if actual not in _IMAGES:
-        return omission_note("image", declared, "models read png, jpeg, gif and webp")
+    if problem is None and actual not in _IMAGES:
+        problem = "models read png, jpeg, gif and webp"
+    if problem is not None:
+        return omission_note("image", declared, problem)
     return {"type": "image_url", "image_url": {"url": f"data:{actual};base64,{plain}", **options}}
 
 
 def audio_part(data: str, form: str) -> dict[str, Any]:
     """Return audio as a message part, or a note if no model accepts it."""
     declared = form.partition(";")[0].strip().lower()
-    plain = _normalize_base64(data)
-    problem = _data_problem(plain, data)
+    plain, problem = _read_base64(data)
     if problem is None and declared.removeprefix("x-") not in _SOUNDS:
         problem = f"models hear {', '.join(_SOUNDS)}"
-    if plain is None or problem is not None:
-        return omission_note("sound", declared, str(problem))
+    if problem is not None:
+        return omission_note("sound", declared, problem)
     return {"type": "input_audio", "input_audio": {"data": plain, "format": declared.removeprefix("x-")}}
 
 
@@ -90,19 +88,19 @@ def _with_sendable_files(message: Message) -> Message:
 def _sendable_part(part: dict[str, Any]) -> dict[str, Any]:
     match part:
         case {"type": "image_url", "image_url": {"url": str(url), **options}} if _is_data(url):
-            found = image_part(*_parse_data_url(url), **options)
+            sendable = image_part(*_parse_data_url(url), **options)
         case {"type": "image_url", "image_url": str(url)} if _is_data(url):
-            found = image_part(*_parse_data_url(url))
+            sendable = image_part(*_parse_data_url(url))
         case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(form)}}:
-            found = audio_part(data, form)
+            sendable = audio_part(data, form)
         case _:
             return part
-    if found["type"] == "text":
-        return found
-    name = found["type"]
+    if sendable["type"] == "text":
+        return sendable
+    name = sendable["type"]
     if isinstance(part[name], str):
-        return part if found[name]["url"] == part[name] else {**part, **found}
-    return {**part, name: {**cast("Part", part[name]), **found[name]}}
+        return part if sendable[name]["url"] == part[name] else {**part, **sendable}
+    return {**part, name: {**cast("Part", part[name]), **sendable[name]}}
 
 
 def _is_data(url: str) -> bool:
@@ -117,26 +115,20 @@ def _parse_data_url(url: str) -> tuple[str, str]:
     return unquote(data) if "%" in data else data, head
 
 
-def _data_problem(plain: str | None, data: str) -> str | None:
-    """Return why every provider would refuse the data; None if none of these reasons applies."""
-    if plain is None:
-        return "its data are not valid base64"
-    if not plain:
-        return "it is empty"
-    return f"it has {len(plain) * 3 // 4} bytes" if len(data) > LARGEST_FILE else None
-
-
-def _normalize_base64(data: str) -> str | None:
-    """Return the data in the base64 alphabet that all providers accept; None if they are not base64."""
+def _read_base64(data: str) -> tuple[str, str | None]:
+    """Return the data in the alphabet that all providers accept, and the reason why all would refuse them, if any."""
+    plain = data
     if any(letter in data for letter in "-_\n\r\t "):
-        data = "".join(data.split()).translate(_STANDARD)
-    if len(data) % 4 and not data.endswith("="):
-        data += "=" * (-len(data) % 4)
+        plain = "".join(data.split()).translate(_STANDARD)
+    if len(plain) % 4 and not plain.endswith("="):
+        plain += "=" * (-len(plain) % 4)
     try:
-        binascii.a2b_base64(data, strict_mode=True)
+        binascii.a2b_base64(plain, strict_mode=True)
     except ValueError:  # binascii.Error is one, and text that is not ASCII gives another
-        return None
-    return data
+        return "", "its data are not valid base64"
+    if not plain:
+        return "", "it is empty"
+    return plain, f"it has {len(plain) * 3 // 4} bytes" if len(data) > LARGEST_FILE else None
 
 
 _STANDARD: Final = str.maketrans("-_", "+/")

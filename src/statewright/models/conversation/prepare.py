@@ -116,10 +116,10 @@ def _results_by_call(messages: Sequence[Message]) -> Mapping[tuple[int, str], de
         if call_id not in latest:
             _log_dropped(message, f"no call before it has the id {call_id!r}")
             continue
-        place = latest[call_id]
-        calls = sum(call.id == call_id for call in messages[place].tool_calls)
-        if len(results[place, call_id]) < calls:
-            results[place, call_id].append(message)
+        index = latest[call_id]
+        calls = sum(call.id == call_id for call in messages[index].tool_calls)
+        if len(results[index, call_id]) < calls:
+            results[index, call_id].append(message)
         else:
             _log_dropped(message, f"the call {call_id!r} has a result already")
     return results
@@ -137,8 +137,8 @@ def _without_blanks(messages: Sequence[Message]) -> Sequence[Message]:
     """Return the messages without empty ones, empty parts, and the blanks that models write before a call."""
     if not any(_has_blank_text(message) or _has_blank_part(message) for message in messages):
         return messages
-    kept = (_with_text(message) for message in messages)
-    return [message for message in kept if message.tool_calls or not _has_blank_text(message)]
+    shortened = (_with_text(message) for message in messages)
+    return [message for message in shortened if message.tool_calls or not _has_blank_text(message)]
 
 
 def _has_blank_text(message: Message) -> bool:

@@ -62,7 +62,7 @@ class Clients:
 
     def _client_for(self, loop: asyncio.AbstractEventLoop) -> Client:
         with self._lock:
-            for other in [one for one in self._by_loop if one.is_closed()]:
+            for other in [open_loop for open_loop in self._by_loop if open_loop.is_closed()]:
                 del self._by_loop[other]
             client, self._spare = self._spare or Client(self._prefix, self._make()), None
             self._by_loop[loop] = client

@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Any
 from statewright.errors import ModelError
 from statewright.extras import missing_library
 from statewright.models.providers.client import Clients
-from statewright.models.providers.keys import ProviderSecrets, check_key, key_variables_in, missing_key_error
-from statewright.models.providers.name import ModelName, parse_name
+from statewright.models.providers.names import (
+    ModelName,
+    ProviderSecrets,
+    check_key,
+    key_variables_in,
+    missing_key_error,
+    parse_name,
+)
 from statewright.models.providers.pydantic_ai_model import PydanticAIModel
 
 if TYPE_CHECKING:
@@ -30,15 +36,15 @@ def connect_model(
     settings: Mapping[str, Any] | None = None,
     http_headers: Mapping[str, str] | None = None,
 ) -> PydanticAIModel:
-    """A model of a provider, by name; nothing is sent before it is asked.
+    """Return a model of a provider by name. Nothing is sent before its first call.
 
-    `"openai:gpt-5"` is asked by the Responses API, `"openai-chat:gpt-5"` by chat completions; `"anthropic:..."`,
-    `"google:..."` and every other prefix that pydantic-ai knows go to those providers. With `base_url`, a name without
-    such a prefix is that of a model on a server which speaks as OpenAI's chat completions do.
+    `"openai:gpt-5"` uses the Responses API, `"openai-chat:gpt-5"` chat completions; `"anthropic:..."`, `"google:..."`
+    and every other prefix that pydantic-ai supports go to those providers. With `base_url`, a name without a prefix is
+    that of a model on a server that is compatible with OpenAI's chat completions.
 
-    The key is `api_key`, or stands in the environment (OPENAI_API_KEY and the like). `timeout` is the time in seconds
-    for one call where its request has none. `settings` are the settings of each request under pydantic-ai's names, such
-    as `{"temperature": 0}`; what a request says wins. `http_headers` are sent with every call.
+    The key is `api_key`, or is read from the environment (OPENAI_API_KEY and the like). `timeout` is the timeout in
+    seconds of a call whose request has none. `settings` are the settings of each request under pydantic-ai's names,
+    such as `{"temperature": 0}`; those of a request override them. `http_headers` are sent with every call.
 
     Raises MissingApiKey without a key, and ModelError for an unknown provider or one whose library is not installed.
     """
@@ -64,7 +70,7 @@ def _require_library() -> None:
 
 
 def _provider_factory(name: ModelName, base_url: str | None, api_key: str | None) -> Callable[[], Provider[Any]]:
-    """What makes a provider with its own client, as often as it is called. The class is loaded when it is called."""
+    """Return a function that creates a provider with a client of its own. Its class is loaded on the first call."""
     return partial(_make_provider, name, {"base_url": base_url, "api_key": api_key})
 
 
@@ -73,20 +79,20 @@ def _make_provider(name: ModelName, options: Mapping[str, str | None]) -> Provid
 
     kind = infer_provider_class(name.provider)
     taken = inspect.signature(kind).parameters
-    given = {option: value for option, value in options.items() if value is not None}
-    if "base_url" in given and "base_url" not in taken and "azure_endpoint" in taken:
-        given["azure_endpoint"] = given.pop("base_url")
-    for option in given:
+    present = {option: value for option, value in options.items() if value is not None}
+    if "base_url" in present and "base_url" not in taken and "azure_endpoint" in taken:
+        present["azure_endpoint"] = present.pop("base_url")
+    for option in present:
         if option not in taken:
             raise ModelError(
-                f"Model {str(name)!r}: the provider {name.provider!r} takes no {option}. "
+                f"Model {str(name)!r}: the provider {name.provider!r} does not accept {option}. "
                 f"It is set up by the environment; leave {option} out."
             )
-    return kind(**given)
+    return kind(**present)
 
 
 def _check_connection(name: ModelName, clients: Clients) -> None:
-    """Make the first client, so that what is wrong with it shows now."""
+    """Create the first client, so that its errors are raised now."""
     from pydantic_ai.exceptions import UserError
 
     try:

@@ -2,7 +2,7 @@
 
 - ModelUnavailable is worth a retry: the statuses 408, 409, 425, 429 and 500 and above, with the Retry-After of the
   provider; a connection that is refused, breaks or times out; an answer that is empty, null, not JSON, truncated, or in
-  no form that the provider documents. A transient fault cannot be told from a permanent one there, and retries are
+  a form that the provider does not document. A transient fault looks like a permanent one there, and retries are
   limited.
 - ModelError is permanent: every other status, an exhausted quota, a request that the provider's library rejects or
   cannot serialize, so that nothing was sent. For 401 and 403 it names the key that was refused.
@@ -10,8 +10,8 @@
 - A refusal by a content filter or by the model itself is not an error: the answer's `finish_reason` is `refused`.
 - Tool arguments that are not JSON are not an error either: they are in `ToolCall.invalid`.
 
-The vendors' libraries raise the same errors for odd requests and for odd answers. `watched` records whether anything
-was sent: an error before that is about the request, and would recur at every retry.
+The vendors' libraries raise the same errors for invalid requests and for invalid answers. `watch_sending` records
+whether anything was sent: an error before that is about the request, and would recur at every retry.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.errors import ModelError, ModelUnavailable, StatewrightError
+from statewright.models.adapters.conversion import is_temporary
 from statewright.redaction import Mask, without_secrets
 
 if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 
-_LONGEST = 300  # characters of what a provider said
+_LONGEST = 300  # characters of a provider's message
 _PROGRAMMING_ERRORS = (ValueError, TypeError, LookupError, AttributeError, RuntimeError, AssertionError)
 """Errors of code with wrong input, as opposed to network and login errors."""
-_RETRIED_STATUSES = (408, 409, 425, 429)
 
 
 def translate_error(error: Exception, name: str, key: str, mask: Mask, *, was_sent: bool = True) -> Exception:
@@ -56,36 +57,36 @@ def _failure_of(error: Exception, name: str, key: str, mask: Mask, was_sent: boo
         return ModelError(f"Model {name!r} does not take this request: {_short(error, mask)}")
     if isinstance(error, ModelAPIError):
         return _connection_error(name, error, mask)
-    said = _short(error, mask)
+    detail = _short(error, mask)
     if isinstance(error, UserError | NotImplementedError):
-        return ModelError(f"Model {name!r} cannot be asked so: {said}")
+        return ModelError(f"Model {name!r} does not support this request: {detail}")
     if not was_sent and isinstance(error, _PROGRAMMING_ERRORS):
         return ModelError(
-            f"The request to model {name!r} could not be built, and nothing was sent ({type(error).__name__}: {said}). "
-            f"Look for values in its messages, tools, schema or settings that are no plain JSON, or no file of a type "
-            f"that this provider knows."
+            f"The request to model {name!r} could not be built, and nothing was sent ({type(error).__name__}: "
+            f"{detail}). Look for values in its messages, tools, schema or settings that are not plain JSON, or for "
+            f"files of a type that this provider does not support."
         )
-    # The libraries trip over odd answers in many ways.
+    # The libraries raise errors of many types for answers that they cannot parse.
     return ModelUnavailable(
-        f"Model {name!r} gave an answer that cannot be read ({type(error).__name__}: {said}). "
-        f"If it stays so, see that its address speaks the form of this provider."
+        f"Model {name!r} gave an answer that cannot be read ({type(error).__name__}: {detail}). "
+        f"If this persists, check that the server at its address implements the API of this provider."
     )
 
 
 def _status_error(name: str, key: str, error: ModelHTTPError, mask: Mask) -> ModelError:
     from pydantic_ai.exceptions import ModelQuotaExceededError
 
-    status, said = error.status_code, _short(_body_text(error.body) or "nothing", mask)
-    found = f"Model {name!r} answered with status {status}: {said}."
+    status, detail = error.status_code, _short(_body_text(error.body) or "nothing", mask)
+    summary = f"Model {name!r} answered with status {status}: {detail}."
     if isinstance(error, ModelQuotaExceededError):
-        return ModelError(f"{found} The quota is used up; see to the account of {key}.")
-    if status in _RETRIED_STATUSES or status >= 500:
-        return ModelUnavailable(found, status=status, retry_after=error.retry_after)
+        return ModelError(f"{summary} The quota is used up; check the account of {key}.")
+    if is_temporary(status):
+        return ModelUnavailable(summary, status=status, retry_after=error.retry_after)
     if status in (401, 403):
-        return ModelError(f"{found} The key was refused; check {key}.")
+        return ModelError(f"{summary} The key was refused; check {key}.")
     if status == 404:
-        return ModelError(f"{found} Check the name of the model, and the address if you gave one.")
-    return ModelError(found)
+        return ModelError(f"{summary} Check the name of the model, and the address if you gave one.")
+    return ModelError(summary)
 
 
 def _connection_error(name: str, error: ModelAPIError, mask: Mask) -> ModelUnavailable:
@@ -96,7 +97,7 @@ def _connection_error(name: str, error: ModelAPIError, mask: Mask) -> ModelUnava
     cause = error.__cause__.__cause__ if error.__cause__ is not None else None
     reason = f" ({_short(cause, mask)})" if cause is not None and str(cause) else ""
     return ModelUnavailable(
-        f"Model {name!r} gave no whole answer: {_short(error, mask)}{reason}", retry_after=error.retry_after
+        f"Model {name!r} gave no complete answer: {_short(error, mask)}{reason}", retry_after=error.retry_after
     )
 
 
@@ -104,8 +105,8 @@ def _body_text(body: object) -> str:
     """Return the message in the body of an error, in any of the providers' formats."""
     if not isinstance(body, Mapping):
         return "" if body is None else str(body)
-    known = cast("Mapping[str, Any]", body)
-    return _body_text(known.get("error") or known.get("message") or known.get("detail") or repr(dict(known)))
+    fields = cast("Mapping[str, Any]", body)
+    return _body_text(fields.get("error") or fields.get("message") or fields.get("detail") or repr(dict(fields)))
 
 
 def _short(text: object, mask: Mask) -> str:
@@ -117,15 +118,13 @@ def _short(text: object, mask: Mask) -> str:
 # -- was the call sent?
 
 
+@dataclass(slots=True)
 class Sending:
     """The progress of one call."""
 
-    __slots__ = ("is_watched", "was_sent")
-
-    def __init__(self) -> None:
-        self.is_watched = False
-        """True if sending can be observed, which not every provider allows."""
-        self.was_sent = False
+    is_watched: bool = False
+    """True if sending can be observed, which not every provider allows."""
+    was_sent: bool = False
 
     @property
     def was_not_sent(self) -> bool:
@@ -153,14 +152,14 @@ def watch_sending(model: Any) -> Generator[Sending]:
 
 
 async def _mark_sent(request: object) -> None:
-    """Called by the HTTP client when a request has been built and is about to be sent."""
+    """Mark the current call as sent. The HTTP client calls this when a request is built and about to be sent."""
     sending = _current.get()
     if sending is not None:
         sending.was_sent = True
 
 
 def _request_hooks(provider: Any) -> list[Any] | None:
-    """The functions that the HTTP client of a provider calls before it sends; None for one without such a client."""
+    """Return the functions that a provider's HTTP client calls before it sends; None if it has no such client."""
     client = getattr(provider, "_own_http_client", None)
     hooks = getattr(client, "event_hooks", None)
     if not isinstance(hooks, Mapping):

@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from statewright.errors import ModelUnavailable
 from statewright.messages import Message, ToolCall, read_tool_call
-from statewright.models.adapters.finish_reason import finish_reason_of
-from statewright.models.event import ModelEvent, ReasoningDelta, TextDelta, ToolCallDelta, UsageUpdate
-from statewright.models.model import FinishReason, ModelResponse, Usage
+from statewright.models.adapters.conversion import finish_reason_of
+from statewright.models.model import (
+    FinishReason,
+    ModelEvent,
+    ModelResponse,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+    UsageUpdate,
+)
 from statewright.models.providers.provenance import Source, provenance_of
 
 if TYPE_CHECKING:
@@ -34,15 +42,15 @@ def _check_complete(answer: vendor.ModelResponse, source: Source, *, streamed: b
     ended = details.get("finish_reason") or details.get("refusal") or (not streamed and answer.finish_reason)
     if ended and answer.finish_reason != "error":
         return
-    found = f"{len(_text(answer))} characters of text and {len(answer.tool_calls)} calls of tools"
+    received = f"{len(_text(answer))} characters of text and {len(answer.tool_calls)} tool calls"
     why = f"ended with {ended!r}" if ended else "broke off without a reason to end"
-    raise ModelUnavailable(f"The answer of {source.name!r} at {source.url} {why}, after {found}. Ask again.")
+    raise ModelUnavailable(f"The answer of {source.name!r} at {source.url} {why}, after {received}. Ask again.")
 
 
 def _message(answer: vendor.ModelResponse, source: Source) -> Message:
     reasoning = answer.thinking
-    kept = {"reasoning": reasoning, "provider": provenance_of(answer, source)}
-    metadata = {key: value for key, value in kept.items() if value}
+    record = {"reasoning": reasoning, "provider": provenance_of(answer, source)}
+    metadata = {key: value for key, value in record.items() if value}
     text = _text(answer) or (answer.provider_details or {}).get("refusal") or ""
     return Message(
         _with_files(text, answer),
@@ -70,14 +78,14 @@ def _convert_call(part: vendor.ToolCallPart) -> ToolCall:
 
 
 def _finish_reason(answer: vendor.ModelResponse, message: Message) -> FinishReason:
-    """Why the model ended. Some providers say "stop" where they want tools called.
+    """Return the finish reason. Some providers report "stop" for an answer with tool calls.
 
-    Of some reasons pydantic-ai knows no meaning, such as Google's `OTHER`; then the provider's own word counts.
+    pydantic-ai does not map every reason, such as Google's `OTHER`; then the provider's own word is used.
     """
-    told = (answer.provider_details or {}).get("finish_reason")
+    word = (answer.provider_details or {}).get("finish_reason")
     reason = (
         _REASONS.get(answer.finish_reason)
-        or (finish_reason_of(told) if answer.finish_reason is None else None)
+        or (finish_reason_of(word) if answer.finish_reason is None else None)
         or "stop"
     )
     return "tools" if reason == "stop" and message.tool_calls else reason
@@ -109,12 +117,12 @@ def _usage_with_cost(answer: vendor.ModelResponse) -> Usage:
 async def stream_events(stream: StreamedResponse) -> AsyncIterator[ModelEvent]:
     """Yield events while the answer arrives, and its usage whenever that changes."""
     calls: dict[int, int] = {}
-    told = convert_usage(stream.usage)
+    previous = convert_usage(stream.usage)
     async for event in stream:
         for piece in _convert_event(event, calls):
             yield piece
-        if (usage := convert_usage(stream.usage)) != told:
-            told = usage
+        if (usage := convert_usage(stream.usage)) != previous:
+            previous = usage
             yield UsageUpdate(usage)
 
 

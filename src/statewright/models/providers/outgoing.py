@@ -1,4 +1,4 @@
-"""Convert our messages to pydantic-ai's requests and responses.
+"""Convert our requests to pydantic-ai's: messages, settings, tools and the output schema.
 
 No provider but OpenAI accepts the name of a speaker, and pydantic-ai sends it to none. So the messages of other agents,
 and of users with a name, begin with it: `[Critic] Too long.` Messages of the requesting agent are unchanged, or its
@@ -7,18 +7,23 @@ model would begin its answers with names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.errors import ModelError, suggestion
 from statewright.messages import Message, copied
+from statewright.models.adapters.conversion import provider_form, sampling_settings
 from statewright.models.conversation.prepare import starting_with_user
-from statewright.models.model import ModelRequest
+from statewright.models.model import ModelRequest, OutputForm, ToolSpec
 from statewright.models.providers.provenance import Source, restore_response
 
 if TYPE_CHECKING:
     from pydantic_ai import messages as vendor
+    from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.settings import ModelSettings
+    from pydantic_ai.tools import ToolDefinition
+
 
 _PARTS = ("text", "image_url", "input_audio", "file")
 
@@ -27,7 +32,7 @@ def convert_messages(request: ModelRequest, source: Source) -> list[vendor.Model
     """Convert a conversation. Messages between two of the assistant become one request, so results stay together."""
     from pydantic_ai import messages as vendor
 
-    said: list[vendor.ModelMessage] = []
+    turns: list[vendor.ModelMessage] = []
     pending: list[vendor.ModelRequestPart] = [vendor.SystemPromptPart(request.system)] if request.system else []
     agent = request.metadata.get("agent")
     for message in starting_with_user(request.messages):
@@ -37,13 +42,13 @@ def convert_messages(request: ModelRequest, source: Source) -> list[vendor.Model
             continue
         response = restore_response(message, source)
         if pending:
-            said.append(vendor.ModelRequest(parts=pending))
-        elif said and source.name.startswith("google") and isinstance(said[-1], vendor.ModelResponse):
+            turns.append(vendor.ModelRequest(parts=pending))
+        elif turns and source.name.startswith("google") and isinstance(turns[-1], vendor.ModelResponse):
             # Google refuses a tool call that does not follow a turn of the user: two answers become one turn.
-            response = replace(response, parts=[*said.pop().parts, *response.parts])
-        said.append(response)
+            response = replace(response, parts=[*turns.pop().parts, *response.parts])
+        turns.append(response)
         pending = []
-    return [*said, vendor.ModelRequest(parts=pending)] if pending or not said else said
+    return [*turns, vendor.ModelRequest(parts=pending)] if pending or not turns else turns
 
 
 def _with_speaker(message: Message, agent: object) -> Message:
@@ -85,9 +90,9 @@ def _convert_result(message: Message, conversation: Sequence[Message]) -> vendor
     )
 
 
-def _tool_name(identity: str, conversation: Iterable[Message]) -> str:
+def _tool_name(call_id: str, conversation: Iterable[Message]) -> str:
     """Return the tool name of a call, which some providers require with the result."""
-    names = (call.name for message in conversation for call in message.tool_calls if call.id == identity)
+    names = (call.name for message in conversation for call in message.tool_calls if call.id == call_id)
     return next(names, "tool")
 
 
@@ -98,7 +103,7 @@ def _content(message: Message) -> str | list[Any]:
 
 
 def _user_content(part: Mapping[str, Any]) -> Any:
-    """A part as OpenAI writes it, as text, an address or bytes. Raises ModelError for one that is not known."""
+    """Convert a part in OpenAI's form to text, an address or bytes. Raises ModelError for an unknown type."""
     match part:
         case {"type": "text", "text": str(text)}:
             return text
@@ -112,8 +117,8 @@ def _user_content(part: Mapping[str, Any]) -> Any:
             return _bytes(data, part)
         case _:
             kind = part.get("type")
-            found = f"of type {kind!r}" if isinstance(kind, str) else f"without a type, with {sorted(part)}"
-            raise ModelError(f"A part of a message is {found} and cannot be sent. " + _known_parts(kind))
+            description = f"of type {kind!r}" if isinstance(kind, str) else f"without a type, with {sorted(part)}"
+            raise ModelError(f"A part of a message is {description} and cannot be sent. " + _known_parts(kind))
 
 
 def _known_parts(kind: object) -> str:
@@ -143,3 +148,126 @@ def _bytes(uri: str, part: Mapping[str, Any]) -> vendor.BinaryContent:
             f"A part of type {part.get('type')!r} has data that cannot be read ({error}). "
             f"Write them as data:<media type>;base64,<data>."
         ) from error
+
+
+# -- settings, tools and output schemas
+
+# The runtime retries, and honours Retry-After: the libraries of the vendors must not retry too.
+_ALWAYS: dict[str, Any] = {"max_retries": 0}
+
+
+def request_settings(request: ModelRequest, defaults: Mapping[str, Any]) -> ModelSettings:
+    """Return the settings of a call: the request's own override `extra`, which overrides the connection's."""
+    others = {"request_timeout": request.timeout, **_tool_choice_settings(request)}
+    present = {name: value for name, value in others.items() if value is not None}
+    sampling = sampling_settings(request, stop="stop_sequences")
+    merged = {**defaults, **request.extra, **sampling, **present, **_ALWAYS}
+    if headers := {**defaults.get("extra_headers", {}), **request.extra.get("extra_headers", {})}:
+        merged["extra_headers"] = headers
+    return cast("ModelSettings", merged)
+
+
+def _tool_choice_settings(request: ModelRequest) -> dict[str, Any]:
+    """Return the tool choice; nothing without tools, since providers refuse it."""
+    if not request.tools:
+        return {}
+    choice = {"auto": None, "any": "required", "none": "none"}.get(request.tool_choice, [request.tool_choice])
+    names = [tool.name for tool in request.tools]
+    if isinstance(choice, list) and request.tool_choice not in names:
+        raise ModelError(
+            f"The request chooses the tool {request.tool_choice!r}, which it does not offer. "
+            + suggestion(request.tool_choice, [*names, "auto", "any", "none"], noun="Choices")
+        )
+    return {"tool_choice": choice, "parallel_tool_calls": request.parallel_tool_calls}
+
+
+def request_parameters(request: ModelRequest, model: Model) -> ModelRequestParameters:
+    """Return the tools and the output schema, which is sent as a prompt to models that cannot enforce it."""
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.output import OutputObjectDefinition
+
+    tools = [_tool_definition(tool) for tool in request.tools]
+    if request.output is None:
+        return ModelRequestParameters(function_tools=tools)
+    form = provider_form(request.output)
+    return ModelRequestParameters(
+        function_tools=tools,
+        output_mode="native" if _supports_schema(model, form) else "prompted",
+        output_object=OutputObjectDefinition(dict(form.schema), name=form.name),
+    )
+
+
+def _supports_schema(model: Model, form: OutputForm) -> bool:
+    if not model.profile.get("supports_json_schema_output", False):
+        return False
+    return not model.profile.get("anthropic_enforces_strict_schema_limits", False) or is_closed(form.schema)
+
+
+def _tool_definition(tool: ToolSpec) -> ToolDefinition:
+    from pydantic_ai.tools import ToolDefinition
+
+    return ToolDefinition(
+        name=tool.name, parameters_json_schema=dict(tool.parameters), description=tool.description, strict=tool.strict
+    )
+
+
+# -- strict schemas
+
+_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
+_MAPS: Final = ("properties", "$defs", "definitions")
+_SAYS_WHAT: Final = frozenset(("type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"))
+
+
+def is_closed(schema: Mapping[str, Any]) -> bool:
+    """Return True for a schema that types every value and is not recursive, as Anthropic can enforce it.
+
+    Its grammars allow no recursion, and no object with unnamed fields: its library closes such an object, so that the
+    model can answer nothing but `{}`. Other schemas are sent in the prompt.
+    """
+    return all(map(_is_closed_itself, _parts(schema))) and not _is_recursive(schema)
+
+
+def _is_closed_itself(part: Mapping[str, Any]) -> bool:
+    if not _SAYS_WHAT & part.keys() or not isinstance(part.get("type", ""), str):
+        return False
+    if part.get("type") != "object":
+        return True
+    return bool(part.get("properties")) and part.get("additionalProperties", False) is False
+
+
+def _parts(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield a schema and all schemas in it, in any order."""
+    unread: list[Any] = [schema]
+    while unread:
+        part = unread.pop()
+        if not isinstance(part, Mapping):
+            continue
+        mapping = cast("Mapping[str, Any]", part)
+        yield mapping
+        for word in _LISTS:
+            unread.extend(mapping.get(word) or ())
+        for word in _MAPS:
+            named: Mapping[str, Any] = mapping.get(word) or {}
+            unread.extend(named.values())
+        if "items" in mapping:
+            unread.append(mapping["items"])
+
+
+def _is_recursive(schema: Mapping[str, Any]) -> bool:
+    """Return True if a definition refers to itself, directly or not; a reference to the root always does."""
+    definitions: dict[str, Any] = {**schema.get("definitions", {}), **schema.get("$defs", {})}
+    named = {name: _referred(definition) for name, definition in definitions.items()}
+    if not (_referred(schema) <= named.keys()):
+        return True
+    while free := [name for name, others in named.items() if not others & named.keys()]:
+        for name in free:
+            del named[name]
+    return bool(named)
+
+
+def _referred(schema: Any) -> set[str]:
+    """Return the last names of all references in a schema."""
+    if not isinstance(schema, Mapping):
+        return set()
+    parts = _parts(cast("Mapping[str, Any]", schema))
+    return {str(part["$ref"]).rpartition("/")[2] for part in parts if "$ref" in part}

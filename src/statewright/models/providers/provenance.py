@@ -67,17 +67,19 @@ def restore_response(message: Message, source: Source) -> vendor.ModelResponse:
     record = (message.metadata or {}).get("provider")
     if not _is_from(record, source):
         return _plain(message)
-    known = cast("Mapping[str, Any]", record)
-    about = {key: known[key] for key in _OF_RESPONSE if key in known}
-    whole = {"kind": "response", **about, "parts": list(_parts(message, known["parts"]))}
+    fields = cast("Mapping[str, Any]", record)
+    about = {key: fields[key] for key in _OF_RESPONSE if key in fields}
+    whole = {"kind": "response", **about, "parts": list(_parts(message, fields["parts"]))}
     return cast("vendor.ModelResponse", ModelMessagesTypeAdapter.validate_python([whole])[0])
 
 
 def _is_from(record: object, source: Source) -> bool:
     if not isinstance(record, Mapping):
         return False
-    known = cast("Mapping[str, Any]", record)
-    return known.get("name") == source.name and known.get("url") == source.url and isinstance(known.get("parts"), list)
+    fields = cast("Mapping[str, Any]", record)
+    return (
+        fields.get("name") == source.name and fields.get("url") == source.url and isinstance(fields.get("parts"), list)
+    )
 
 
 def _plain(message: Message) -> vendor.ModelResponse:
@@ -88,11 +90,11 @@ def _plain(message: Message) -> vendor.ModelResponse:
     return vendor.ModelResponse(parts=[*text, *calls])
 
 
-def _parts(message: Message, kept: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def _parts(message: Message, record: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the recorded parts with the current content of the message; additional content comes last."""
-    texts = _texts(message.text, [part["length"] for part in kept if part["part_kind"] == "text"])
+    texts = _texts(message.text, [part["length"] for part in record if part["part_kind"] == "text"])
     calls = {call.id: call for call in message.tool_calls}
-    for part in kept:
+    for part in record:
         match part["part_kind"]:
             case "text":
                 content = next(texts)

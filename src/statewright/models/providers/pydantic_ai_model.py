@@ -9,19 +9,16 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from statewright.models.adapters.output_form import is_wrapped, unwrapped
+from statewright.models.adapters.conversion import is_wrapped, unwrapped
 from statewright.models.conversation.prepare import check_request
-from statewright.models.event import ModelEvent, ResponseFinished, TextDelta
 from statewright.models.guard import check_calls_allowed
-from statewright.models.model import ModelRequest, ModelResponse
+from statewright.models.model import ModelEvent, ModelRequest, ModelResponse, ResponseFinished, TextDelta
 from statewright.models.providers.client import Clients
 from statewright.models.providers.failure import Sending, translate_error, watch_sending
 from statewright.models.providers.incoming import convert_response, stream_events
-from statewright.models.providers.keys import VARIABLES_BY_PROVIDER, ProviderSecrets
-from statewright.models.providers.name import ModelName, resolve_model_name
-from statewright.models.providers.outgoing import convert_messages
+from statewright.models.providers.names import VARIABLES_BY_PROVIDER, ModelName, ProviderSecrets, resolve_model_name
+from statewright.models.providers.outgoing import convert_messages, request_parameters, request_settings
 from statewright.models.providers.provenance import Source
-from statewright.models.providers.settings import request_parameters, request_settings
 from statewright.models.providers.stream_cleanup import close_generators, nested_generators, run_apart
 
 if TYPE_CHECKING:
@@ -31,11 +28,11 @@ if TYPE_CHECKING:
 class PydanticAIModel:
     """A chat model of a provider; made by `connect_model`.
 
-    It may be asked from several threads and event loops at once. A request's `model` may name another model of the same
+    Several threads and event loops may call it concurrently. A request's `model` may name another model of the same
     provider, with or without the prefix; that of another provider is a ModelError. A request's `extra` are settings
     under pydantic-ai's names, such as `{"thinking": "high"}`, `{"openai_reasoning_effort": "low"}` or `{"extra_body":
-    {...}}`. `metadata["provider"]` of an answer is plain JSON; leave it in the message, and reasoning goes on
-    where it was.
+    {...}}`. `metadata["provider"]` of an answer is plain JSON. Leave it in the message: without it the model cannot
+    continue its reasoning.
     """
 
     def __init__(
@@ -85,7 +82,7 @@ class PydanticAIModel:
 
         model, name = await self._resolve_model(request)
         source = self._source(model)
-        held = is_wrapped(request.output)  # the text is sent when it is unwrapped
+        held = is_wrapped(request.output)  # the text is emitted after it is unwrapped
         dropped: Sequence[AsyncGenerator[Any]] = ()
         with watch_sending(model) as sending:
             try:
@@ -115,9 +112,9 @@ class PydanticAIModel:
         await self._clients.aclose()
 
     async def _resolve_model(self, request: ModelRequest) -> tuple[Model, str]:
-        """Return the model that the request is for, and its whole name.
+        """Return the model of a request, and its full name.
 
-        Raises ModelError where calls are forbidden, and for a request that a provider would refuse.
+        Raises ModelError if calls are forbidden, and for a request that a provider would refuse.
         """
         wanted = resolve_model_name(request.model, self._name) if request.model else self._name.model
         model, name = await self._clients.model(wanted), str(self._name._replace(model=wanted))

@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 
 
 async def run_apart(items: AsyncGenerator[Item]) -> AsyncGenerator[Item]:
-    """The same items; raises what `items` raises, after the items before it."""
+    """Yield the same items from a task of their own. Raises the error of `items` after the items before it."""
     queue: asyncio.Queue[tuple[Item] | None] = asyncio.Queue()
     task = asyncio.create_task(_fill(queue, items))
     task.add_done_callback(lambda _: queue.put_nowait(None))
@@ -35,7 +35,7 @@ async def run_apart(items: AsyncGenerator[Item]) -> AsyncGenerator[Item]:
         task.cancel()
         await asyncio.wait({task})
         if not task.cancelled():
-            task.exception()  # asked for, so that nobody complains of an error that came after the reader had left
+            task.exception()  # retrieved, or asyncio would log an error that was raised after the reader had left
 
 
 async def _fill(queue: asyncio.Queue[tuple[Item] | None], items: AsyncGenerator[Item]) -> None:
@@ -47,13 +47,13 @@ async def _fill(queue: asyncio.Queue[tuple[Item] | None], items: AsyncGenerator[
 # -- generators that a library drops
 
 _LIBRARIES: Final = ("google.genai", "pydantic_ai", "httpx", "httpcore")
-"""Objects of these are looked into, beside the generators themselves."""
+"""Packages whose objects are searched, besides the generators themselves."""
 _MOST_OBJECTS: Final = 10_000
 
 
 def nested_generators(root: object) -> list[AsyncGenerator[Any]]:
     """Return the asynchronous generators that an object refers to, directly or through others; the outermost first."""
-    found: list[AsyncGenerator[Any]] = []
+    generators: list[AsyncGenerator[Any]] = []
     seen: dict[int, object] = {id(root): root}
     level: Sequence[object] = [root]
     while level and len(seen) < _MOST_OBJECTS:
@@ -64,9 +64,9 @@ def nested_generators(root: object) -> list[AsyncGenerator[Any]]:
             seen[id(item)] = item
             below.append(item)
             if isinstance(item, AsyncGeneratorType):
-                found.append(cast("AsyncGenerator[Any]", item))
+                generators.append(cast("AsyncGenerator[Any]", item))
         level = below
-    return found
+    return generators
 
 
 def _is_followed(item: object) -> bool:

@@ -160,8 +160,8 @@ def _read_file(path: Path) -> list[Record]:
     whole = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
     version = whole.get("version")
     if version != VERSION:
-        found = "no version" if version is None else f"the version {version!r}"
-        raise _unreadable_error(path, f"it has {found}, and this version of Statewright reads {VERSION}")
+        actual = "no version" if version is None else f"the version {version!r}"
+        raise _unreadable_error(path, f"it has {actual}, and this version of Statewright reads {VERSION}")
     try:
         return [_read_record(record) for record in whole["records"]]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -197,27 +197,27 @@ _BEFORE: Final = 20
 """Characters of an excerpt before the first difference."""
 
 
-def describe_difference(asked: Any, recorded: Sequence[Any]) -> str:
+def describe_difference(request: Any, recorded: Sequence[Any]) -> str:
     """Describe how a request differs from the nearest recorded one, the one with the fewest differences."""
-    found = min((list(_differences(one, asked, "")) for one in recorded), key=len)
-    more = f"; and {len(found) - _MAX_DIFFERENCES} more" if len(found) > _MAX_DIFFERENCES else ""
-    return "; ".join(found[:_MAX_DIFFERENCES]) + more
+    differences = min((list(_differences(record, request, "")) for record in recorded), key=len)
+    more = f"; and {len(differences) - _MAX_DIFFERENCES} more" if len(differences) > _MAX_DIFFERENCES else ""
+    return "; ".join(differences[:_MAX_DIFFERENCES]) + more
 
 
-def _differences(recorded: Any, asked: Any, where: str) -> Iterator[str]:
-    if recorded == asked:
+def _differences(recorded: Any, request: Any, where: str) -> Iterator[str]:
+    if recorded == request:
         return
-    if isinstance(recorded, dict) and isinstance(asked, dict):
-        before, now = cast("dict[str, Any]", recorded), cast("dict[str, Any]", asked)
+    if isinstance(recorded, dict) and isinstance(request, dict):
+        before, now = cast("dict[str, Any]", recorded), cast("dict[str, Any]", request)
         for key in dict.fromkeys((*before, *now)):
-            place = f"{where}.{key}" if where else key
-            yield from _differences(before.get(key, _ABSENT), now.get(key, _ABSENT), place)
-    elif isinstance(recorded, list) and isinstance(asked, list):
-        before_, now_ = cast("list[Any]", recorded), cast("list[Any]", asked)
+            path = f"{where}.{key}" if where else key
+            yield from _differences(before.get(key, _ABSENT), now.get(key, _ABSENT), path)
+    elif isinstance(recorded, list) and isinstance(request, list):
+        before_, now_ = cast("list[Any]", recorded), cast("list[Any]", request)
         for number in range(max(len(before_), len(now_))):
             yield from _differences(_item_at(before_, number), _item_at(now_, number), f"{where}[{number}]")
     else:
-        first, second = _excerpts(recorded, asked)
+        first, second = _excerpts(recorded, request)
         yield f"{where}: recorded {first}, asked {second}"
 
 
@@ -225,19 +225,19 @@ def _item_at(items: list[Any], number: int) -> Any:
     return items[number] if number < len(items) else _ABSENT
 
 
-def _excerpts(recorded: Any, asked: Any) -> tuple[str, str]:
+def _excerpts(recorded: Any, request: Any) -> tuple[str, str]:
     """Return excerpts of both values, from long texts the part around the first difference."""
-    if not (isinstance(recorded, str) and isinstance(asked, str)):
-        return _excerpt(recorded, 0), _excerpt(asked, 0)
-    same = next((n for n, (a, b) in enumerate(zip(recorded, asked, strict=False)) if a != b), None)
-    start = max((min(len(recorded), len(asked)) if same is None else same) - _BEFORE, 0)
-    return _excerpt(recorded, start), _excerpt(asked, start)
+    if not (isinstance(recorded, str) and isinstance(request, str)):
+        return _excerpt(recorded, 0), _excerpt(request, 0)
+    same = next((n for n, (a, b) in enumerate(zip(recorded, request, strict=False)) if a != b), None)
+    start = max((min(len(recorded), len(request)) if same is None else same) - _BEFORE, 0)
+    return _excerpt(recorded, start), _excerpt(request, start)
 
 
 def _excerpt(value: Any, start: int) -> str:
     if value is _ABSENT:
         return "nothing"
     text: str = value if isinstance(value, str) else repr(value)
-    shown = text[start : start + _WIDTH]
-    shown = ("..." if start else "") + shown + ("..." if start + _WIDTH < len(text) else "")
-    return repr(shown) if isinstance(value, str) else shown
+    excerpt = text[start : start + _WIDTH]
+    excerpt = ("..." if start else "") + excerpt + ("..." if start + _WIDTH < len(text) else "")
+    return repr(excerpt) if isinstance(value, str) else excerpt

@@ -16,8 +16,17 @@ from typing import Any, Final, cast
 
 from statewright.errors import ModelAnswerInvalid, ModelError, ModelUnavailable
 from statewright.messages import Message, ToolCall
-from statewright.models.event import ModelEvent, ReasoningDelta, StreamRestarted, TextDelta, ToolCallDelta, UsageUpdate
-from statewright.models.model import ModelRequest, ModelResponse, Usage
+from statewright.models.model import (
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    ReasoningDelta,
+    StreamRestarted,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+    UsageUpdate,
+)
 from statewright.redaction import Redactor, mask_of, secrets_in_settings
 
 Plain = dict[str, Any]
@@ -79,7 +88,7 @@ def _number_call(call_id: str, calls: dict[str, str]) -> str:
 
 
 def _fields(value: Any) -> Plain:
-    return {one.name: getattr(value, one.name) for one in fields(value)}
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def _without_empty(data: Mapping[str, Any]) -> Plain:
@@ -144,8 +153,8 @@ def encode_event(event: ModelEvent) -> Plain | None:
             return {"text": text}
         case ReasoningDelta(text):
             return {"reasoning": text}
-        case ToolCallDelta(index, identity, name, arguments):
-            return _without_empty({"call": index, "id": identity, "name": name, "arguments": arguments or None})
+        case ToolCallDelta(index, call_id, name, arguments):
+            return _without_empty({"call": index, "id": call_id, "name": name, "arguments": arguments or None})
         case UsageUpdate(usage):
             return {"usage": _encode_usage(usage)}
         case StreamRestarted():
@@ -174,7 +183,10 @@ def decode_event(data: Plain) -> ModelEvent:
 
 def encode_error(error: ModelError, settings: Mapping[str, Any]) -> Plain:
     """Encode an error of a model, without the secrets in the settings of its request."""
-    kind = next((one for one in (ModelUnavailable, ModelAnswerInvalid) if isinstance(error, one)), ModelError)
+    kind = next(
+        (error_class for error_class in (ModelUnavailable, ModelAnswerInvalid) if isinstance(error, error_class)),
+        ModelError,
+    )
     status, wait = (getattr(error, name, None) for name in ("status", "retry_after"))
     whole = {
         "kind": kind.__name__,
@@ -208,7 +220,7 @@ def encode_value(value: Any, where: str) -> Any:
         case Mapping():
             return _encode_mapping(cast("Mapping[Any, Any]", value), where)
         case list() | tuple():
-            return [encode_value(one, f"{where}[{n}]") for n, one in enumerate(cast("Sequence[Any]", value))]
+            return [encode_value(item, f"{where}[{n}]") for n, item in enumerate(cast("Sequence[Any]", value))]
         case _:
             raise ModelError(
                 f"{where} is {value!r} of type {type(value).__name__}, which a cassette cannot hold. "
@@ -227,7 +239,7 @@ def _encode_mapping(value: Mapping[Any, Any], where: str) -> Plain:
 def decode_value(data: Any) -> Any:
     """Decode a value."""
     if isinstance(data, list):
-        return [decode_value(one) for one in cast("list[Any]", data)]
+        return [decode_value(item) for item in cast("list[Any]", data)]
     if not isinstance(data, dict):
         return data
     whole = cast(Plain, data)
@@ -238,4 +250,4 @@ def decode_value(data: Any) -> Any:
         if key == _INSTANT:
             return datetime.fromisoformat(inside)
         whole = inside if key == _DICT else whole
-    return {key: decode_value(one) for key, one in whole.items()}
+    return {key: decode_value(item) for key, item in whole.items()}

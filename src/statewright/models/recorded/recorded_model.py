@@ -8,8 +8,7 @@ from typing import Final, Literal, cast
 
 from statewright.errors import InvalidConfig, MissingApiKey, ModelAnswerInvalid, ModelError, suggestion
 from statewright.models.conversation.prepare import check_request
-from statewright.models.event import ModelEvent, ResponseFinished
-from statewright.models.model import ModelRequest, ModelResponse
+from statewright.models.model import ModelEvent, ModelRequest, ModelResponse, ResponseFinished
 from statewright.models.port import ChatModel, closing, response_events, stream_model
 from statewright.models.recorded.cassette import Cassette, Record
 from statewright.models.recorded.cassette_format import (
@@ -103,29 +102,29 @@ class RecordedModel:
             for event in response_events(_replay(record)):
                 yield event
 
-    def _find_record(self, asked: Plain) -> Record | None:
+    def _find_record(self, request: Plain) -> Record | None:
         """Return the record to replay; None to call the model."""
-        found = None if self.mode == "record" else self.cassette.take(asked)
-        if found is None and self.mode == "replay":
-            raise self.cassette.missing(asked)
-        return found
+        record = None if self.mode == "record" else self.cassette.take(request)
+        if record is None and self.mode == "replay":
+            raise self.cassette.missing(request)
+        return record
 
     def _resolve_model(self) -> ChatModel:
         model = self._model
         if isinstance(model, ChatModel) and not isinstance(model, type):
             return model
-        self._model = made = cast("Callable[[], ChatModel]", model)()
-        return made
+        self._model = created = cast("Callable[[], ChatModel]", model)()
+        return created
 
 
 class _Recording:
     """The recording of one call, which is discarded if it does not complete."""
 
-    def __init__(self, cassette: Cassette, asked: Plain, request: ModelRequest, *, keeps_errors: bool) -> None:
+    def __init__(self, cassette: Cassette, encoded: Plain, request: ModelRequest, *, keeps_errors: bool) -> None:
         self._cassette = cassette
         self._settings = request.extra
         self._keeps_errors = keeps_errors
-        self._record = cassette.begin(asked)
+        self._record = cassette.begin(encoded)
         self._pieces: list[Plain] = []
 
     def record_event(self, event: ModelEvent) -> None:
@@ -172,18 +171,18 @@ def _replay(record: Record) -> ModelResponse:
 def _resolve_mode(mode: RecordMode | None, *, has_model: bool) -> RecordMode:
     if mode is None:
         return _mode_from_environment() if has_model else "replay"
-    known = tuple(_MODES.values())
-    if mode not in known:
-        raise InvalidConfig(f"RecordedModel(mode={mode!r}): unknown. {suggestion(str(mode), known, noun='Modes')}")
+    modes = tuple(_MODES.values())
+    if mode not in modes:
+        raise InvalidConfig(f"RecordedModel(mode={mode!r}): unknown. {suggestion(str(mode), modes, noun='Modes')}")
     if mode != "replay" and not has_model:
-        raise InvalidConfig(f"RecordedModel(mode={mode!r}) needs the model that is to be recorded: pass model=.")
+        raise InvalidConfig(f"RecordedModel(mode={mode!r}) needs the model to record: pass model=.")
     return mode
 
 
 def _mode_from_environment() -> RecordMode:
-    found = os.environ.get(VARIABLE, "")
+    setting = os.environ.get(VARIABLE, "")
     try:
-        return _MODES[found.strip().lower()]
+        return _MODES[setting.strip().lower()]
     except KeyError:
-        hint = suggestion(found, ("none", "new", "all"), noun="Choices")
-        raise InvalidConfig(f"{VARIABLE} is {found!r} in the environment. {hint}") from None
+        hint = suggestion(setting, ("none", "new", "all"), noun="Choices")
+        raise InvalidConfig(f"{VARIABLE} is {setting!r} in the environment. {hint}") from None

@@ -189,5 +189,5 @@ class Catalog:
 
 def _as_graph(graph: CompiledGraph | StateGraph | Network[Any] | Agent) -> CompiledGraph:
     if isinstance(graph, Agent):
-        graph = graph.alone()
+        return graph.alone().compile()
     return graph if isinstance(graph, CompiledGraph) else graph.compile()

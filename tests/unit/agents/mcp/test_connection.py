@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from statewright.agents.mcp import McpServer
-from statewright.agents.mcp.connection import Connection
+from statewright.agents.mcp.session import Connection
 from statewright.errors import ToolError
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from statewright.agents.mcp import McpServer, Sse, Stdio, StreamableHttp, read_server, read_servers
-from statewright.agents.mcp.transport import Transport
+from statewright.agents.mcp.server import Transport
 from statewright.errors import InvalidConfig
 
 FORMS: list[tuple[dict[str, Any], Transport]] = [
@@ -57,8 +57,8 @@ def test_a_whole_file_is_read_in_its_order() -> None:
         ({"type": "ws", "url": "ws://h"}, "unknown type 'ws'. "),
         ({"type": 3, "url": "http://h"}, "unknown type 3"),
         ({"command": "x", "config": {"command": "y"}}, "command is given twice"),
-        ({"command": "x", "headers": {}}, "headers says nothing to a server of type stdio"),
-        ({"url": "http://h", "env": {}}, "env says nothing to a server of type streamable-http"),
+        ({"command": "x", "headers": {}}, "headers does not apply to a server of type stdio"),
+        ({"url": "http://h", "env": {}}, "env does not apply to a server of type streamable-http"),
         ({"command": "x", "args": {"a": 1}}, "args is dict"),
         ({"command": "x", "args": "'"}, "quotes do not match"),
         ({"command": "x", "args": [["a"]]}, "args holds a list"),

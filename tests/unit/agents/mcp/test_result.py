@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from mcp_types import CallToolResult
 
-from statewright.agents.mcp.tool import convert_result
+from statewright.agents.mcp.tools import convert_result
 
 TEXT = {"type": "text", "text": "t"}
 IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}

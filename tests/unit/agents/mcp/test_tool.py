@@ -9,7 +9,7 @@ from mcp_types import Tool as ListedTool
 
 from statewright.agents.mcp import McpServer, McpTool
 from statewright.agents.mcp.host import Owner
-from statewright.agents.mcp.tool import _ProgressReporter
+from statewright.agents.mcp.tools import _ProgressReporter
 from statewright.agents.tools import ToolContext
 from statewright.errors import ToolError
 from statewright.graph import Runtime

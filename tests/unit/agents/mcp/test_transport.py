@@ -30,7 +30,7 @@ def test_values_that_are_no_texts_are_told_by_their_key() -> None:
     problems = list(Stdio(" ", (1,), {"A": 1, "B": "fine", "": "s3cret"}).problems())  # type: ignore[arg-type,dict-item]
     assert [problem.partition(". ")[0] for problem in problems] == [
         "command is ' '",
-        "args holds what is no text",
+        "args has a value that is not text",
         "env has no text under 'A'",
         "env has no text under ''",
     ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from statewright.agents.memory.conversation import read_conversation
 from statewright.agents.memory.strategy import NO_CONTEXT
-from statewright.agents.memory.summarizing import SummarizingWindow
+from statewright.agents.memory.windows import SummarizingWindow
 from statewright.messages import Message
 from statewright.models import ScriptedModel
 

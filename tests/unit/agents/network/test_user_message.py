@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from statewright.agents import Agent
-from statewright.agents.network.start import as_user_message
+from statewright.agents.network.state import as_user_message
 from statewright.errors import InvalidConfig, InvalidUpdateError
 from statewright.messages import Message, RemoveMessage
 from statewright.models import ScriptedModel

@@ -9,8 +9,8 @@ from langchain_core.messages import AIMessage
 
 from statewright.langchain_messages import calls_of
 from statewright.models import OutputForm
-from statewright.models.adapters.finish_reason import find_finish_reason, finish_reason_of
-from statewright.models.adapters.langchain.response import as_text, convert_response
+from statewright.models.adapters.conversion import find_finish_reason, finish_reason_of
+from statewright.models.adapters.langchain.conversion import as_text, convert_response
 
 FACTS: list[tuple[dict[str, Any], str | None]] = [
     ({"finish_reason": "stop"}, "stop"),

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from statewright.json_schema import json_schema_validator
 from statewright.messages import Message
 from statewright.models import ModelResponse, OutputForm
-from statewright.models.adapters.output_form import FIELD, is_wrapped, provider_form, unwrapped
-from statewright.models.providers.settings import is_closed
+from statewright.models.adapters.conversion import FIELD, is_wrapped, provider_form, unwrapped
+from statewright.models.providers.outgoing import is_closed
 
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
 

@@ -71,7 +71,7 @@ def test_broken_connections_pass_and_say_why() -> None:
     error.__cause__ = RuntimeError("wrapped")
     error.__cause__.__cause__ = OSError("refused")
     assert isinstance(translated(error), ModelUnavailable)
-    assert str(translated(error)) == "Model 'openai:gpt' gave no whole answer: Connection error. (refused)"
+    assert str(translated(error)) == "Model 'openai:gpt' gave no complete answer: Connection error. (refused)"
 
 
 def test_a_timeout_says_how_long_it_was() -> None:

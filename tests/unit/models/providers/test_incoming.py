@@ -56,7 +56,7 @@ def test_the_words_of_a_refusal_are_the_text() -> None:
 
 
 def test_an_answer_that_broke_off_is_none() -> None:
-    with pytest.raises(ModelUnavailable, match=r"'openai' at http.*broke off.*3 characters of text and 0 calls"):
+    with pytest.raises(ModelUnavailable, match=r"'openai' at http.*broke off.*3 characters of text and 0 tool calls"):
         read(TextPart("abc"), finish_reason=None, provider_details=None)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from statewright.errors import MissingApiKey
-from statewright.models.providers.keys import check_key, key_variables_in, missing_key_error
+from statewright.models.providers.names import check_key, key_variables_in, missing_key_error
 
 
 @pytest.fixture(autouse=True)

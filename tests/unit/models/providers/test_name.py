@@ -3,7 +3,7 @@
 import pytest
 
 from statewright.errors import ModelError
-from statewright.models.providers.name import ModelName, is_provider, parse_name, resolve_model_name
+from statewright.models.providers.names import ModelName, is_provider, parse_name, resolve_model_name
 
 
 def test_a_name_has_a_provider_and_a_model() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from statewright.models.providers.keys import ProviderSecrets
+from statewright.models.providers.names import ProviderSecrets
 from statewright.redaction import HIDDEN
 
 

@@ -9,7 +9,7 @@ from pydantic_ai.profiles import ModelProfile
 from statewright.errors import ModelError
 from statewright.messages import Message
 from statewright.models import ModelRequest, OutputForm, ToolSpec
-from statewright.models.providers.settings import request_parameters, request_settings
+from statewright.models.providers.outgoing import request_parameters, request_settings
 
 TOOL = ToolSpec("add", "adds", {"type": "object", "properties": {}}, strict=True)
 FORM = OutputForm({"type": "object", "properties": {}}, name="sum")

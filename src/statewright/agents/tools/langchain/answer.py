@@ -15,6 +15,7 @@ from statewright.agents.tools.langchain.signature import config_parameters, with
 from statewright.graph import Command, Send, is_coroutine_function
 from statewright.langchain_messages import from_langchain, is_langchain_message
 from statewright.messages import Message, ToolResult
+from statewright.models.coerce import is_instance_of
 
 _OURS: Final = (Command, Message, ToolResult)
 _SLOTS: Final = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
@@ -32,18 +33,14 @@ def convert_answer(answer: Any) -> Any:
 def _convert_part(answer: Any) -> Any:
     if is_langchain_message(answer):
         return from_langchain(answer)
-    return _convert_command(answer) if _is_foreign_command(answer) else answer
-
-
-def _is_foreign_command(value: object) -> bool:
-    """Return whether a value is a Command of LangGraph, without loading the package."""
-    kinds = cast("tuple[type[Any], ...]", type(value).__mro__)
-    return any(kind.__name__ == "Command" and kind.__module__.startswith("langgraph.") for kind in kinds)
+    return _convert_command(answer) if is_instance_of(answer, "Command", "langgraph.") else answer
 
 
 def _convert_command(command: Any) -> Command[Any]:
     goto: Any = command.goto
-    targets = [_convert_target(one) for one in cast("list[Any]", goto if isinstance(goto, list | tuple) else [goto])]
+    targets = [
+        _convert_target(target) for target in cast("list[Any]", goto if isinstance(goto, list | tuple) else [goto])
+    ]
     return Command(update=command.update, goto=targets, graph=command.graph)
 
 

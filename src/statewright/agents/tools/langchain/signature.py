@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
+from pydantic import create_model
+
 from statewright.agents.tools.injected import InjectedSource, injected_source, runtime_source
 from statewright.errors import ToolError
 
@@ -73,7 +75,7 @@ def is_config(hint: Any) -> bool:
 
 def with_exact_config(function: Any) -> Any:
     """Return the function with exactly RunnableConfig as annotation: LangChain passes over `RunnableConfig | None`."""
-    hints = {one.name: one.annotation for one in _parameters_of(function.__name__, function)}
+    hints = {parameter.name: parameter.annotation for parameter in _parameters_of(function.__name__, function)}
     names = [name for name, hint in hints.items() if is_config(hint)]
     if names:
         from langchain_core.runnables import RunnableConfig
@@ -165,8 +167,6 @@ def _subset(schema: Any, hidden: Mapping[str, InjectedSource]) -> Any:
     """Return the schema without injected fields, whose types JSON may not know; None if it has none of them."""
     if not hidden.keys() & schema.model_fields.keys():
         return None
-    from pydantic import create_model
-
     fields: dict[str, Any] = {
         name: (field.annotation, field) for name, field in schema.model_fields.items() if name not in hidden
     }
@@ -175,7 +175,7 @@ def _subset(schema: Any, hidden: Mapping[str, InjectedSource]) -> Any:
 
 def _without(schema: dict[str, Any], hidden: Mapping[str, InjectedSource]) -> dict[str, Any]:
     properties = {name: value for name, value in schema.get("properties", {}).items() if name not in hidden}
-    shown = {**schema, "properties": properties}
+    visible = {**schema, "properties": properties}
     if "required" in schema:
-        shown["required"] = [name for name in schema["required"] if name not in hidden]
-    return shown
+        visible["required"] = [name for name in schema["required"] if name not in hidden]
+    return visible

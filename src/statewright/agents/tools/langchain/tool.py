@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
 
+from pydantic import ValidationError
+
 from statewright.agents.tools.injected import injected_type_error, runnable_config
 from statewright.agents.tools.langchain.answer import convert_answer, has_own_arun, with_preserved_answers
 from statewright.agents.tools.langchain.signature import (
@@ -16,10 +18,11 @@ from statewright.agents.tools.langchain.signature import (
     injected_sources,
     schema_titles,
 )
-from statewright.agents.tools.tool import ToolContext, ToolOptions, WrongCall, check_name
+from statewright.agents.tools.tool import ToolContext, ToolOptions, WrongCall, check_name, describe_problems
 from statewright.channels import MISSING
 from statewright.langchain_messages import to_langchain
 from statewright.messages import Message
+from statewright.models.coerce import is_instance_of
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 
 _TOOL_CALL: Final = "tool_call"
@@ -39,7 +42,7 @@ class LangChainTool:
         self._injected = injected_sources(tool)
         self.parameters: Mapping[str, Any] = argument_schema(tool, self._injected)
         self.options = ToolOptions(return_direct=bool(getattr(tool, "return_direct", False)))
-        self.in_order = any(one.changes_state for one in self._injected.values())
+        self.in_order = any(source.changes_state for source in self._injected.values())
         self._is_async = _is_async(tool)
         self.is_plain = not self._is_async or getattr(tool, "func", None) is not None
         self.tool = tool
@@ -54,8 +57,6 @@ class LangChainTool:
         Raises ToolError for arguments that it does not take, InvalidConfig for an injected argument that cannot be
         filled, and what the tool raises.
         """
-        from pydantic import ValidationError
-
         hidden = {name for injected in self._injected for name in (injected, self._aliases.get(injected, injected))}
         visible = {name: value for name, value in arguments.items() if name not in hidden}
         kwargs = {**visible, **self._injected_kwargs(context)}
@@ -94,11 +95,12 @@ class LangChainTool:
             return error
         hidden = {*self._injected, *map(self._aliases.get, self._injected)}
         errors = cast("list[Any]", error.errors())
-        wrong_arguments = [one for one in errors if not one["loc"] or one["loc"][0] not in hidden]
+        wrong_arguments = [problem for problem in errors if not problem["loc"] or problem["loc"][0] not in hidden]
         if not wrong_arguments:
-            return injected_type_error(self.name, str(errors[0]["loc"][0]), "; ".join(one["msg"] for one in errors))
-        problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in wrong_arguments)
-        return WrongCall(f"Tool {self.name!r} was called with wrong arguments: {problems}.")
+            return injected_type_error(
+                self.name, str(errors[0]["loc"][0]), "; ".join(problem["msg"] for problem in errors)
+            )
+        return WrongCall(f"Tool {self.name!r} was called with wrong arguments: {describe_problems(wrong_arguments)}.")
 
     def __repr__(self) -> str:
         return f"LangChainTool({self.name!r})"
@@ -106,8 +108,7 @@ class LangChainTool:
 
 def is_langchain_tool(value: object) -> bool:
     """Return whether a value is a tool of LangChain, without loading the package."""
-    kinds = type(value).__mro__
-    return any(kind.__name__ == "BaseTool" and kind.__module__.startswith("langchain_core.") for kind in kinds)
+    return is_instance_of(value, "BaseTool", "langchain_core.")
 
 
 def _is_async(tool: Any) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 
 from statewright.errors import ModelError, ModelUnavailable
 from statewright.http.retry_after import retry_after
+from statewright.models.adapters.conversion import is_temporary
 from statewright.redaction import (
     Mask,
     looks_secret,
@@ -28,8 +29,6 @@ from statewright.redaction import (
     without_secrets,
 )
 
-_RETRIED_STATUSES: Final = (408, 409, 425, 429)
-"""Besides 500 and above: another attempt may succeed."""
 _CONNECTION: Final = (
     "APIConnectionError",
     "APITimeoutError",
@@ -51,7 +50,7 @@ def model_error(model: str, error: Exception, mask: Mask) -> ModelError:
 def _failure_of(model: str, error: Exception, reason: str) -> ModelError:
     message = f"The LangChain model {model!r} failed: {reason}"
     status = next((status for link in _chain(error) if (status := _status(link)) is not None), None)
-    if (status is None and any(map(_is_connection, _chain(error)))) or _is_temporary(status):
+    if any(map(_is_connection, _chain(error))) if status is None else is_temporary(status):
         return ModelUnavailable(message, status=status, retry_after=_retry_after(error))
     return ModelError(f"{message}. Another attempt would not change that; see the cause.")
 
@@ -64,10 +63,6 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(link))
         yield link
         link = link.__cause__
-
-
-def _is_temporary(status: int | None) -> bool:
-    return status is not None and (status in _RETRIED_STATUSES or status >= 500)
 
 
 def _is_connection(error: BaseException) -> bool:
@@ -87,7 +82,7 @@ def _status(error: BaseException) -> int | None:
         getattr(response, "status_code", None),
         _in(response, "ResponseMetadata", "HTTPStatusCode"),
     )
-    return next((one for one in candidates if type(one) is int and 400 <= one < 600), None)
+    return next((candidate for candidate in candidates if type(candidate) is int and 400 <= candidate < 600), None)
 
 
 def _response(error: BaseException) -> Any:
@@ -102,11 +97,11 @@ def _in(value: Any, *names: str) -> Any:
 
 def _retry_after(error: Exception) -> float | None:
     """Return the Retry-After of the provider's response in seconds; None if there is none."""
-    for one in _chain(error):
-        headers: Any = getattr(_response(one), "headers", None)
-        found = retry_after(headers, datetime.now(UTC)) if hasattr(headers, "get") else None
-        if found is not None:
-            return found
+    for link in _chain(error):
+        headers: Any = getattr(_response(link), "headers", None)
+        seconds = retry_after(headers, datetime.now(UTC)) if hasattr(headers, "get") else None
+        if seconds is not None:
+            return seconds
     return None
 
 

@@ -10,10 +10,13 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from statewright.errors import InvalidConfig, ModelAnswerInvalid, ModelError, ModelUnavailable, StatewrightError
+from statewright.errors import InvalidConfig, ModelAnswerInvalid, ModelError, StatewrightError
 from statewright.langchain_messages import calls_of
-from statewright.models.adapters.langchain.errors import mask_for, model_error
-from statewright.models.adapters.langchain.request import (
+from statewright.models.adapters.conversion import provider_form, unwrapped
+from statewright.models.adapters.langchain.conversion import (
+    ChunkMerger,
+    as_text,
+    convert_response,
     function_schema,
     langchain_messages,
     output_instruction,
@@ -21,13 +24,19 @@ from statewright.models.adapters.langchain.request import (
     titled_schema,
     tool_options,
 )
-from statewright.models.adapters.langchain.response import ChunkMerger, as_text, convert_response
-from statewright.models.adapters.output_form import provider_form, unwrapped
+from statewright.models.adapters.langchain.errors import mask_for, model_error
 from statewright.models.conversation.prepare import check_request
-from statewright.models.event import ModelEvent, ResponseFinished, UsageUpdate
 from statewright.models.guard import check_calls_allowed
-from statewright.models.model import ModelRequest, ModelResponse, OutputForm, ToolSpec
-from statewright.models.port import closing, response_events
+from statewright.models.model import (
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    OutputForm,
+    ResponseFinished,
+    ToolSpec,
+    UsageUpdate,
+)
+from statewright.models.port import closing, response_events, timeout_error
 from statewright.redaction import without_secrets
 
 _ADDRESSES: Final = ("base_url", "openai_api_base", "anthropic_api_url", "api_base", "endpoint_url", "azure_endpoint")
@@ -37,13 +46,14 @@ _ADDRESSES: Final = ("base_url", "openai_api_base", "anthropic_api_url", "api_ba
 class LangChainModel:
     """A chat model of LangChain.
 
-    Temperature and the other settings of a request, also those in `extra`, are handed to the model as keyword
-    arguments. With `tool_choice="none"` it is shown no tools. A structured answer comes through
-    `with_structured_output`, or as the call of one more tool where there are tools or settings besides, which LangChain
-    does not hand on there; a model that knows neither is asked in words. It comes in one piece. Costs are not known.
+    Temperature and the other settings of a request, also those in `extra`, are passed to the model as keyword
+    arguments. With `tool_choice="none"` no tools are sent. A structured answer is requested by
+    `with_structured_output`; or, with tools or settings, which LangChain does not pass on there, as the call of one
+    more tool; or by an instruction in the prompt, from a model that supports neither. It is not streamed. Costs are
+    unknown.
 
-    Where calls of real models are forbidden this is one, unless it is one of LangChain's own fakes, or `fake=True` says
-    that it reaches no provider.
+    It counts as a real model, whose calls can be forbidden, unless it is one of LangChain's own fakes or `fake=True`
+    declares that it reaches no provider.
     """
 
     def __init__(self, chat_model: Any, *, fake: bool | None = None) -> None:
@@ -78,12 +88,12 @@ class LangChainModel:
                     yield event
         whole = merger.merge()
         if whole is None:
-            raise ModelAnswerInvalid(f"The LangChain model {self.name!r} ended its answer without having begun it.")
+            raise ModelAnswerInvalid(f"The LangChain model {self.name!r} ended its stream without an answer.")
         response = convert_response(whole, merger.calls(), merger.facts, self.name)
         yield UsageUpdate(response.usage)
         yield ResponseFinished(response)
 
-    # -- asking
+    # -- requests
 
     async def _request_answer(self, request: ModelRequest) -> ModelResponse:
         form = request.output
@@ -94,8 +104,8 @@ class LangChainModel:
                 structured = self.chat_model.with_structured_output(titled_schema(form), include_raw=True)
             except NotImplementedError:
                 return await self._invoke(self.chat_model, request, output_instruction(form))
-            found = await structured.ainvoke(langchain_messages(request))
-            return as_text(self._response(found["raw"]), form)
+            answer = await structured.ainvoke(langchain_messages(request))
+            return as_text(self._response(answer["raw"]), form)
         return await self._request_by_tool(request, form)
 
     async def _request_by_tool(self, request: ModelRequest, form: OutputForm) -> ModelResponse:
@@ -111,9 +121,9 @@ class LangChainModel:
             return await self._invoke(self.chat_model, request, output_instruction(form))
         return as_text(await self._invoke(bound, request), form)
 
-    async def _invoke(self, asked: Any, request: ModelRequest, instruction: str = "") -> ModelResponse:
+    async def _invoke(self, model: Any, request: ModelRequest, instruction: str = "") -> ModelResponse:
         return self._response(
-            await asked.ainvoke(langchain_messages(request, instruction), **request_settings(request))
+            await model.ainvoke(langchain_messages(request, instruction), **request_settings(request))
         )
 
     async def _chunks(self, request: ModelRequest) -> AsyncIterator[Any]:
@@ -153,7 +163,7 @@ class LangChainModel:
         names = ", ".join(tool.name for tool in request.tools)
         return ModelError(
             f"The LangChain model {self.name!r} takes no tools: it has no bind_tools. "
-            f"It was asked with {names}. Use another model, or ask without tools."
+            f"The request has {names}. Use another model, or send no tools."
         )
 
     def _check_allowed(self) -> None:
@@ -164,9 +174,7 @@ class LangChainModel:
         """Return our error for one of LangChain. Raise it outside of the handler: the original may contain the key."""
         mask = mask_for(self.chat_model, request.extra)
         if type(error) is TimeoutError and request.timeout is not None:
-            failure = ModelUnavailable(
-                f"The LangChain model {self.name!r} did not answer within {request.timeout:g} seconds."
-            )
+            failure = timeout_error(self, request)
             failure.__cause__ = without_secrets(error, mask)
             return failure
         return model_error(self.name, error, mask)
@@ -195,10 +203,10 @@ def _check_is_chat_model(value: Any) -> None:
 
 
 def _name(chat_model: Any) -> str:
-    found = (getattr(chat_model, name, None) for name in ("model_name", "model"))
-    return next((name for name in found if isinstance(name, str) and name), type(chat_model).__name__)
+    names = (getattr(chat_model, name, None) for name in ("model_name", "model"))
+    return next((name for name in names if isinstance(name, str) and name), type(chat_model).__name__)
 
 
 def _address(chat_model: Any) -> str | None:
-    found = (getattr(chat_model, name, None) for name in _ADDRESSES)
-    return next((str(address) for address in found if address), None)
+    addresses = (getattr(chat_model, name, None) for name in _ADDRESSES)
+    return next((str(address) for address in addresses if address), None)

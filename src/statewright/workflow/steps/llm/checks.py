@@ -177,14 +177,14 @@ class OutputGuard:
             )
         return failed
 
-    def feedback(self, failed: Sequence[FailedCheck], told_before: int) -> str | None:
+    def feedback(self, failed: Sequence[FailedCheck], corrections: int) -> str | None:
         """Return the correction to send to the model; None if its answer is accepted.
 
         Raises StepFailed if the answer is rejected, or still wrong after the maximum number of corrections.
         """
         if not failed or self._on_failure == "warn":
             return None
-        if self._on_failure == "retry_with_feedback" and told_before < FEEDBACK_ROUNDS:
+        if self._on_failure == "retry_with_feedback" and corrections < FEEDBACK_ROUNDS:
             return "Your answer was not accepted.\n" + "\n".join(check.reason for check in failed)
         reasons = " ".join(f"{check.check}: {check.reason}" for check in failed)
         raise StepFailed(

@@ -58,9 +58,9 @@ class LlmStepHandler:
             return []
 
         async def verdict() -> list[list[str]]:
-            return [list(one) for one in await self._guard.run_checks(answer, execution)]
+            return [list(check) for check in await self._guard.run_checks(answer, execution)]
 
-        return [FailedCheck(*one) for one in await journal.call_once("check", verdict)]
+        return [FailedCheck(*check) for check in await journal.call_once("check", verdict)]
 
     def _result(self, answer: CheckedAnswer) -> StepResult:
         """Return the result of an answer. Raises StepFailed, and InvalidUpdateError if it names an unknown next

@@ -41,19 +41,19 @@ class NamedTools(Mapping[str, Tool]):
     """Tools by the names that definitions use, each created on demand, as it may have to be imported."""
 
     def __init__(self, tools: Mapping[str, Any]) -> None:
-        self._given = tools
+        self._tools = tools
 
     def __getitem__(self, name: str) -> Tool:
-        return _as_tool(self._given[name], name)
+        return _as_tool(self._tools[name], name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._given
+        return name in self._tools
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._given)
+        return iter(self._tools)
 
     def __len__(self) -> int:
-        return len(self._given)
+        return len(self._tools)
 
 
 def _as_tool(tool: Any, name: str | None) -> Tool:

@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage
 
 from statewright.messages import Message, ToolCall
 from statewright.models import ModelRequest, OutputForm, ToolSpec
-from statewright.models.adapters.langchain.request import (
+from statewright.models.adapters.langchain.conversion import (
     function_schema,
     langchain_messages,
     output_instruction,

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage
 from statewright.langchain_messages import calls_of, reasoning_of, text_of
 from statewright.messages import ToolCall
 from statewright.models import OutputForm, Usage
-from statewright.models.adapters.langchain.response import as_text, convert_response
+from statewright.models.adapters.langchain.conversion import as_text, convert_response
 
 FORM = OutputForm({"type": "object"})
 

@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 
 from statewright.messages import ToolCall
 from statewright.models import ModelEvent, TextDelta, ToolCallDelta
-from statewright.models.adapters.langchain.response import ChunkMerger
+from statewright.models.adapters.langchain.conversion import ChunkMerger
 
 
 def taken(merger: ChunkMerger, *chunks: Any) -> list[ModelEvent]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, cast
+from typing import ClassVar, Generic, TypeVar, cast
 
+from statewright.agents.agent import Agent
 from statewright.agents.kwargs_injection import call_with_kwargs
 from statewright.agents.state.result import AgentResult
 from statewright.agents.state.state import State
@@ -13,9 +14,6 @@ from statewright.checkpoint import Interrupt
 from statewright.errors import RoutingError, ToolError, suggestion
 from statewright.messages import Message
 from statewright.models import Usage
-
-if TYPE_CHECKING:
-    from statewright.agents.agent import Agent
 
 T = TypeVar("T")
 
@@ -52,7 +50,7 @@ class NetworkRun(Generic[T]):
         self.scheduled: list[str] = []
         """The names of agents that were scheduled through this object."""
         self.stop_reason: str | None = None
-        """Why the run ended; None before. See `StopReason`."""
+        """The reason why the run ended; None before. See `StopReason`."""
         self.summary: str | None = None
         """The closing summary of the routing model, if there is one."""
         self.interrupts: tuple[Interrupt, ...] = ()

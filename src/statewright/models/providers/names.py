@@ -1,8 +1,9 @@
-"""API keys of providers: the environment variables that hold them, and the secrets to mask in errors.
+"""Providers, by name: the names of their models, their API keys, and the secrets to mask in errors.
 
-Keys come from an argument or from the environment; headers, settings and the address may contain other secrets, and
-servers and proxies repeat them in their errors. Variables are read when the model is connected and again at each error,
-since clients that are created in between read them too.
+A model's name is a provider, a colon, and the provider's name for the model. Keys come from an argument or from the
+environment; headers, settings and the address may contain other secrets, and servers and proxies repeat them in their
+errors. Variables are read when the model is connected and again at each error, since clients that are created in
+between read them too.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from statewright.errors import MissingApiKey
+from statewright.errors import MissingApiKey, ModelError, suggestion
 from statewright.redaction import (
     Mask,
     is_secret_name,
@@ -54,7 +55,7 @@ def check_key(name: str, provider: str, *, api_key: str | None, base_url: str | 
     """Raise MissingApiKey if the provider needs a key and there is none. A custom address may need none."""
     variables = VARIABLES_BY_PROVIDER.get(provider, ())
     elsewhere = base_url or (provider.startswith("openai") and os.environ.get("OPENAI_BASE_URL"))
-    if variables and not api_key and not elsewhere and not any(os.environ.get(one) for one in variables):
+    if variables and not api_key and not elsewhere and not any(os.environ.get(variable) for variable in variables):
         raise missing_key_error(name, variables)
 
 
@@ -107,3 +108,61 @@ def _secrets_in_environment(provider: str) -> Iterator[str]:
     names = VARIABLES_BY_PROVIDER.get(provider, ())
     secret_names = (name for name in os.environ if is_secret_name(name) and name not in _NOT_SECRET)
     return secrets_in_environment(names or secret_names, os.environ)
+
+
+# -- names of models
+
+
+class ModelName(NamedTuple):
+    """A provider, and its name for a model."""
+
+    provider: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.provider}:{self.model}"
+
+
+def parse_name(name: str, *, base_url: str | None = None) -> ModelName:
+    """Parse a name. With a base URL, a name without a provider is one for OpenAI's chat completions.
+
+    Raises ModelError for an unknown provider.
+    """
+    provider, colon, model = name.partition(":")
+    if colon and model and is_provider(provider):
+        return ModelName(provider, model)
+    if base_url and name and not (colon and not model):
+        return ModelName("openai-chat", name)
+    if not colon or not model:
+        raise ModelError(
+            f"The model {name!r} has no provider. Write provider:model, such as 'openai:gpt-5'; "
+            f"or pass base_url for a server that is compatible with OpenAI."
+        )
+    hint = suggestion(provider, VARIABLES_BY_PROVIDER, noun="Providers")
+    raise ModelError(f"The model {name!r} has an unknown provider {provider!r}. {hint}")
+
+
+def resolve_model_name(name: str, own: ModelName) -> str:
+    """Return the name of another model of `own`'s provider. Raises ModelError for one of another provider."""
+    provider, colon, model = name.partition(":")
+    if not colon or not is_provider(provider):
+        return name
+    if provider == own.provider:
+        return model
+    raise ModelError(
+        f"The request is for the model {name!r}, but this connection is to the provider {own.provider!r} "
+        f"({str(own)!r}). Connect a model of {provider!r} of its own."
+    )
+
+
+def is_provider(name: str) -> bool:
+    """Return True for the name of a provider, whether its library is installed or not."""
+    from pydantic_ai.providers import infer_provider_class
+
+    try:
+        infer_provider_class(name)
+    except ValueError:
+        return False
+    except ImportError:
+        return True
+    return True

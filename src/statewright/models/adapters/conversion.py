@@ -1,0 +1,204 @@
+"""Conversions that adapters share: output schemas, which providers accept in one form only, and finish reasons.
+
+A provider accepts the schema of an object, with a name of letters and digits. OpenAI refuses a strict schema whose root
+is a list, a number, an enum or a union, and LangChain makes a tool of the form, whose arguments are an object. So any
+other schema is sent as an object with one field, which holds the answer. Names come from classes, such as `Box[int]`,
+and from titles.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from statewright.messages import copied
+from statewright.models.model import FinishReason, ModelRequest, ModelResponse, OutputForm
+
+FIELD: Final = "value"
+_LONGEST_NAME: Final = 64
+_DEFINITIONS: Final = ("$defs", "definitions")
+_OF_DOCUMENT: Final = ("$schema", "$id", *_DEFINITIONS)
+"""Keywords that are valid only at the root of a schema."""
+
+
+def provider_form(form: OutputForm) -> OutputForm:
+    """Return a form as it is sent to providers."""
+    name = re.sub(r"[^a-zA-Z0-9_-]+", "_", form.name).strip("_")[:_LONGEST_NAME] or "answer"
+    if is_wrapped(form):
+        return OutputForm(_wrapped(form.schema), name)
+    schema = form.schema if "type" in form.schema or "$ref" in form.schema else {"type": "object", **form.schema}
+    return OutputForm(schema, name)
+
+
+def is_wrapped(form: OutputForm | None) -> bool:
+    """Return True if a form is not an object, and is sent as the field of one."""
+    return form is not None and not _is_object(form.schema, form.schema, seen=frozenset())
+
+
+def unwrapped(response: ModelResponse, form: OutputForm | None) -> ModelResponse:
+    """Return the response without the object that was added around its answer.
+
+    An answer without such an object, for example because it was cut off, is unchanged.
+    """
+    if not is_wrapped(form):
+        return response
+    try:
+        value: Any = json.loads(without_fence(response.text))
+    except (ValueError, RecursionError):
+        return response
+    if not isinstance(value, dict) or list(cast("dict[str, Any]", value)) != [FIELD]:
+        return response
+    message = copied(response.message)
+    message.content = json.dumps(value[FIELD], ensure_ascii=False)
+    return replace(response, message=message)
+
+
+def without_fence(text: str) -> str:
+    """Return the JSON of an answer without a Markdown fence."""
+    stripped = text.strip()
+    if stripped.startswith("```") and stripped.endswith("```"):
+        return stripped[3:-3].removeprefix("json").strip()
+    return stripped
+
+
+def _is_object(schema: Mapping[str, Any], root: Mapping[str, Any], *, seen: frozenset[str]) -> bool:
+    """Return True if a schema describes objects only."""
+    if "anyOf" in schema or "oneOf" in schema:
+        return False
+    if "type" in schema:
+        return schema["type"] == "object"
+    reference = schema.get("$ref")
+    if not isinstance(reference, str) or reference in seen:
+        return "properties" in schema
+    target: Any = root
+    for key in reference.removeprefix("#").split("/")[1:]:
+        target = cast("Mapping[str, Any]", target).get(key) if isinstance(target, Mapping) else None
+    return isinstance(target, Mapping) and _is_object(
+        cast("Mapping[str, Any]", target), root, seen=seen | frozenset((reference,))
+    )
+
+
+def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
+    inner = {key: value for key, value in schema.items() if key not in _OF_DOCUMENT}
+    outer: dict[str, Any] = {
+        "type": "object",
+        "properties": {FIELD: inner},
+        "required": [FIELD],
+        "additionalProperties": False,
+    }
+    outer |= {key: schema[key] for key in _DEFINITIONS if key in schema}
+    if not _refers_to_root(schema):
+        return outer
+    # References to the root of the schema must find it under a name.
+    moved: dict[str, Any] = _rebased(outer)
+    moved["$defs"] = {**moved.get("$defs", {}), FIELD: moved["properties"][FIELD]}
+    moved["properties"] = {FIELD: {"$ref": f"#/$defs/{FIELD}"}}
+    return moved
+
+
+def _refers_to_root(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[str, Any]", value)
+        return _is_root_reference(mapping.get("$ref")) or any(map(_refers_to_root, mapping.values()))
+    return isinstance(value, list) and any(map(_refers_to_root, cast("list[Any]", value)))
+
+
+def _is_root_reference(reference: Any) -> bool:
+    """Return True for a reference to the root, or to a part of it that is not a definition."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return False
+    return reference.removeprefix("#/").partition("/")[0] not in _DEFINITIONS
+
+
+def _rebased(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[str, Any]", value)
+        changed = {key: _rebased(item) for key, item in mapping.items()}
+        if _is_root_reference(mapping.get("$ref")):
+            changed["$ref"] = f"#/$defs/{FIELD}{mapping['$ref'][1:].rstrip('/')}"
+        return changed
+    return [_rebased(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+# -- settings
+
+
+def sampling_settings(request: ModelRequest, *, stop: str = "stop") -> dict[str, Any]:
+    """Return the sampling settings of a request; unset ones are omitted. `stop` is the name for stop sequences."""
+    settings = {
+        "temperature": request.temperature,
+        "max_tokens": request.max_tokens,
+        "top_p": request.top_p,
+        stop: list(request.stop) or None,
+        "seed": request.seed,
+    }
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+# -- errors
+
+RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429})
+"""HTTP statuses below 500 after which a retry may succeed."""
+
+
+def is_temporary(status: int) -> bool:
+    """Return True if a retry may succeed after this HTTP status."""
+    return status in RETRIED_STATUSES or status >= 500
+
+
+# -- finish reasons
+
+_REASONS: Final[Mapping[str, FinishReason]] = {
+    "stop": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "completed": "stop",
+    "complete": "stop",
+    "tool_calls": "tools",
+    "function_call": "tools",
+    "tool_use": "tools",
+    "length": "length",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "error_limit": "length",
+    "incomplete": "length",
+    "content_filter": "refused",
+    "content_filtered": "refused",
+    "refusal": "refused",
+    "safety": "refused",
+    "recitation": "refused",
+    "blocklist": "refused",
+    "prohibited_content": "refused",
+    "spii": "refused",
+    "language": "refused",
+    "image_safety": "refused",
+    "image_prohibited_content": "refused",
+    "image_recitation": "refused",
+    "guardrail_intervened": "refused",
+    "error_toxic": "refused",
+    "other": "refused",
+}
+"""The providers' words in lower case, and ours. Google reports `OTHER` for an answer that it withholds for an
+undisclosed reason."""
+_KEYS: Final = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
+
+
+def finish_reason_of(word: object) -> FinishReason | None:
+    """Return the finish reason for a provider's word; None for an unknown one."""
+    return _REASONS.get(str(word).lower())
+
+
+def find_finish_reason(facts: Mapping[str, Any]) -> FinishReason | None:
+    """Return the finish reason in a provider's metadata of an answer; None if it has none that is known."""
+    details: Any = facts.get("incomplete_details")
+    if isinstance(details, Mapping):  # the reason of an `incomplete` answer of OpenAI's Responses API
+        reason = finish_reason_of(cast("Mapping[str, Any]", details).get("reason"))
+        if reason is not None:
+            return reason
+    word = next((facts[key] for key in _KEYS if facts.get(key)), "")
+    return finish_reason_of(word)

@@ -1,0 +1,285 @@
+"""Convert requests for LangChain, and its messages and chunks to our responses and events.
+
+Fields that are needed to send an answer back unchanged, such as reasoning blocks with their signatures, are kept in the
+metadata of the message, and restored from there. Ids of messages are not sent: they mean nothing to a provider.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from statewright.langchain_messages import KEPT, SAID_ELSEWHERE, calls_of, content_of, reasoning_of, text_of
+from statewright.messages import Message, ToolCall, read_tool_call
+from statewright.models.adapters.conversion import find_finish_reason, sampling_settings
+from statewright.models.conversation.prepare import starting_with_user
+from statewright.models.model import (
+    FinishReason,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    OutputForm,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    ToolSpec,
+    Usage,
+)
+
+_SENT: Final = ("content", "additional_kwargs", "response_metadata")
+"""Recorded fields of an answer that are sent back to its provider."""
+
+
+def langchain_messages(request: ModelRequest, instruction: str = "") -> list[Any]:
+    """Convert the conversation. An instruction is added to the system prompt."""
+    from langchain_core.messages import SystemMessage
+
+    system = "\n\n".join(text for text in (request.system, instruction) if text)
+    return [*([SystemMessage(system)] if system else []), *map(_to_langchain, starting_with_user(request.messages))]
+
+
+def request_settings(request: ModelRequest) -> dict[str, Any]:
+    """Return the settings of a request as keyword arguments; unset ones are omitted."""
+    model = {} if request.model is None else {"model": request.model}
+    return {**model, **sampling_settings(request), **request.extra}
+
+
+def tool_options(request: ModelRequest) -> dict[str, Any]:
+    """Return the options of `bind_tools`."""
+    choice = {} if request.tool_choice == "auto" else {"tool_choice": request.tool_choice}
+    parallel = request.parallel_tool_calls
+    return choice if parallel is None else {**choice, "parallel_tool_calls": parallel}
+
+
+def function_schema(tool: ToolSpec) -> dict[str, Any]:
+    """Return a tool in the form that every `bind_tools` accepts."""
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    strict = {} if tool.strict is None else {"strict": tool.strict}
+    return {"type": "function", "function": {**function, **strict}}
+
+
+def titled_schema(form: OutputForm) -> dict[str, Any]:
+    """Return the schema with the title and description from which LangChain makes a function."""
+    return {"description": "The answer.", **form.schema, "title": form.name}
+
+
+def output_instruction(form: OutputForm) -> str:
+    """Return the schema as an instruction, for models without structured output."""
+    schema = json.dumps(dict(form.schema), ensure_ascii=False)
+    return f"Answer with JSON alone, without any other text, as this JSON Schema describes it: {schema}"
+
+
+# -- messages
+
+
+def _to_langchain(message: Message) -> Any:
+    from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
+
+    content: Any = message.content
+    match message.role:
+        case "assistant":
+            return _to_ai_message(message)
+        case "tool":
+            return ToolMessage(content, tool_call_id=message.tool_call_id or "", name=message.name)
+        case "system":
+            return SystemMessage(content, name=message.name)
+        case _:
+            return HumanMessage(content, name=message.name)
+
+
+def _to_ai_message(message: Message) -> Any:
+    from langchain_core.messages import AIMessage
+
+    good = [
+        {"name": call.name, "args": call.arguments, "id": call.id, "type": "tool_call"}
+        for call in message.tool_calls
+        if call.invalid is None
+    ]
+    bad = [
+        {"name": call.name, "args": call.invalid, "id": call.id, "error": None, "type": "invalid_tool_call"}
+        for call in message.tool_calls
+        if call.invalid is not None
+    ]
+    fields: dict[str, Any] = {"content": message.content, **_kept_fields(message)}
+    return AIMessage(**fields, name=message.name, tool_calls=good, invalid_tool_calls=bad)
+
+
+def _kept_fields(message: Message) -> Mapping[str, Any]:
+    """Return the recorded fields of LangChain's message, unless the message was changed since."""
+    provider: Any = (message.metadata or {}).get("provider")
+    record: Any = cast(Mapping[str, Any], provider).get(KEPT) if isinstance(provider, Mapping) else None
+    if not isinstance(record, Mapping):
+        return {}
+    fields = {name: value for name, value in cast(Mapping[str, Any], record).items() if name in _SENT}
+    if "content" in fields and not _says_the_same(fields["content"], message):
+        return {}
+    extra: Mapping[str, Any] = fields.get("additional_kwargs") or {}
+    return {**fields, "additional_kwargs": {name: extra[name] for name in extra if name not in SAID_ELSEWHERE}}
+
+
+def _says_the_same(content: str | Sequence[str | Mapping[str, Any]], message: Message) -> bool:
+    if isinstance(content, str):
+        return content == message.text
+    blocks: list[Mapping[str, Any]] = [
+        {"type": "text", "text": block} if isinstance(block, str) else block for block in content
+    ]
+    text = "".join(block.get("text") or "" for block in blocks if block.get("type") == "text")
+    called = {
+        block.get("call_id") or block.get("id")
+        for block in blocks
+        if block.get("type") in ("tool_use", "function_call")
+    }
+    return text == message.text and called <= {call.id for call in message.tool_calls}
+
+
+# -- responses
+
+
+def convert_response(answer: Any, calls: Sequence[ToolCall], facts: Mapping[str, Any], model: str) -> ModelResponse:
+    """Convert an answer of LangChain, with the calls and metadata that were read from it."""
+    return ModelResponse(
+        _message(answer, calls),
+        _usage(answer.usage_metadata or {}),
+        facts.get("model_name") or facts.get("model") or model,
+        _finish_reason(facts, calls),
+    )
+
+
+def as_text(response: ModelResponse, form: OutputForm) -> ModelResponse:
+    """Return the response with JSON as its text, if the model answered by a tool call.
+
+    If other tools are called too, only these are kept: the model answers again after their results.
+    """
+    calls = response.message.tool_calls
+    others = tuple(call for call in calls if call.name != form.name)
+    if others or not calls:
+        return replace(response, message=replace(response.message, tool_calls=others))
+    # The record of LangChain's message contains the call too, and would restore it without a result.
+    metadata = {name: value for name, value in (response.message.metadata or {}).items() if name != "provider"}
+    message = Message(calls[0].written, role="assistant", metadata=metadata or None)
+    unfinished = response.finish_reason in ("length", "refused")  # otherwise it is `tools`
+    return replace(response, message=message, finish_reason=response.finish_reason if unfinished else "stop")
+
+
+# -- the message
+
+
+def _message(answer: Any, calls: Sequence[ToolCall]) -> Message:
+    metadata: dict[str, Any] = {}
+    if thought := reasoning_of(answer):
+        metadata["reasoning"] = thought
+    if fields := _fields_to_keep(answer):
+        metadata["provider"] = {KEPT: fields}
+    return Message(content_of(answer), role="assistant", tool_calls=tuple(calls), metadata=metadata or None)
+
+
+def _fields_to_keep(answer: Any) -> dict[str, Any]:
+    """Return the fields that text and calls do not express; usually none."""
+    extra = {
+        name: value
+        for name, value in answer.additional_kwargs.items()
+        if value is not None and name not in SAID_ELSEWHERE
+    }
+    if isinstance(answer.content, str) and not extra:
+        return {}
+    provider = answer.response_metadata.get("model_provider")
+    facts = {"model_provider": provider} if provider else {}
+    return {"content": answer.content, "additional_kwargs": extra, "response_metadata": facts}
+
+
+# -- facts about it
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    read: Mapping[str, Any] = usage.get("input_token_details") or {}
+    written: Mapping[str, Any] = usage.get("output_token_details") or {}
+    return Usage(
+        input_tokens=usage.get("input_tokens") or 0,
+        output_tokens=usage.get("output_tokens") or 0,
+        cached_tokens=read.get("cache_read") or 0,
+        reasoning_tokens=written.get("reasoning") or 0,
+    )
+
+
+def _finish_reason(facts: Mapping[str, Any], calls: Sequence[ToolCall]) -> FinishReason | None:
+    reason = find_finish_reason(facts)
+    return "tools" if calls and reason in (None, "stop") else reason
+
+
+# -- streams
+
+
+class _PartialCall:
+    """A tool call that is still arriving."""
+
+    def __init__(self, key: Any, number: int) -> None:
+        self.key = key
+        self.number = number
+        self.id = ""
+        self.name = ""
+        self.written = ""
+
+    def add(self, chunk: Any) -> ToolCallDelta:
+        """Add a chunk, and return its event."""
+        call_id, name, written = (chunk.get("id") or None, chunk.get("name") or None, chunk.get("args") or "")
+        delta = ToolCallDelta(
+            self.number, call_id if not self.id else None, name if not self.name else None, str(written)
+        )
+        self.id = self.id or call_id or ""
+        self.name = self.name or name or ""
+        self.written += str(written)
+        return delta
+
+
+class ChunkMerger:
+    """Merges the chunks of one answer."""
+
+    def __init__(self) -> None:
+        self._chunks: list[Any] = []
+        self.facts: dict[str, Any] = {}
+        """The response metadata of the chunks. LangChain would concatenate repeated texts, so they are merged here."""
+        self._calls: list[_PartialCall] = []
+
+    def add(self, chunk: Any) -> Iterator[ModelEvent]:
+        """Add a chunk, and yield its events."""
+        self._chunks.append(chunk)
+        self.facts.update({name: value for name, value in chunk.response_metadata.items() if value})
+        if thought := reasoning_of(chunk):
+            yield ReasoningDelta(thought)
+        if text := text_of(chunk):
+            yield TextDelta(text)
+        for piece in _pieces(chunk):
+            yield self._call(piece).add(piece)
+
+    def merge(self) -> Any:
+        """Return all chunks as one message of LangChain; None if there were none."""
+        if len(self._chunks) < 2:
+            return self._chunks[0] if self._chunks else None
+        first, *others = self._chunks
+        return first + others
+
+    def calls(self) -> list[ToolCall]:
+        """Return the calls as they were written. LangChain's own would complete truncated arguments."""
+        return [read_tool_call(call.id, call.name, call.written) for call in self._calls]
+
+    def _call(self, piece: Any) -> _PartialCall:
+        """Return the call of a chunk: the one with its index, or else the last one, unless the id is new."""
+        key = piece.get("index")
+        if key is None:
+            key = piece.get("id") or (self._calls[-1].key if self._calls else None)
+        call = next((call for call in self._calls if call.key == key), None)
+        if call is None:
+            call = _PartialCall(key, len(self._calls))
+            self._calls.append(call)
+        return call
+
+
+def _pieces(chunk: Any) -> list[Any]:
+    """Return the call chunks in a chunk. A model that cannot stream returns a complete message with complete calls."""
+    pieces = getattr(chunk, "tool_call_chunks", None)
+    if pieces is not None:
+        return pieces
+    calls = enumerate(calls_of(chunk))
+    return [{"index": index, "id": call.id, "name": call.name, "args": call.written} for index, call in calls]
