@@ -31,7 +31,7 @@ from statewright.runtime.instrument import Instrument
 from statewright.serde.serde import Serde
 from statewright.storage.sqlite import SqliteSaver
 from statewright.testing import FakeClock, RecordingInstrument, read_recording, record, replay
-from statewright.testing.replay_file import FORMAT, Asked, Failed, Landed
+from statewright.testing.replay.file import FORMAT, Asked, Failed, Landed
 
 
 class State(TypedDict, total=False):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statewright.service.background.background_tasks import Background
-from statewright.testing.service_clock import HOUSEKEEPING, ServiceClock
+from statewright.testing.service.clock import HOUSEKEEPING, ServiceClock
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -14,7 +14,7 @@ from statewright.checkpoint import InMemorySaver
 from statewright.events import Event
 from statewright.runs import InMemoryLedger, Insert, Ledger, Worker
 from statewright.testing import FakeClock, LedgerConformance
-from statewright.testing.service_watch import TaskWatch, WatchedLedger, WatchedPart, WatchedParts
+from statewright.testing.service.watch import TaskWatch, WatchedLedger, WatchedPart, WatchedParts
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -39,7 +39,7 @@ from statewright.runtime.core.effects import Failure, Outcome, Pause, RunOutcome
 from statewright.runtime.core.run import Run
 from statewright.runtime.tasks.scope import current_scope
 from statewright.serde.serde import Serde
-from statewright.testing.replay_file import (
+from statewright.testing.replay.file import (
     Asked,
     Failed,
     ForParent,

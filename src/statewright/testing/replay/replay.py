@@ -78,7 +78,7 @@ from statewright.runtime.tasks.interrupt import ChildCommand, Paused
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
 from statewright.serde.serde import Serde
 from statewright.testing.clock import FakeClock
-from statewright.testing.replay_file import (
+from statewright.testing.replay.file import (
     Asked,
     Failed,
     ForParent,

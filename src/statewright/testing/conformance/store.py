@@ -1,34 +1,40 @@
-"""What every store must do: derive from the suite, say how to make yours, and let pytest collect it."""
+"""The conformance suite for stores.
+
+Derive from it, and pytest collects its tests:
+
+    class TestMyStore(StoreConformance):
+        def make_store(self):
+            return MyStore()
+"""
 
 from __future__ import annotations
 
-import threading
 import time
 from contextlib import suppress
 from datetime import timedelta
 
 from statewright.errors import InvalidUpdateError
-from statewright.store import Store
+from statewright.store import Item, Store
+from statewright.testing.conformance.assertions import raises, run_concurrently
 
 NAMES = ("users", "42")
 SHORT = 0.01
-"""Seconds of a time that is over soon."""
+"""A time to live that ends during the test, in seconds."""
 LONG = timedelta(hours=1)
 
 
 class StoreConformance:
-    """The promises of the port, one test each."""
+    """The promises of the port `Store`, one test each."""
 
     def make_store(self) -> Store:
-        """A new, empty store."""
+        """Return a new, empty store."""
         raise NotImplementedError
 
     def test_what_is_put_is_there(self) -> None:
         store = self.make_store()
         assert store.get(NAMES, "k") is None
         store.put(NAMES, "k", {"a": 1})
-        item = store.get(NAMES, "k")
-        assert item is not None
+        item = _item(store)
         assert (item.namespace, item.key, item.value) == (NAMES, "k", {"a": 1})
 
     def test_values_are_copies(self) -> None:
@@ -36,21 +42,17 @@ class StoreConformance:
         value = {"list": [1]}
         store.put(NAMES, "k", value)
         value["list"].append(2)
-        first = store.get(NAMES, "k")
-        assert first is not None
+        first = _item(store)
         first.value["list"].append(3)
-        again = store.get(NAMES, "k")
-        assert again is not None
+        again = _item(store)
         assert again.value == {"list": [1]}
 
     def test_putting_again_replaces_and_keeps_the_time_of_creation(self) -> None:
         store = self.make_store()
         store.put(NAMES, "k", {"a": 1})
-        first = store.get(NAMES, "k")
+        first = _item(store)
         store.put(NAMES, "k", {"b": 2})
-        second = store.get(NAMES, "k")
-        assert first is not None
-        assert second is not None
+        second = _item(store)
         assert (second.value, second.created_at) == ({"b": 2}, first.created_at)
 
     def test_deleting_is_forgetting_once_or_twice(self) -> None:
@@ -95,11 +97,7 @@ class StoreConformance:
     def test_an_unknown_operator_is_refused(self) -> None:
         store = self.make_store()
         store.put(NAMES, "k", {"n": 1})
-        try:
-            store.search(NAMES, filter={"n": {"$near": 1}})
-        except InvalidUpdateError:
-            return
-        raise AssertionError("the operator '$near' was taken")
+        raises(InvalidUpdateError, lambda: store.search(NAMES, filter={"n": {"$near": 1}}))
 
     def test_search_filters_by_value_and_by_operator(self) -> None:
         store = self.make_store()
@@ -119,11 +117,7 @@ class StoreConformance:
     def test_a_bad_namespace_is_refused(self) -> None:
         store = self.make_store()
         for namespace in ((), ("",), ("a.b",)):
-            try:
-                store.put(namespace, "k", {})
-            except InvalidUpdateError:
-                continue
-            raise AssertionError(f"{namespace!r} was taken")
+            raises(InvalidUpdateError, lambda namespace=namespace: store.put(namespace, "k", {}))
 
     def test_a_refused_item_is_not_kept(self) -> None:
         store = self.make_store()
@@ -140,21 +134,19 @@ class StoreConformance:
         ]
         for value in values:
             store.put(NAMES, "k", value)
-            item = store.get(NAMES, "k")
-            assert item is not None
+            item = _item(store)
             assert item.value == value
-            assert [one.value for one in store.search(NAMES)] == [value]
+            assert [item.value for item in store.search(NAMES)] == [value]
 
     def test_an_item_knows_its_times(self) -> None:
         store = self.make_store()
         for _ in range(2):
             store.put(NAMES, "k", {})
-            item = store.get(NAMES, "k")
-            assert item is not None
+            item = _item(store)
             assert item.created_at.utcoffset() is not None
             assert item.created_at <= item.updated_at
-            (found,) = store.search(NAMES)
-            assert (found.created_at, found.updated_at) == (item.created_at, item.updated_at)
+            (match,) = store.search(NAMES)
+            assert (match.created_at, match.updated_at) == (item.created_at, item.updated_at)
 
     def test_a_key_may_stand_in_several_namespaces(self) -> None:
         store = self.make_store()
@@ -171,9 +163,9 @@ class StoreConformance:
             for key in ("", "k", "K", "a.b", "%", "*"):
                 store.put((label, "x"), key, {"label": label, "key": key})
         for label in labels:
-            found = store.search((label,), limit=100)
-            assert {item.value["label"] for item in found} == {label}
-            assert len(found) == 6
+            items = store.search((label,), limit=100)
+            assert {item.value["label"] for item in items} == {label}
+            assert len(items) == 6
             item = store.get((label, "x"), "%")
             assert item is not None
             assert (item.namespace, item.value["key"]) == ((label, "x"), "%")
@@ -204,18 +196,14 @@ class StoreConformance:
         store = self.make_store()
         for n in range(6):
             store.put(NAMES, str(n), {"n": n, "even": n % 2 == 0})
-        found = store.search(NAMES, filter={"even": True}, limit=1, offset=1)
-        assert [item.value["n"] for item in found] == [2]
+        items = store.search(NAMES, filter={"even": True}, limit=1, offset=1)
+        assert [item.value["n"] for item in items] == [2]
         assert store.search(NAMES, limit=0) == []
 
     def test_a_query_without_an_index_is_refused(self) -> None:
         store = self.make_store()
         store.put(NAMES, "k", {"text": "cat"})
-        try:
-            store.search(NAMES, query="cat")
-        except InvalidUpdateError:
-            return
-        raise AssertionError("a query was answered without an index")
+        raises(InvalidUpdateError, lambda: store.search(NAMES, query="cat"))
 
     def test_an_item_is_there_for_its_time(self) -> None:
         store = self.make_store()
@@ -229,21 +217,18 @@ class StoreConformance:
         assert list(store.list_namespaces()) == [NAMES]
 
     def test_several_threads_may_put_at_once(self) -> None:
-        store, together, failed = self.make_store(), threading.Barrier(4), list[BaseException]()
+        store = self.make_store()
 
         def put(number: int) -> None:
-            together.wait()
-            try:
-                for n in range(10):
-                    store.put(NAMES, f"{number}/{n}", {"n": n})
-                    assert store.get(NAMES, f"{number}/{n}") is not None
-            except BaseException as error:
-                failed.append(error)
+            for n in range(10):
+                store.put(NAMES, f"{number}/{n}", {"n": n})
+                assert store.get(NAMES, f"{number}/{n}") is not None
 
-        threads = [threading.Thread(target=put, args=(number,)) for number in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert failed == []
+        assert run_concurrently(4, put) == []
         assert len(store.search(NAMES, limit=100)) == 40
+
+
+def _item(store: Store) -> Item:
+    item = store.get(NAMES, "k")
+    assert item is not None
+    return item

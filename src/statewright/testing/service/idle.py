@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from statewright.async_futures import aresolve
 from statewright.runs import Condition, Delivery, Order, Run, Schedule, where
-from statewright.testing.service_clock import ServiceClock
-from statewright.testing.service_watch import TaskWatch, WatchedLedger, WatchedService
+from statewright.testing.service.clock import ServiceClock
+from statewright.testing.service.watch import TaskWatch, WatchedLedger, WatchedService
 
 PATIENCE: Final = 60.0
 """Seconds, real ones, after which a service that does not come to rest is an error."""

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from statewright.client.sync_async import Async, Sync
 from statewright.service import ServiceSettings
 from statewright.service.webhooks import WebhookSettings
-from statewright.testing.service_core import URL, ServiceParts
-from statewright.testing.service_operations import Operations
-from statewright.testing.service_rest import PATIENCE
+from statewright.testing.service.idle import PATIENCE
+from statewright.testing.service.operations import Operations
+from statewright.testing.service.parts import URL, ServiceParts
 from statewright.workflow.steps import Handlers, ToolsGiven
 
 if TYPE_CHECKING:

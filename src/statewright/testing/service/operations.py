@@ -12,8 +12,8 @@ from statewright.clock import Duration, as_seconds
 from statewright.errors import InvalidRequest
 from statewright.runs import ReceivedEvent, Run, RunEvent, StepRun, Wait
 from statewright.service import StartRun
-from statewright.testing.service_core import WORKSPACE, ServiceParts
-from statewright.testing.service_start import StartOptions
+from statewright.testing.service.parts import WORKSPACE, ServiceParts
+from statewright.testing.service.start import StartOptions
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -16,13 +16,13 @@ from statewright.service import Catalog, ServiceSettings
 from statewright.service.access.workspaces import ensure_default_workspace
 from statewright.service.background.loop_thread import LoopThread
 from statewright.service.webhooks import WebhookSettings
-from statewright.testing.service_clock import ServiceClock
-from statewright.testing.service_rest import IdleDetector
-from statewright.testing.service_watch import TaskWatch, WatchedLedger, WatchedService
+from statewright.testing.service.clock import ServiceClock
+from statewright.testing.service.idle import IdleDetector
+from statewright.testing.service.watch import TaskWatch, WatchedLedger, WatchedService
 from statewright.workflow.steps import Handlers, ToolsGiven
 
 if TYPE_CHECKING:
-    from statewright.testing.in_process import InProcess
+    from statewright.testing.service.in_process import InProcess
 
 WORKSPACE: Final = DEFAULT_WORKSPACE
 URL: Final = "http://127.0.0.1:8123"
@@ -102,7 +102,7 @@ class ServiceParts:
 
             library()
             app = create_app(self.service, settings=ServerSettings(auth="none"))
-            from statewright.testing.in_process import InProcess  # needs the libraries that were asked for
+            from statewright.testing.service.in_process import InProcess  # needs the libraries that were asked for
 
             await self._stack.enter_async_context(app.router.lifespan_context(app))
             self._transport = InProcess(app, self.thread, self.rest.settle)
