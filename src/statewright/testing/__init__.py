@@ -1,6 +1,6 @@
-"""For tests of programs that use Statewright, and of adapters to its ports.
+"""Tools for tests of programs that use Statewright, and conformance suites for adapters to its ports.
 
-`TestService` is loaded when it is met: it brings the whole service along.
+`TestService` is loaded on first use, because it imports the whole service.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from statewright.testing.conformance.checkpointer.workspace import WorkspaceChec
 from statewright.testing.conformance.ledger.ledger import LedgerConformance
 from statewright.testing.conformance.store import StoreConformance
 from statewright.testing.recording import RecordingInstrument
-from statewright.testing.replay.file import Recording, read_recording
+from statewright.testing.replay.file import read_recording
+from statewright.testing.replay.mismatch import ReplayMismatch
 from statewright.testing.replay.record import record
-from statewright.testing.replay.replay import Replayed, ReplayMismatch, replay
+from statewright.testing.replay.records import Recording
+from statewright.testing.replay.replay import Replayed, replay
 
 if TYPE_CHECKING:
     from statewright.testing.service import AsyncTestService, TestService

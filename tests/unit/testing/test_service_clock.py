@@ -61,9 +61,9 @@ def test_housekeeping_is_no_wait() -> None:
     clock = ServiceClock(BEGIN)
     background = Background([], clock)
     clock.call_later(5, background.ring)
-    assert (clock.awaited(), clock.asked) == ([], 0)
+    assert (clock.awaited(), clock.requests) == ([], 0)
     timer = clock.call_later(7, lambda: None)
-    assert (clock.awaited(), clock.asked) == ([BEGIN + timedelta(seconds=7)], 1)
+    assert (clock.awaited(), clock.requests) == ([BEGIN + timedelta(seconds=7)], 1)
     timer.cancel()
     assert clock.awaited() == []
 

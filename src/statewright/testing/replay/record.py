@@ -1,19 +1,19 @@
-"""Recordings of real runs, for `replay` to hold today's graph against.
+"""Recording of real runs, for `replay` by a later version of the graph.
 
     with record(app, "refund.replay") as recorded:
         recorded.invoke({"order": 7}, thread_id="t")
         recorded.invoke(Command(resume="yes"), thread_id="t")
 
-A `with` block, because a recording is seldom one call: a run asks and is answered, a thread goes on, a test of a
-coroutine awaits. What the block gets is the graph itself, with the same methods, so whatever a test does already it
-does with `recorded` in place of `app`: `ainvoke`, `stream`, `batch`, `iter`, `send_event`, `update_state`, and giving
-it to code that wants a graph. The file is written when the block ends well, whole or not at all; a block that raises
-leaves the last recording as it is. `pytest.raises` inside the block records a run that fails.
+A recording is a `with` block because it is seldom one call: a run asks and is answered, a thread continues, a test of a
+coroutine awaits. The block receives the graph itself, with the same methods (`ainvoke`, `stream`, `batch`, `iter`,
+`send_event`, `update_state`), so a test uses `recorded` in place of `app`. The file is written atomically when the
+block ends without an error; a block that raises leaves the last recording as it is. Use `pytest.raises` inside the
+block to record a run that fails.
 
-The recorder listens like an instrument, also where graphs call others, and changes nothing: what cannot be recorded is
-raised at the end of the block, not within a node. Two recordings of the same calls are the same bytes, if nodes, and
-the order in which calls begin, are the same; see `replay_file` for how ids are kept out. What depends on chance is
-which tasks had landed when one of them failed or the run was cancelled.
+The recorder listens to events like an instrument, those of subgraphs included, and changes nothing: a value that
+cannot be recorded raises at the end of the block, not in a node. Two recordings of the same calls are the same bytes,
+if nodes are deterministic and calls begin in the same order; `names` replaces the random ids. Chance only decides
+which tasks had completed when one of them failed or the run was cancelled.
 """
 
 from __future__ import annotations
@@ -39,88 +39,87 @@ from statewright.runtime.core.effects import Failure, Outcome, Pause, RunOutcome
 from statewright.runtime.core.run import Run
 from statewright.runtime.tasks.scope import current_scope
 from statewright.serde.serde import Serde
-from statewright.testing.replay.file import (
-    Asked,
-    Failed,
-    ForParent,
-    Landed,
-    Names,
-    Recorded,
+from statewright.testing.replay.codecs import replay_serde
+from statewright.testing.replay.file import write_recording
+from statewright.testing.replay.forms import (
+    plain_error,
+    plain_held,
+    plain_joins,
+    plain_tasks,
+    recorded_checkpoint,
+    recorded_outcome,
+)
+from statewright.testing.replay.names import Names
+from statewright.testing.replay.records import (
+    RecordedOutcome,
     RecordedRest,
     RecordedRun,
     RecordedState,
     RecordedStep,
     RecordedTask,
     Recording,
-    found_checkpoint,
-    plain_held,
-    plain_joins,
-    plain_tasks,
-    replay_serde,
-    told_error,
-    write_recording,
 )
 
 LATE = 1.0
-"""Seconds to wait for news of a task that another thread is about to tell."""
+"""Seconds to wait for the outcome of a task that another thread is about to report."""
 
 
 @contextmanager
 def record(app: CompiledGraph, file: str | os.PathLike[str], *, serde: Serde | None = None) -> Generator[CompiledGraph]:
-    """The graph, recorded while the block lasts; the file is written when it ends without an error.
+    """Record the runs of a graph in a block; the file is written when the block ends without an error.
 
-    Values are stored as checkpoints store them, with the types that the state names. For others give a `serde` that
-    knows them; it learns the records too, so let it not be that of a saver. Raises SerdeError for what cannot be
-    stored, and InvalidConfig if nothing ran.
+    Values are stored as in checkpoints, with the types that the state declares. For other types pass a `serde` with
+    their codecs; the records are registered with it too, so it must not be that of a saver. Raises SerdeError for
+    values that cannot be stored, and InvalidConfig if nothing ran.
     """
     recorder = Recorder(replay_serde(app, serde))
     recorded = copy(app)
-    # The one place that adds listeners to a graph that is compiled already: a copy, so that `app` is not changed.
+    # Listeners belong to compilation; they are added to a copy, so that `app` is not changed.
     recorded._listeners = (*app._listeners, *recorder.listeners)  # pyright: ignore[reportPrivateUsage]
     yield recorded
     recorder.write(Path(file))
 
 
-class _Open:
-    """A run that is being recorded."""
+class _OpenRun:
+    """A run while it is recorded."""
 
-    def __init__(self, run: Run, recorded: RecordedRun) -> None:
+    def __init__(self, run: Run, record: RecordedRun) -> None:
         self.run = run
-        self.recorded = recorded
+        self.record = record
         self.values: dict[str, Any] = {}
-        """The state that was recorded last."""
+        """The last recorded state."""
         self.step: RecordedStep | None = None
-        """The superstep that is under way."""
+        """The current superstep."""
         self.tasks: dict[str, RecordedTask] = {}
-        """Its tasks."""
-        self.told: dict[str, Outcome] = {}
-        """What came of them."""
+        """Its tasks by id."""
+        self.outcomes: dict[str, Outcome] = {}
+        """Their outcomes by id of the task."""
         self.is_alone = True
-        """Whether nothing else spends while it runs, so that what it spends can be told."""
+        """Whether no other run spends from the budget meanwhile, so that its spending can be recorded."""
         spent = run.spent
         self.tokens, self.cost = (spent.tokens, spent.cost) if spent is not None else (0, 0.0)
         self.was_over = False
 
 
 class Recorder:
-    """Makes a recording of the events of runs, from any thread."""
+    """Makes a recording of the events of runs, which come from any thread."""
 
     def __init__(self, serde: Serde) -> None:
         self._serde = serde
         self._names = Names()
         self._calls: list[RecordedRun] = []
-        self._open: dict[tuple[str, str], _Open] = {}
-        self._tasks: dict[str, tuple[_Open, RecordedTask]] = {}
-        """The tasks of all supersteps that are under way, with their runs."""
+        self._runs: dict[tuple[str, str], _OpenRun] = {}
+        self._tasks: dict[str, tuple[_OpenRun, RecordedTask]] = {}
+        """The tasks of all current supersteps, with their runs."""
         self._unsure: set[BranchKey] = set()
-        """Where a run was abandoned, so that it is not known what was saved."""
-        self._refusal: Exception | None = None
-        self._news = threading.Condition(threading.RLock())
+        """Branches on which a run was abandoned, so that its last save is not recorded."""
+        self._error: Exception | None = None
+        self._changed = threading.Condition(threading.RLock())
 
     @property
     def listeners(self) -> list[tuple[EventKind, Callable[[Event], None]]]:
-        """What a watch needs."""
-        known: list[tuple[EventKind, Callable[[Event], None]]] = [
+        """The listeners for an `EventEmitter`."""
+        listeners: list[tuple[EventKind, Callable[[Event], None]]] = [
             ("run_started", self._run_started),
             ("input_applied", self._input_applied),
             ("superstep_started", self._superstep_started),
@@ -129,37 +128,40 @@ class Recorder:
             ("committed", self._committed),
             ("run_finished", self._run_finished),
         ]
-        return [(kind, self._careful(listen)) for kind, listen in known]
+        return [(kind, self._guarded(listen)) for kind, listen in listeners]
 
-    def _careful(self, listen: Callable[[Event], None]) -> Callable[[Event], None]:
-        """The listener, keeping to itself what it raises: who listens must not stop a run."""
+    def _guarded(self, listen: Callable[[Event], None]) -> Callable[[Event], None]:
+        """Return the listener with its exceptions held back until `write`: they must not stop a run."""
 
-        def heard(event: Event) -> None:
-            with self._news:
-                if self._refusal is not None:
+        def listen_safely(event: Event) -> None:
+            with self._changed:
+                if self._error is not None:
                     return  # nothing will be written
                 try:
                     listen(event)
                 except Exception as error:
-                    self._refusal = error
+                    self._error = error
 
-        return heard
+        return listen_safely
+
+    def _run_of(self, event: Event) -> _OpenRun | None:
+        return self._runs.get((event.run_id, event.namespace))
 
     def write(self, path: Path) -> None:
-        """Write what was heard. Raises what a listener has raised."""
-        with self._news:
-            if self._refusal is not None:
-                raise self._refusal
+        """Write the recording. Raises the exception of a listener, if there was one."""
+        with self._changed:
+            if self._error is not None:
+                raise self._error
             calls = [call for call in self._calls if _has_begun(call)]
             if not calls:
-                raise InvalidConfig(f"Nothing ran to be recorded in {path}. Call the graph that record() gives.")
+                raise InvalidConfig(f"No run was recorded in {path}. Call the graph that record() returns.")
             for call in calls:
                 _put_in_order(call)
             write_recording(path, Recording(calls), self._names, self._serde)
 
-    def _frozen(self, value: Any, where: str) -> Any:
-        """The value as it will be read from the file. Raises SerdeError with the path to what cannot be stored."""
-        return self._serde.decode(self._serde.encode(value, where))
+    def _frozen(self, value: Any, path: str) -> Any:
+        """Return the value as it will be read. Raises SerdeError with the path to a value that cannot be stored."""
+        return self._serde.decode(self._serde.encode(value, path))
 
     # -- runs
 
@@ -169,26 +171,26 @@ class Recorder:
         run = scope.run
         caller = self._tasks.get(_caller_of(run)) if run.nested else None
         if run.nested and caller is None:
-            return  # the superstep of its caller is over, and nobody waits for it
-        known = self._open.get((event.run_id, event.namespace))
-        if known is not None and known.recorded.rest is None and known.recorded.steps:
-            self._abandon(known)
-        number = caller[0].recorded.number if caller is not None else 1 + len(self._calls)
+            return  # the superstep of its caller is over, so its result is not used
+        earlier = self._run_of(event)
+        if earlier is not None and earlier.record.rest is None and earlier.record.steps:
+            self._abandon(earlier)
+        number = caller[0].record.number if caller is not None else 1 + len(self._calls)
         self._names.add_run(run.run_id, number)
-        recorded = self._recorded(run, number, event.data)
-        opened = self._open[event.run_id, event.namespace] = _Open(run, recorded)
-        opened.is_alone = caller is None or (caller[0].is_alone and len(caller[0].tasks) == 1)
-        self._look_around(opened)
-        (caller[1].calls if caller is not None else self._calls).append(recorded)
+        record = self._new_record(run, number, event.data)
+        open_run = self._runs[event.run_id, event.namespace] = _OpenRun(run, record)
+        open_run.is_alone = caller is None or (caller[0].is_alone and len(caller[0].tasks) == 1)
+        self._record_existing(open_run)
+        (caller[1].calls if caller is not None else self._calls).append(record)
 
-    def _recorded(self, run: Run, number: int, given: Any) -> RecordedRun:
+    def _new_record(self, run: Run, number: int, value: Any) -> RecordedRun:
         settings = run.settings
         return RecordedRun(
             number=number,
             graph=run.program.graph.name,
             version=run.program.graph.version,
             namespace=self._names.text(run.namespace),
-            given=self._frozen(_saved_input(run, given), "input"),
+            given=self._frozen(_saved_input(run, value), "input"),
             thread_id=settings.thread_id,
             branch=settings.branch,
             checkpoint_id=settings.checkpoint_id,
@@ -203,213 +205,208 @@ class Recorder:
             parent_task=_caller_of(run) if run.nested else None,
         )
 
-    def _look_around(self, opened: _Open) -> None:
-        """Note what the run meets on its thread."""
-        run, number = opened.run, opened.recorded.number
+    def _record_existing(self, open_run: _OpenRun) -> None:
+        """Record the checkpoints on the thread that the run depends on."""
+        run, record = open_run.run, open_run.record
         self._names.add_task(Task(START, NO_ARG, run.origin(run.run_id, -1), 0))
-        head = self._saved(run, None)
+        head = self._load(run, None)
         if head is None:
             return
         wanted = run.settings.checkpoint_id
-        if wanted is not None and not run.nested and not self._names.knows(wanted):
-            self._note_found(opened, self._saved(run, wanted), number, "named")
+        if wanted is not None and not run.nested and wanted not in self._names:
+            self._record_checkpoint(open_run, self._load(run, wanted), "named")
         assert run.line is not None
-        if not self._names.knows(head.id) or run.line in self._unsure:
+        if head.id not in self._names or run.line in self._unsure:
             self._unsure.discard(run.line)
-            self._note_found(opened, head, number, "head")
-        opened.recorded.head = head.id
+            self._record_checkpoint(open_run, head, "head")
+        record.head = head.id
 
-    def _saved(self, run: Run, checkpoint_id: str | None) -> SavedCheckpoint | None:
+    def _load(self, run: Run, checkpoint_id: str | None) -> SavedCheckpoint | None:
         if run.saver is None or run.line is None:
             return None
         thread_id, namespace, branch = run.line
         wanted = CheckpointId(checkpoint_id) if checkpoint_id is not None else None
         return resolve(run.saver.load(thread_id, namespace=namespace, branch=branch, checkpoint_id=wanted))
 
-    def _note_found(self, opened: _Open, saved: SavedCheckpoint | None, number: int, which: str) -> None:
+    def _record_checkpoint(self, open_run: _OpenRun, saved: SavedCheckpoint | None, role: str) -> None:
         if saved is None:
             return
-        checkpoint = saved.checkpoint
-        self._names.add_found(checkpoint.id, number, self._names.text(opened.run.namespace), which)
-        for place, task in enumerate((*checkpoint.frontier, *(one.task for one in checkpoint.held))):
-            self._names.add_found(task.origin, number, self._names.text(opened.run.namespace), which, place)
-        self._learn(opened.run, checkpoint)
-        for asker, questions in saved.pending.interrupts.items():
+        checkpoint, path = saved.checkpoint, (open_run.record.number, self._names.text(open_run.run.namespace), role)
+        self._names.add_existing(checkpoint.id, *path)
+        for index, task in enumerate((*checkpoint.frontier, *(held.task for held in checkpoint.held))):
+            self._names.add_existing(task.origin, *path, index)
+        self._add_names(open_run.run, checkpoint)
+        for task_id, questions in saved.pending.interrupts.items():
             for question in questions:
-                self._names.add_interrupt(question.id, asker)
-        opened.recorded.found.append(found_checkpoint(saved, self._serde))
+                self._names.add_interrupt(question.id, task_id)
+        open_run.record.found.append(recorded_checkpoint(saved, self._serde))
 
     def _run_finished(self, event: Event) -> None:
-        opened = self._open.get((event.run_id, event.namespace))
-        if opened is None:
+        open_run = self._run_of(event)
+        if open_run is None:
             return
-        if opened.step is not None:
-            self._close(opened, _counted(opened, event.data, self._saved(opened.run, None)))
-        opened.recorded.rest = _rest(opened.run, event.data)
+        if open_run.step is not None:
+            self._close(open_run, _counted(open_run, event.data, self._load(open_run.run, None)))
+        open_run.record.rest = _rest(open_run.run, event.data)
 
-    def _abandon(self, opened: _Open) -> None:
-        """A run will not be heard of any more."""
-        if opened.run.line is not None:
-            self._unsure.add(opened.run.line)
-        if opened.step is not None:
-            opened.recorded.steps.remove(opened.step)
-            self._close(opened, {})
+    def _abandon(self, open_run: _OpenRun) -> None:
+        """Close a run that will emit no more events."""
+        if open_run.run.line is not None:
+            self._unsure.add(open_run.run.line)
+        if open_run.step is not None:
+            open_run.record.steps.remove(open_run.step)
+            self._close(open_run, {})
 
     # -- supersteps
 
     def _committed(self, event: Event) -> None:
-        opened = self._open.get((event.run_id, event.namespace))
-        if opened is not None:
-            self._learn_made(opened, event.data.checkpoint)
+        open_run = self._run_of(event)
+        if open_run is not None:
+            self._name_commit(open_run, event.data.checkpoint)
 
     def _input_applied(self, event: Event) -> None:
-        opened = self._open.get((event.run_id, event.namespace))
-        if opened is not None:
-            self._learn_made(opened, event.data)
-            state = self._state(opened, event.data)
-            opened.recorded.steps.append(RecordedStep(event.data.step, [], state, is_input=True))
+        open_run = self._run_of(event)
+        if open_run is not None:
+            self._name_commit(open_run, event.data)
+            state = self._state(open_run, event.data)
+            open_run.record.steps.append(RecordedStep(event.data.step, [], state, is_input=True))
 
     def _superstep_started(self, event: Event) -> None:
-        opened = self._open.get((event.run_id, event.namespace))
-        if opened is None:
+        open_run = self._run_of(event)
+        if open_run is None:
             return
         tasks: tuple[Task, ...] = event.data
-        where = f"superstep {event.step}"
-        saved = saved_form(opened.run.program, Checkpoint("", event.step, {}, tasks)).frontier
-        made = [RecordedTask(one.node, self._frozen(one.arg, f"{where}, {one.node}"), one.id) for one in saved]
-        is_over = opened.run.spent is not None and opened.run.spent.is_over
-        rerouted, opened.was_over = is_over and not opened.was_over, is_over
-        opened.step = RecordedStep(event.step, made, out_of_budget=rerouted)
-        opened.recorded.steps.append(opened.step)
-        for task, one in zip(tasks, made, strict=True):
+        path = f"superstep {event.step}"
+        saved = saved_form(open_run.run.program, Checkpoint("", event.step, {}, tasks)).frontier
+        records = [RecordedTask(task.node, self._frozen(task.arg, f"{path}, {task.node}"), task.id) for task in saved]
+        is_over = open_run.run.spent is not None and open_run.run.spent.is_over
+        rerouted, open_run.was_over = is_over and not open_run.was_over, is_over
+        open_run.step = RecordedStep(event.step, records, out_of_budget=rerouted)
+        open_run.record.steps.append(open_run.step)
+        for task, record in zip(tasks, records, strict=True):
             self._names.add_task(task)
-            opened.tasks[task.id] = one
-            self._tasks[task.id] = (opened, one)
+            open_run.tasks[task.id] = record
+            self._tasks[task.id] = (open_run, record)
 
     def _task_finished(self, event: Event) -> None:
-        opened = self._open.get((event.run_id, event.namespace))
+        open_run = self._run_of(event)
         outcome: Outcome = event.data
-        task = opened.tasks.get(outcome.task.id) if opened is not None else None
-        if opened is None or task is None:
+        task = open_run.tasks.get(outcome.task.id) if open_run is not None else None
+        if open_run is None or task is None:
             return  # its superstep is over, so it does not count
         task.attempts = event.attempt
-        task.journal = self._journal(opened.run, outcome.task)
-        where = f"superstep {opened.step.number if opened.step else 0}, {task.node}"
-        task.outcome = self._frozen(self._recorded_outcome(opened.run, outcome), where)
-        opened.told[task.id] = outcome
-        self._news.notify_all()
+        task.journal = self._journal(open_run.run, outcome.task)
+        path = f"superstep {open_run.step.number if open_run.step else 0}, {task.node}"
+        task.outcome = self._frozen(self._recorded_outcome(open_run.run, outcome), path)
+        open_run.outcomes[task.id] = outcome
+        self._changed.notify_all()
 
-    def _recorded_outcome(self, run: Run, outcome: Outcome) -> Recorded:
-        if isinstance(outcome, TaskResult):
-            saved = saved_form_of_result(run.program, outcome)
-            plain = saved.writes if isinstance(saved.writes, dict) else [list(pair) for pair in saved.writes]
-            return Landed(plain, list(saved.targets), saved.goto)
+    def _recorded_outcome(self, run: Run, outcome: Outcome) -> RecordedOutcome:
         if isinstance(outcome, Pause):
             for question in outcome.interrupts:
                 self._names.add_interrupt(question.id, outcome.task.id)
-            return Asked(list(outcome.interrupts))
-        error = outcome.error
-        if isinstance(error, ParentCommand):
-            return ForParent(error.commands[0], list(error.commands[1:]))
-        return Failed(error)
+        return recorded_outcome(
+            saved_form_of_result(run.program, outcome) if isinstance(outcome, TaskResult) else outcome
+        )
 
     def _journal(self, run: Run, task: Task) -> list[list[Any]]:
-        """The steps that a task, and the functions that it called as tasks, have done so far."""
+        """Return the completed steps of a task and of the functions that it called as tasks."""
         entries = [
-            [who.removeprefix(task.id), name, ordinal, given, value]
-            for (who, name, ordinal), (given, value) in list(run.journal.items())
-            if who.partition(":")[0] == task.id
+            [task_id.removeprefix(task.id), name, ordinal, arguments, value]
+            for (task_id, name, ordinal), (arguments, value) in list(run.journal.items())
+            if task_id.partition(":")[0] == task.id
         ]
         return self._frozen(sorted(entries, key=lambda entry: entry[:3]), f"journal of {task.node}")
 
     def _superstep_finished(self, event: Event) -> None:
-        opened = self._open.get((event.run_id, event.namespace))
-        if opened is None or opened.step is None:
+        open_run = self._run_of(event)
+        if open_run is None or open_run.step is None:
             return
-        # Under durability `sync` the thread that saves results tells of them, maybe a moment later than this one.
-        self._news.wait_for(lambda: opened.told.keys() == opened.tasks.keys(), LATE)
-        for identity, task in opened.tasks.items():
-            if identity not in opened.told:
-                raise InternalError(f"Nobody told what came of node {task.node!r} in superstep {event.step}.")
-        self._learn_made(opened, event.data)
-        opened.step.after = self._state(opened, event.data)
-        self._close(opened, opened.told)
+        # With durability `sync` the thread that saves results reports them, possibly a moment after this event.
+        self._changed.wait_for(lambda: open_run.outcomes.keys() == open_run.tasks.keys(), LATE)
+        for task_id, task in open_run.tasks.items():
+            if task_id not in open_run.outcomes:
+                raise InternalError(f"The outcome of node {task.node!r} in superstep {event.step} was not reported.")
+        self._name_commit(open_run, event.data)
+        open_run.step.after = self._state(open_run, event.data)
+        self._close(open_run, open_run.outcomes)
 
-    def _close(self, opened: _Open, counted: Iterable[str]) -> None:
-        """End a superstep: of its outcomes only those of some tasks count."""
-        step, spent = cast(RecordedStep, opened.step), opened.run.spent
-        for identity, task in opened.tasks.items():
-            self._tasks.pop(identity, None)
-            if identity not in counted:
+    def _close(self, open_run: _OpenRun, counted: Iterable[str]) -> None:
+        """End a superstep; only the outcomes of the counted tasks remain."""
+        step, spent = cast(RecordedStep, open_run.step), open_run.run.spent
+        for task_id, task in open_run.tasks.items():
+            self._tasks.pop(task_id, None)
+            if task_id not in counted:
                 task.outcome, task.attempts, task.journal = None, 1, []
-        if spent is not None and opened.is_alone:
-            inner = [one for task in step.tasks for call in task.calls for one in call.steps]
-            step.tokens = spent.tokens - opened.tokens - sum(one.tokens for one in inner)
-            step.cost = spent.cost - opened.cost - sum(one.cost for one in inner)
-            opened.tokens, opened.cost = spent.tokens, spent.cost
-        opened.step, opened.tasks, opened.told = None, {}, {}
+        if spent is not None and open_run.is_alone:
+            inner = [inner for task in step.tasks for call in task.calls for inner in call.steps]
+            step.tokens = spent.tokens - open_run.tokens - sum(inner_step.tokens for inner_step in inner)
+            step.cost = spent.cost - open_run.cost - sum(inner_step.cost for inner_step in inner)
+            open_run.tokens, open_run.cost = spent.tokens, spent.cost
+        open_run.step, open_run.tasks, open_run.outcomes = None, {}, {}
 
     # -- checkpoints
 
-    def _learn_made(self, opened: _Open, checkpoint: Checkpoint) -> None:
-        """Take the ids of a checkpoint that the run has made."""
-        if opened.run.saver is not None:
-            number, namespace = opened.recorded.number, opened.run.namespace
+    def _name_commit(self, open_run: _OpenRun, checkpoint: Checkpoint) -> None:
+        """Name the ids of a checkpoint that the run has made."""
+        if open_run.run.saver is not None:
+            number, namespace = open_run.record.number, open_run.run.namespace
             self._names.add_commit(checkpoint.id, number, namespace, checkpoint.step)
-        self._learn(opened.run, checkpoint)
+        self._add_names(open_run.run, checkpoint)
 
-    def _learn(self, run: Run, checkpoint: Checkpoint) -> None:
-        for task in (*checkpoint.frontier, *(one.task for one in checkpoint.held)):
+    def _add_names(self, run: Run, checkpoint: Checkpoint) -> None:
+        for task in (*checkpoint.frontier, *(held.task for held in checkpoint.held)):
             self._names.add_task(task)
-        # What an input or an update from outside is taken for that comes next.
+        # The tasks that stand for the next input or update from outside.
         self._names.add_task(Task(START, NO_ARG, run.origin(checkpoint.id, checkpoint.step), 0))
         self._names.add_task(Task(START, NO_ARG, checkpoint.id, 0))
 
-    def _state(self, opened: _Open, after: Checkpoint) -> RecordedState:
-        """A checkpoint as it is recorded: what differs from the last one, and what comes next."""
-        saved = saved_form(opened.run.program, after)
-        before, values = opened.values, saved.values
+    def _state(self, open_run: _OpenRun, after: Checkpoint) -> RecordedState:
+        """Return the record of a checkpoint: the differences from the last one, and the frontier."""
+        saved = saved_form(open_run.run.program, after)
+        before, values = open_run.values, saved.values
         changes: dict[str, Any] = {name: MISSING for name in before if name not in values}
         for name, value in values.items():
             if name not in before or before[name] is not value:
                 changes[name] = difference(before.get(name, MISSING), value)
-        opened.values = values
+        open_run.values = values
         return RecordedState(
             changes=self._frozen(changes, "state"),
             frontier=self._frozen(plain_tasks(saved.frontier), "frontier"),
             held=self._frozen(plain_held(saved.held), "held"),
-            joins=plain_joins(opened.run.program, saved.joins),
+            joins=plain_joins(open_run.run.program, saved.joins),
         )
 
 
 def _caller_of(run: Run) -> str:
-    """The id of the task that called a subgraph; a function that the task called counts as the task."""
+    """Return the id of the task that called a subgraph; a function called as a task counts as its caller."""
     return str(run.metadata.get("parent_task", "")).partition(":")[0]
 
 
-def _saved_input(run: Run, given: Any) -> Any:
-    """The input without untracked values."""
-    if not run.program.untracked or not isinstance(given, Mapping):
-        return given
-    return {
-        name: value for name, value in cast("Mapping[str, Any]", given).items() if name not in run.program.untracked
-    }
+def _saved_input(run: Run, value: Any) -> Any:
+    """Return the input without untracked values."""
+    untracked = run.program.untracked
+    if not untracked or not isinstance(value, Mapping):
+        return value
+    return {name: item for name, item in cast("Mapping[str, Any]", value).items() if name not in untracked}
 
 
-def _counted(opened: _Open, rest: RunOutcome, saved: SavedCheckpoint | None) -> set[str]:
-    """The tasks of a superstep that was not completed whose outcomes count: the failure that ended it, and what was
-    saved. What still ran then may have been told of, but nobody waited for it."""
-    told = opened.told
-    failed = {one for one, outcome in told.items() if isinstance(outcome, Failure) and outcome.error is rest.error}
-    failures = (outcome for outcome in told.values() if isinstance(outcome, Failure) and not outcome.leaves)
-    if next(failures, None) is None and rest.status != "cancelled":
-        return set(told)
-    known = saved.pending if saved is not None else Pending()
-    return failed | (told.keys() & (known.completed.keys() | known.interrupts.keys()))
+def _counted(open_run: _OpenRun, end: RunOutcome, saved: SavedCheckpoint | None) -> set[str]:
+    """Return the tasks of an incomplete superstep whose outcomes count: the failure that ended it, and saved ones.
+
+    Tasks that were running then may have reported an outcome, but the run did not wait for it.
+    """
+    outcomes = open_run.outcomes
+    failures = {task_id: outcome for task_id, outcome in outcomes.items() if isinstance(outcome, Failure)}
+    if all(failure.leaves for failure in failures.values()) and end.status != "cancelled":
+        return set(outcomes)
+    pending = saved.pending if saved is not None else Pending()
+    causes = {task_id for task_id, failure in failures.items() if failure.error is end.error}
+    return causes | (outcomes.keys() & (pending.completed.keys() | pending.interrupts.keys()))
 
 
-def _rest(run: Run, rest: RunOutcome) -> RecordedRest:
-    error, control = rest.error, run.control
+def _rest(run: Run, end: RunOutcome) -> RecordedRest:
+    error, control = end.error, run.control
     stopped: list[str] | None = None
     if control is not None and error is not None and not isinstance(error, ParentCommand):
         name = type(error).__name__
@@ -417,17 +414,17 @@ def _rest(run: Run, rest: RunOutcome) -> RecordedRest:
             stopped = ["cancel", control.cancel_reason]
         elif name == "GraphDrained" and control.drain_reason is not None:
             stopped = ["drain", control.drain_reason]
-    told = told_error(error) if error is not None else None
-    return RecordedRest(rest.status, [one.id for one in rest.interrupts], rest.node, told, stopped)
+    message = plain_error(error) if error is not None else None
+    return RecordedRest(end.status, [question.id for question in end.interrupts], end.node, message, stopped)
 
 
 def _has_begun(call: RecordedRun) -> bool:
-    """Whether a run did anything: one that was refused did not."""
+    """Return whether a run did anything, and was not refused."""
     return call.rest is not None or bool(call.steps)
 
 
 def _put_in_order(call: RecordedRun) -> None:
-    """Leave out what does not count, and sort what may come in any order."""
+    """Remove records that do not count, and sort those in no particular order."""
     if call.rest is None and call.steps and call.steps[-1].after is None:
         call.steps.pop()  # abandoned while it ran
     for step in call.steps:

@@ -1,4 +1,4 @@
-"""The clock of a `TestService`: it stands still, and knows for what somebody waits."""
+"""The clock of a `TestService`: it stands still, and lists the times that runs wait for."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ HOUSEKEEPING: Final = frozenset(
         "statewright.store.memory",
     }
 )
-"""Modules whose calls come again and again, and stand for no wait of a run."""
+"""Modules with periodic calls, which are not waits of a run."""
 _INSTANT: Final = timedelta(microseconds=1)
 
 
 class ServiceClock(FakeClock):
-    """Goes on in jumps, each to an instant at which something is due."""
+    """A clock that advances in jumps, each to a time at which something is due."""
 
-    asked = 0
-    """How often somebody but the housekeeping has asked to be called."""
+    requests = 0
+    """The number of requested calls, without those of housekeeping."""
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Alarm:
         alarm = super().call_later(seconds, callback)
         if not _is_housekeeping(alarm):
-            self.asked += 1
+            self.requests += 1
         return alarm
 
     def awaited(self) -> list[datetime]:
-        """The instants at which a call is due that stands for a wait, sorted."""
+        """Return the sorted times of the calls that stand for waits."""
         with self._lock:
-            due = sorted(one.due for one in self._alarms if one.callback is not None and not _is_housekeeping(one))
-        return [self._instant_of(one) for one in due]
+            alarms = [alarm for alarm in self._alarms if alarm.callback is not None and not _is_housekeeping(alarm)]
+        return [self._instant_of(due) for due in sorted(alarm.due for alarm in alarms)]
 
     def _instant_of(self, seconds: float) -> datetime:
-        """The first instant, in whole microseconds, that is not before so many seconds from the start."""
+        """Return the first whole microsecond that is at least so many seconds after the start."""
         span = timedelta(seconds=seconds)
         while span.total_seconds() < seconds:
             span += _INSTANT
         return self._start + span
 
     def jump_to(self, instant: datetime) -> None:
-        """Let it be this instant, and make the calls that are due then. Time does not go back."""
+        """Set the time, and make the calls that are due then. An earlier time is ignored."""
         self._passed = max(self._passed, (instant - self._start).total_seconds())
-        while self.now() < instant:  # seconds as a float may fall short of the instant
+        while self.now() < instant:  # a float of seconds may fall short of the time
             self._passed = max(self._passed + _INSTANT.total_seconds(), nextafter(self._passed, inf))
         for alarm in self._due():
             alarm.ring()
 
     def _due(self) -> list[Alarm]:
-        """What is due now, in its order, and no more in the list: what is asked for meanwhile comes later."""
+        """Remove and return the alarms that are due now, in order; calls requested by their callbacks come later."""
         due: list[Alarm] = []
         with self._lock:
             while self._alarms and self._alarms[0].due <= self._passed:

@@ -1,4 +1,4 @@
-"""HTTP without a socket: a client talks to an application in the same process, streams included."""
+"""HTTP without a socket: transports of clients to an application in the same process, streams included."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Settle = Callable[[], Awaitable[None]]
 
 
 class Exchange:
-    """One request to an application, and the answer as it comes."""
+    """One request to an application, and its response as it arrives."""
 
     def __init__(self, app: App, request: httpx.Request, body: bytes) -> None:
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
@@ -48,19 +48,19 @@ class Exchange:
             self._pieces.put_nowait(message["body"])
 
     async def head(self) -> tuple[int, list[tuple[bytes, bytes]]]:
-        """Status and headers, once they have come."""
+        """Wait for status and headers, and return them."""
         head = await self._head
         return head["status"], list(head["headers"])
 
     async def next_piece(self) -> bytes:
-        """What comes next; no bytes at the end."""
+        """Return the next piece of the body; no bytes at the end."""
         piece = await self._pieces.get()
         if not piece:
-            self._pieces.put_nowait(b"")  # the end stays the end
+            self._pieces.put_nowait(b"")  # further calls return the end again
         return piece
 
     async def aclose(self) -> None:
-        """Hang up."""
+        """Disconnect."""
         self._left.set()
         self._task.cancel()
         with suppress(asyncio.CancelledError):
@@ -85,7 +85,7 @@ def _scope(request: httpx.Request) -> dict[str, Any]:
 
 
 class InProcess(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """Hands requests to an application on its own loop, and lets the service come to rest after each."""
+    """Passes requests to an application on its own loop, and lets the service settle after each."""
 
     def __init__(self, app: App, thread: LoopThread, settle: Settle) -> None:
         self._app = app
@@ -98,8 +98,8 @@ class InProcess(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         body = await request.aread()
-        begun = asyncio.wrap_future(self._thread.submit(self._exchange(request, body)))
-        status, headers, exchange = await begun
+        response = asyncio.wrap_future(self._thread.submit(self._exchange(request, body)))
+        status, headers, exchange = await response
         return httpx.Response(status, headers=headers, stream=_AsyncPieces(exchange, self._thread))
 
     async def _exchange(self, request: httpx.Request, body: bytes) -> tuple[int, Any, Exchange]:

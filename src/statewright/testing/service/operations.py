@@ -1,24 +1,39 @@
-"""What a test can do with a service: written once, blocking and awaited."""
+"""The operations of a test service, defined once for blocking and awaited use."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast, overload
 
 from statewright.client.sync_async import Async, Sync
 from statewright.clock import Duration, as_seconds
 from statewright.errors import InvalidRequest
 from statewright.runs import ReceivedEvent, Run, RunEvent, StepRun, Wait
 from statewright.service import StartRun
-from statewright.testing.service.parts import WORKSPACE, ServiceParts
-from statewright.testing.service.start import StartOptions
+from statewright.testing.service.parts import WORKSPACE, ServiceParts, id_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
 F = TypeVar("F", covariant=True)
 Work = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
+
+
+class StartOptions(TypedDict, total=False):
+    """Options of `start` besides the graph and the input; see `statewright.service.StartRun`."""
+
+    definition_id: str | None
+    thread_id: str | None
+    idempotency_key: str | None
+    on_busy: str
+    after: datetime | None
+    timeout: float | None
+    tags: Sequence[str]
+    metadata: Mapping[str, Any]
+    concurrency_key: str | None
+    concurrency_limit: int | None
+    settings: Mapping[str, Any]
 
 
 class _Operation(Generic[P, T]):
@@ -46,14 +61,14 @@ class _Operation(Generic[P, T]):
 
 
 class Operations(Generic[F]):
-    """What a test can do with a service, and see of it."""
+    """Actions on a service, and views of its state."""
 
-    def __init__(self, core: ServiceParts) -> None:
-        self._core = core
+    def __init__(self, parts: ServiceParts) -> None:
+        self._core = parts
 
     @property
     def clock(self) -> Any:
-        """The clock of the service: `now()` is its time. Let it pass with `advance`, so that the service keeps up."""
+        """The clock of the service: `now()` is its time. Move it with `advance`, so that the service keeps up."""
         return self._core.clock
 
     # -- runs
@@ -62,50 +77,50 @@ class Operations(Generic[F]):
     async def start(
         self,
         graph: str | None = None,
-        input: Any = None,  # noqa: A002  # what it is called everywhere
+        input: Any = None,  # noqa: A002  # its name in the whole API
         **options: Unpack[StartOptions],
     ) -> Run:
-        """Start a run of a graph or definition; the run as far as it comes without time passing."""
-        wanted = StartRun(graph=graph, input={} if input is None else input, **options)
-        started = await self._core.service.start(WORKSPACE, wanted)
+        """Start a run of a graph or definition, and return it once it can only continue as time passes."""
+        request = StartRun(graph=graph, input={} if input is None else input, **options)
+        started = await self._core.service.start(WORKSPACE, request)
         return await self._core.settled(started.run)
 
     @_Operation
     async def run(self, run: Run | str) -> Run:
-        """The run as it is now."""
+        """Return the current record of a run."""
         return await self._core.run(run)
 
     @_Operation
     async def run_to_rest(self, run: Run | str) -> Run:
-        """The run once it has ended, is paused, or waits for somebody outside; time passes as far as it needs."""
+        """Return the run once it has ended, is paused, or waits for input; time passes as far as needed."""
         return await self._core.run_to_rest(run)
 
     @_Operation
     async def signal(self, run: Run | str, type: str, payload: Any = None) -> Run:  # noqa: A002
-        """Send a signal to a run, which may be early."""
-        await self._core.service.signal(WORKSPACE, _id(run), type, {} if payload is None else payload)
+        """Send a signal to a run, possibly before the run waits for it."""
+        await self._core.service.signal(WORKSPACE, id_of(run), type, {} if payload is None else payload)
         return await self._core.settled(run)
 
     @_Operation
     async def answer(self, run: Run | str, value: Any) -> Run:
-        """Answer the questions of a run: a map by their ids, or the one answer if there is one question."""
+        """Answer the questions of a run: a map by their ids, or a value if there is a single question."""
         questions = [wait.id for wait in await self._core.waits(run) if wait.kind == "question"]
-        await self._core.service.answer(WORKSPACE, _id(run), _answers(questions, value))
+        await self._core.service.answer(WORKSPACE, id_of(run), _answers(questions, value))
         return await self._core.settled(run)
 
     @_Operation
     async def approve(self, run: Run | str, *, by: str | None = None) -> Run:
-        """Agree to what a run wants to have agreed to."""
+        """Approve the pending approval of a run."""
         return await self._decide(run, "approved", by)
 
     @_Operation
     async def reject(self, run: Run | str, *, by: str | None = None) -> Run:
-        """Refuse what a run wants to have agreed to."""
+        """Reject the pending approval of a run."""
         return await self._decide(run, "rejected", by)
 
     @_Operation
     async def edit(self, run: Run | str, content: Any, *, by: str | None = None) -> Run:
-        """Agree to another content than the one that a run has shown."""
+        """Approve the pending approval of a run with other content."""
         return await self._decide(run, "edited", by, edited_content=content)
 
     async def _decide(self, run: Run | str, decision: str, by: str | None, **more: Any) -> Run:
@@ -116,93 +131,89 @@ class Operations(Generic[F]):
     @_Operation
     async def cancel(self, run: Run | str, reason: str | None = None) -> Run:
         """Cancel a run."""
-        await self._core.service.cancel(WORKSPACE, _id(run), reason)
+        await self._core.service.cancel(WORKSPACE, id_of(run), reason)
         return await self._core.settled(run)
 
     @_Operation
     async def pause(self, run: Run | str) -> Run:
-        """Pause a run after its present step."""
-        await self._core.service.pause(WORKSPACE, _id(run))
+        """Pause a run after its current step."""
+        await self._core.service.pause(WORKSPACE, id_of(run))
         return await self._core.settled(run)
 
     @_Operation
     async def resume(self, run: Run | str) -> Run:
-        """Let a paused run go on."""
-        await self._core.service.resume(WORKSPACE, _id(run))
+        """Resume a paused run."""
+        await self._core.service.resume(WORKSPACE, id_of(run))
         return await self._core.settled(run)
 
     @_Operation
     async def retry(self, run: Run | str) -> Run:
-        """Try a failed run again, from the step that failed."""
-        await self._core.service.retry(WORKSPACE, _id(run))
+        """Retry a failed run from the step that failed."""
+        await self._core.service.retry(WORKSPACE, id_of(run))
         return await self._core.settled(run)
 
     @_Operation
     async def send_event(self, name: str, payload: Any = None, *, key: str | None = None) -> ReceivedEvent:
-        """Send an event to whoever waits for it or starts by it."""
+        """Send an event to the runs that wait for it and the graphs that it starts."""
         sent = await self._core.service.send_event(WORKSPACE, name, {} if payload is None else payload, key=key)
-        await self._core.rest.settle()
+        await self._core.idle.settle()
         return sent
 
     # -- looking
 
     @_Operation
     async def steps(self, run: Run | str) -> Sequence[StepRun]:
-        """The steps of a run."""
-        return await self._core.service.steps(WORKSPACE, _id(run))
+        """Return the steps of a run."""
+        return await self._core.service.steps(WORKSPACE, id_of(run))
 
     @_Operation
     async def state(self, run: Run | str) -> Mapping[str, Any]:
-        """The state of a run."""
-        return await self._core.service.state(WORKSPACE, _id(run))
+        """Return the state of a run."""
+        return await self._core.service.state(WORKSPACE, id_of(run))
 
     @_Operation
     async def events(self, run: Run | str) -> Sequence[RunEvent]:
-        """All that has happened to a run."""
-        return await self._core.service.events(WORKSPACE, _id(run), limit=1_000_000)
+        """Return all events of a run."""
+        return await self._core.service.events(WORKSPACE, id_of(run), limit=1_000_000)
 
     @_Operation
     async def waits(self, run: Run | str) -> Sequence[Wait]:
-        """What a run waits for."""
+        """Return the open waits of a run."""
         return await self._core.waits(run)
 
     # -- time
 
     @_Operation
     async def settle(self) -> None:
-        """Wait until everything has happened that can happen without time passing.
+        """Wait until nothing more can happen without time passing.
 
-        The other methods do this by themselves. Raises TimeoutError, which tells what is at work, if it takes long.
+        The other methods do this themselves. Raises TimeoutError, with the running nodes, if it takes too long.
         """
-        await self._core.rest.settle()
+        await self._core.idle.settle()
 
     @_Operation
     async def skip_to_next_timer(self) -> datetime | None:
-        """Let time pass until something is due: a timer, a retry, a schedule, a message; None if nothing is.
+        """Let time pass until the next timer, retry, schedule or delivery, and return its time; None if there is none.
 
-        What was due has happened then.
+        When this returns, all work that was due is done.
         """
         return await self._core.skip()
 
     @_Operation
     async def advance(self, by: Duration) -> None:
-        """Let time pass, in seconds if a number is given; what falls due meanwhile happens in its order."""
+        """Let time pass, by seconds if `by` is a number; work that falls due is done in order."""
         seconds = as_seconds(by)
         if seconds < 0:
-            raise ValueError(f"Time does not go back: {by!r}.")
-        await self._core.rest.advance_to(self._core.clock.now() + timedelta(seconds=seconds))
-
-
-def _id(run: Run | str) -> str:
-    return run if isinstance(run, str) else run.id
+            raise ValueError(f"Time cannot go back: {by!r}.")
+        await self._core.idle.advance_to(self._core.clock.now() + timedelta(seconds=seconds))
 
 
 def _answers(questions: Sequence[str], value: Any) -> dict[str, Any]:
-    """Answers by the ids of questions. One value is for the one question."""
+    """Return answers by the ids of questions; a plain value answers a single question."""
     if isinstance(value, Mapping):
-        given = dict(cast("Mapping[str, Any]", value))
-        if given and set(given) <= set(questions):
-            return given
+        answers = dict(cast("Mapping[str, Any]", value))
+        if answers and set(answers) <= set(questions):
+            return answers
     if len(questions) != 1:
-        raise InvalidRequest(f"{len(questions)} questions are open. Give the answers by their ids, as `waits` tells.")
+        raise InvalidRequest(f"{len(questions)} questions are open. Pass the answers by their ids; see `waits`.")
     return {questions[0]: value}

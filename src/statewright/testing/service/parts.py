@@ -1,4 +1,4 @@
-"""What a `TestService` is made of: a service on a ledger, a clock that stands still, and who knows when all rests."""
+"""The parts of a `TestService`: a service, its ledger, a clock that stands still, and the detection of idleness."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 WORKSPACE: Final = DEFAULT_WORKSPACE
 URL: Final = "http://127.0.0.1:8123"
-"""What clients in the process call the service; nobody listens there."""
+"""The base URL for clients in the process; no server listens there."""
 
 
 class ServiceParts:
-    """A service, and how it is brought to rest. Its methods are for the loop of `thread`."""
+    """A service and its test doubles. The coroutines run on the loop of `thread`."""
 
     def __init__(
         self,
@@ -51,10 +51,10 @@ class ServiceParts:
         self.thread = LoopThread("statewright-test-service")
         self._closing = ExitStack()
         self._stack = AsyncExitStack()
-        ledger, saver = self._places(path)
+        ledger, saver = self._open_storage(path)
         self._ledger = WatchedLedger(ledger)
         self._tasks = TaskWatch(self.clock)
-        more: dict[str, Any] = {**service, "instruments": [self._tasks, *service.get("instruments", ())]}
+        options: dict[str, Any] = {**service, "instruments": [self._tasks, *service.get("instruments", ())]}
         self.service = WatchedService(
             _catalog(graphs, handlers, definitions, models, tools),
             ledger=self._ledger,
@@ -62,12 +62,12 @@ class ServiceParts:
             clock=self.clock,
             settings=settings,
             webhooks=webhooks,
-            **more,
+            **options,
         )
-        self.rest = IdleDetector(self.service, self._ledger, self.clock, self._tasks, patience)
+        self.idle = IdleDetector(self.service, self._ledger, self.clock, self._tasks, patience)
         self._transport: InProcess | None = None
 
-    def _places(self, path: str | os.PathLike[str] | None) -> tuple[Ledger, WorkspaceCheckpointer]:
+    def _open_storage(self, path: str | os.PathLike[str] | None) -> tuple[Ledger, WorkspaceCheckpointer]:
         if path is None:
             return InMemoryLedger(), InMemorySaver(checks_values=True)
         from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
@@ -75,70 +75,71 @@ class ServiceParts:
         database = self._closing.enter_context(SqliteDatabase(path))
         return SqliteLedger(database), SqliteSaver(database)
 
-    # -- beginning and ending
+    # -- start and end
 
     async def open(self) -> None:
-        """Begin to work."""
+        """Start working."""
         await ensure_default_workspace(self._ledger, self.clock.now())
         await self.service.start_working()
-        # What is at work at the end waits for the clock, which stands still: no time is given to it.
+        # Nodes that still run at the end wait for the clock, which stands still, so they get no time to end.
         self._stack.push_async_callback(self.service.stop, 0.0)
-        await self.rest.settle()
+        await self.idle.settle()
 
     async def close(self) -> None:
-        """Let what is under way end or be left, and stop."""
+        """Stop the service; running nodes are abandoned."""
         await self._stack.aclose()
 
-    def end(self) -> None:
-        """Let go of the thread and the database."""
+    def release(self) -> None:
+        """Stop the thread and close the database."""
         self.thread.stop()
         self._closing.close()
 
     async def transport(self) -> InProcess:
-        """Where clients send their requests; the application is made when it is first asked for."""
+        """Return the transport for clients; the application is created on first use."""
         if self._transport is None:
             from statewright.client.transport import library
             from statewright.server import ServerSettings, create_app
 
             library()
             app = create_app(self.service, settings=ServerSettings(auth="none"))
-            from statewright.testing.service.in_process import InProcess  # needs the libraries that were asked for
+            from statewright.testing.service.in_process import (
+                InProcess,  # needs the optional libraries that `library` checks
+            )
 
             await self._stack.enter_async_context(app.router.lifespan_context(app))
-            self._transport = InProcess(app, self.thread, self.rest.settle)
+            self._transport = InProcess(app, self.thread, self.idle.settle)
         return self._transport
 
-    # -- looking
+    # -- views
 
     async def run(self, run: Run | str) -> Run:
-        """A run as it is now."""
-        return await self.service.run(WORKSPACE, run if isinstance(run, str) else run.id)
+        """Return the current record of a run."""
+        return await self.service.run(WORKSPACE, id_of(run))
 
     async def settled(self, run: Run | str) -> Run:
-        """A run once everything has happened that can."""
-        await self.rest.settle()
+        """Return a run once the service is idle."""
+        await self.idle.settle()
         return await self.run(run)
 
     async def waits(self, run: Run | str) -> Sequence[Wait]:
-        """What a run waits for."""
-        run_id = run if isinstance(run, str) else run.id
-        return await aresolve(self._ledger.find(Wait, where(run_id=run_id)))
+        """Return the open waits of a run."""
+        return await aresolve(self._ledger.find(Wait, where(run_id=id_of(run))))
 
     async def pending_approval(self, run: Run | str) -> Approval:
-        """The one approval that a run waits for. Raises InvalidRequest if there is none, or more than one."""
-        run_id = run if isinstance(run, str) else run.id
-        found: Sequence[Approval] = await aresolve(self._ledger.find(Approval, where(run_id=run_id, decision=None)))
-        if len(found) != 1:
+        """Return the pending approval of a run. Raises InvalidRequest if there is none, or more than one."""
+        run_id = id_of(run)
+        approvals: Sequence[Approval] = await aresolve(self._ledger.find(Approval, where(run_id=run_id, decision=None)))
+        if len(approvals) != 1:
             raise InvalidRequest(
-                f"Run {run_id} waits for {len(found)} approvals. Bring it to one, or decide with "
+                f"Run {run_id} waits for {len(approvals)} approvals, not for one. Decide with "
                 f"`service.client.approvals`."
             )
-        return found[0]
+        return approvals[0]
 
     # -- time
 
     async def run_to_rest(self, run: Run | str) -> Run:
-        """A run once it has ended, is paused, or waits for somebody outside; time passes as far as it needs."""
+        """Return a run once it has ended, is paused, or waits for input; time passes as far as needed."""
         while True:
             current = await self.settled(run)
             if current.status in ENDED or current.status is RunStatus.PAUSED:
@@ -149,13 +150,18 @@ class ServiceParts:
                 return current
 
     async def skip(self) -> datetime | None:
-        """Let time pass until the next thing is due, and let it happen; None if nothing is."""
-        await self.rest.settle()
-        instant = await self.rest.next_instant()
+        """Let time pass until something is due, let it happen, and return its time; None if nothing is due."""
+        await self.idle.settle()
+        instant = await self.idle.next_instant()
         if instant is not None:
             self.clock.jump_to(instant)
-            await self.rest.settle()
+            await self.idle.settle()
         return instant
+
+
+def id_of(run: Run | str) -> str:
+    """Return the id of a run that is given by its record or its id."""
+    return run if isinstance(run, str) else run.id
 
 
 def _catalog(
@@ -165,8 +171,9 @@ def _catalog(
     models: Any,
     tools: ToolsGiven,
 ) -> Catalog:
-    known = handlers if isinstance(handlers, Handlers) else Handlers(handlers)
-    catalog = Catalog(handlers=known, models=models, tools=tools)
+    catalog = Catalog(
+        handlers=handlers if isinstance(handlers, Handlers) else Handlers(handlers), models=models, tools=tools
+    )
     for name, graph in graphs.items():
         catalog.serve(name, graph)
     for definition in definitions:

@@ -1,7 +1,7 @@
 """A whole service in the process of a test, with a clock that skips to the next timer.
 
-After each call everything has happened that can happen without time passing, so that a test reads as if it were
-sequential: start, look, let a year pass, look again.
+Each call returns once nothing more can happen without time passing, so that a test reads like a sequential program:
+start a run, inspect it, let a year pass, inspect it again.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ T = TypeVar("T")
 
 
 class TestService(Operations[Sync]):
-    """A service for tests: in `with`, its methods block; in `async with`, those of what it gives are awaited.
+    """A service for tests: in `with`, its methods block; `async with` returns one whose methods are awaited.
 
-    In memory, or in the SQLite file at `path`. Time begins at `start`, and passes in `advance`, `skip_to_next_timer`
-    and `run_to_rest` only. `handlers` are what task steps of definitions call, `models` what their llm steps ask, and
-    `tools` what these models may use. `patience` are real seconds after which a call raises TimeoutError because
-    something goes on without an end. Further options go to `Service`: `store`, `instruments`, `logs`.
+    Data is in memory, or in the SQLite file at `path`. Time begins at `start`, and passes only in `advance`,
+    `skip_to_next_timer` and `run_to_rest`. `handlers` are called by task steps of definitions, `models` by llm steps,
+    and `tools` are available to these models. After `patience` real seconds a call raises TimeoutError, because some
+    work does not end. Further options go to `Service`: `store`, `instruments`, `logs`.
     """
 
     __test__: ClassVar[bool] = False
@@ -74,7 +74,7 @@ class TestService(Operations[Sync]):
 
     @functools.cached_property
     def client(self) -> Client:
-        """A client of its HTTP API, without a socket. Everything has happened when one of its methods returns."""
+        """A client of the HTTP API, without a socket. Its methods return once the service is idle."""
         from statewright.client import Client
 
         return Client(URL, transport=self._call(self._core.transport()))
@@ -88,7 +88,7 @@ class TestService(Operations[Sync]):
         try:
             self._call(self._core.close())
         finally:
-            self._core.end()
+            self._core.release()
 
     async def __aenter__(self) -> AsyncTestService:
         self._core.thread.start()
@@ -99,18 +99,18 @@ class TestService(Operations[Sync]):
         try:
             await asyncio.wrap_future(self._core.thread.submit(self._core.close()))
         finally:
-            await asyncio.to_thread(self._core.end)
+            await asyncio.to_thread(self._core.release)
 
 
 class AsyncTestService(Operations[Async]):
-    """What `async with TestService(...)` gives: the same methods, awaited."""
+    """The result of `async with TestService(...)`: the same methods, awaited."""
 
     async def _call(self, work: Coroutine[Any, Any, T]) -> T:
         return await asyncio.wrap_future(self._core.thread.submit(work))
 
     @functools.cached_property
     def client(self) -> AsyncClient:
-        """A client of its HTTP API, without a socket. Everything has happened when one of its methods returns."""
+        """A client of the HTTP API, without a socket. Its methods return once the service is idle."""
         from statewright.client import AsyncClient
 
         return AsyncClient(URL, transport=self._core.thread.submit(self._core.transport()).result())
