@@ -49,7 +49,7 @@ _LATER: Mapping[range, str] = {
     range(47, 48): "statewright.checkpoint.model",
     range(50, 51): "statewright.graph.command",
     range(51, 52): "statewright.graph.context",
-    range(52, 53): "statewright.graph.mapping",
+    range(52, 53): "statewright.graph.functions.mapping",
     range(53, 56): "statewright.workflow.states.engine.visit",
     range(56, 57): "statewright.workflow.states.engine.token",
     range(57, 58): "statewright.agents.state.result",

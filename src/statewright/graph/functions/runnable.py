@@ -1,4 +1,4 @@
-"""Objects with `invoke` and `ainvoke` as nodes: Runnables of LangChain, and whatever has their form."""
+"""Objects with `invoke` and `ainvoke` as nodes: Runnables of LangChain, and others of the same form."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class RunnableNode:
         return await _with_config(self.runnable.ainvoke)(state, config)
 
     def plainly(self, state: Any, config: Config) -> Any:
-        """Call `invoke`, which the sync driver does."""
+        """Call `invoke`, for the sync driver."""
         return _with_config(self.runnable.invoke)(state, config)
 
 
 class PlainRunnable:
-    """Calls a Runnable that has `invoke` only, or whose `invoke` is wanted under both drivers."""
+    """Calls `invoke` of a Runnable under both drivers."""
 
     def __init__(self, runnable: Any) -> None:
         self.runnable = runnable
@@ -71,7 +71,7 @@ def _name(runnable: Any) -> str:
 
 
 def _with_config(method: Callable[..., Any]) -> Callable[[Any, Config], Any]:
-    """Return the method as one that takes a config, which an object of no framework need not do."""
+    """Return the method with a config parameter, which objects outside of frameworks may lack."""
     try:
         inspect.signature(method).bind(None, None)
     except TypeError:
