@@ -17,11 +17,11 @@ from statewright.errors import InvalidGraph, InvalidSchema
 from statewright.graph.command import END, START
 from statewright.graph.context import is_subgraph
 from statewright.graph.functions.hints import Action, declared_destinations, input_schema_of, literal_names
-from statewright.graph.functions.mapping import ITEM_SUFFIX, one_item, spread_and_collect
 from statewright.graph.functions.parameters import resolved_hints
 from statewright.graph.functions.runnable import as_action, as_path
 from statewright.graph.generics import ContextT, GraphParameters, InputT, OutputT, ResultT, StateT
 from statewright.graph.graph import Graph, Migration
+from statewright.graph.mapping import ITEM_SUFFIX, one_item, spread_and_collect
 from statewright.graph.node import Branch, Join, JoinEdge, Memory, Node, TagLimits
 from statewright.graph.policy import (
     CachePolicy,

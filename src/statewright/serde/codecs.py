@@ -16,7 +16,8 @@ from statewright import errors
 from statewright.channels import MISSING, Added, Merged, MessageBatch, Overwrite
 from statewright.errors import SerdeError, StoredError, add_note
 from statewright.ids import short_id, whole_id
-from statewright.messages import ROLES, Message, RemoveMessage, ToolCall, ToolResult
+from statewright.langchain_forms import ROLES
+from statewright.messages import Message, RemoveMessage, ToolCall, ToolResult
 
 
 class Codec(NamedTuple):
@@ -49,7 +50,7 @@ _LATER: Mapping[range, str] = {
     range(47, 48): "statewright.checkpoint.model",
     range(50, 51): "statewright.graph.command",
     range(51, 52): "statewright.graph.context",
-    range(52, 53): "statewright.graph.functions.mapping",
+    range(52, 53): "statewright.graph.mapping",
     range(53, 56): "statewright.workflow.states.engine.visit",
     range(56, 57): "statewright.workflow.states.engine.token",
     range(57, 58): "statewright.agents.state.result",

@@ -37,7 +37,7 @@ from statewright.errors import (
 )
 from statewright.graph.command import ToParent
 from statewright.graph.context import NodeError
-from statewright.graph.functions.mapping import Place
+from statewright.graph.mapping import Place
 from statewright.graph.policy import TimeoutPolicy
 from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, ToolCall, ToolResult
 from statewright.models import Usage
@@ -84,7 +84,7 @@ TAGS = {
     49: "statewright.channels.delta.Merged",
     50: "statewright.graph.command.Send",
     51: "statewright.graph.context.NodeError",
-    52: "statewright.graph.functions.mapping.Place",
+    52: "statewright.graph.mapping.Place",
     53: "statewright.workflow.states.engine.visit.Visit",
     54: "statewright.workflow.states.engine.visit.ItemRef",
     55: "statewright.workflow.states.engine.visit.Effects",

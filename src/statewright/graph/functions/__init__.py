@@ -1,1 +1,1 @@
-"""The functions of nodes: their parameters and hints, Runnables, and maps over lists."""
+"""The functions of nodes: their parameters and hints, and Runnables."""

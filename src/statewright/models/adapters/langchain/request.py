@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from statewright.langchain_messages import KEPT, SAID_ELSEWHERE
+from statewright.langchain_forms import KEPT, SAID_ELSEWHERE
 from statewright.messages import Message
 from statewright.models.conversation.prepare import starting_with_user
 from statewright.models.model import ModelRequest, OutputForm, ToolSpec

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from statewright.langchain_messages import KEPT, SAID_ELSEWHERE, calls_of, content_of, reasoning_of, text_of
+from statewright.langchain_forms import KEPT, SAID_ELSEWHERE, content_of, reasoning_of, text_of
+from statewright.langchain_messages import calls_of
 from statewright.messages import Message, ToolCall, read_tool_call
 from statewright.models.adapters.finish_reason import find_finish_reason
 from statewright.models.event import ModelEvent, ReasoningDelta, TextDelta, ToolCallDelta
