@@ -18,13 +18,10 @@ from statewright.storage.sqlite.faults import reading
 from statewright.storage.sqlite.statements import statements
 from statewright.storage.sqlite.view import Given, View
 
-_NEVER: Final = 2**62
-"""As an end, in microseconds: results from here on have none. They are counted on, so that the oldest stands first."""
 _SQL: Final = statements("cache")
 
-_FORGET_OVER: Final = _SQL["forget_over"]
-_FORGET_NODE: Final = _SQL["forget_node"]
-_FORGET_ALL: Final = _SQL["forget_all"]
+_NEVER: Final = 2**62
+"""As an end, in microseconds: results from here on have none. They are counted on, so that the oldest stands first."""
 
 
 class SqliteCache(View):
@@ -63,7 +60,7 @@ class SqliteCache(View):
         row = {"node": key.node, "input": key.input, "value": stored, "until": until, "never": _NEVER}
 
         def keep(connection: Connection) -> None:
-            connection.execute(_FORGET_OVER, (now,))
+            connection.execute(_SQL["forget_over"], (now,))
             connection.execute(_SQL["put"], row)
             if self._max_size is not None:
                 connection.execute(_SQL["surplus"], {"max_size": self._max_size})
@@ -73,8 +70,8 @@ class SqliteCache(View):
     def clear(self, nodes: Sequence[str] | None = None) -> LightFuture[None]:
         def forget(connection: Connection) -> None:
             if nodes is None:
-                connection.execute(_FORGET_ALL)
+                connection.execute(_SQL["forget_all"])
             else:
-                connection.executemany(_FORGET_NODE, [(node,) for node in nodes])
+                connection.executemany(_SQL["forget_node"], [(node,) for node in nodes])
 
         return self.database.hand_over(forget)

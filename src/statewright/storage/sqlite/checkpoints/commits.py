@@ -19,10 +19,10 @@ from statewright.ids import CheckpointId
 from statewright.serde.serde import Serde
 from statewright.storage.encryption import Encryptor
 from statewright.storage.sqlite.checkpoints.drop import drop_calls
-from statewright.storage.sqlite.checkpoints.head_cache import Head, Known, Thread
+from statewright.storage.sqlite.checkpoints.head_cache import Head, HeadCache, Thread
 from statewright.storage.sqlite.checkpoints.history import HistoryReader
-from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, find_place, place_of
-from statewright.storage.sqlite.checkpoints.segments import LARGEST, RECENT, Folder
+from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, find_checkpoint, row_id_of
+from statewright.storage.sqlite.checkpoints.segments import LARGEST, RECENT, SegmentWriter
 from statewright.storage.sqlite.faults import reading, with_damage_report
 from statewright.storage.sqlite.statements import statements
 
@@ -32,11 +32,11 @@ Job = Callable[[sqlite3.Connection], Any]
 class Writer:
     """Writes to the threads of a workspace within transactions, with what is known of them."""
 
-    def __init__(self, serde: Serde, seal: Encryptor, known: Known, workspace: str) -> None:
+    def __init__(self, serde: Serde, seal: Encryptor, cache: HeadCache, workspace: str) -> None:
         self._serde = serde
         self._seal = seal
         self._encoder = Encoder(serde, seal.encrypt)
-        self._known = known
+        self._cache = cache
         self._workspace = workspace
 
     # -- commits
@@ -66,31 +66,31 @@ class Writer:
                 stored = encoder.whole(commit, HistoryReader(connection, self._serde, self._seal).state_at(parent))
             thread = self._taken(connection, thread, commit)
             run, number = self._run(connection, thread, commit.run_id)
-            place = head.place + 1 if head is not None else self._new_line(connection, thread, commit.line)
-            connection.execute(_INSERT_RECORD, (place, key, run, number if events else None, control, stored, events))
-            if parent != (head.place if head is not None else None):
-                connection.execute(_INSERT_JUMP, (place, parent))
+            row_id = head.row_id + 1 if head is not None else self._new_line(connection, thread, commit.line)
+            connection.execute(_INSERT_RECORD, (row_id, key, run, number if events else None, control, stored, events))
+            if parent != (head.row_id if head is not None else None):
+                connection.execute(_INSERT_JUMP, (row_id, parent))
             if parent is not None and commit.source != "fork" and _may_have_entries(head, parent):
                 is_done = commit.source == "loop"
                 connection.execute(_CONSUME, (parent, is_done, is_done, parent))
             if entries:
-                _store_entries(connection, place, entries)
+                _store_entries(connection, row_id, entries)
             if log is not None and events is not None:
-                self._known.runs[thread.id, commit.run_id] = (run, number + len(log.entries))
+                self._cache.runs[thread.id, commit.run_id] = (run, number + len(log.entries))
             if log is not None and other is not None:
                 self._store_log(connection, thread, log, other)
             if commit.drops:
                 drop_calls(connection, self._serde, self._seal, thread.id, commit.line.branch, commit.drops)
-                self._known.forget_lines()
-            return head, place
+                self._cache.forget_lines()
+            return head, row_id
 
         reporting_store = with_damage_report(store, commit.line.thread_id)
 
         def job(connection: sqlite3.Connection) -> CheckpointId:
-            head, place = reporting_store(connection)
+            head, row_id = reporting_store(connection)
             for other_job in also:  # outside `reporting_store`: their errors do not concern this thread's data
                 other_job(connection)
-            self._moved(connection, commit, head, place, key, bool(entries))
+            self._moved(connection, commit, head, row_id, key, bool(entries))
             return CheckpointId(identity)
 
         return job
@@ -100,20 +100,20 @@ class Writer:
         connection: sqlite3.Connection,
         commit: Commit,
         head: Head | None,
-        place: int,
+        row_id: int,
         key: bytes,
         has_entries: bool,
     ) -> None:
         """Note the new head; lay old checkpoints together when there are many records, or large ones."""
         if head is None:
-            head = self._known.heads[place >> 32] = Head(place, key, 0, 0)
-        head.place, head.key, head.has_entries = place, key, has_entries
+            head = self._cache.heads[row_id >> 32] = Head(row_id, key, 0, 0)
+        head.row_id, head.key, head.has_entries = row_id, key, has_entries
         head.count += 1
         head.size += commit.size or 0
         if head.count >= RECENT or (head.size >= LARGEST and head.count > 1):
             with reading(f"thread {commit.line.thread_id!r}"):
-                Folder(connection, self._serde, self._seal).fold(place >> 32)
-                head.count, head.size = _counted(connection, place >> 32)
+                SegmentWriter(connection, self._serde, self._seal).compact(row_id >> 32)
+                head.count, head.size = _counted(connection, row_id >> 32)
 
     def results_job(
         self,
@@ -133,10 +133,10 @@ class Writer:
             thread = self.thread(connection, line.thread_id)
             check_hold(thread, line.thread_id, hold)
             head = self._head(connection, thread, line)
-            place = head.place if head is not None and head.key == key else None
-            if place is None and head is not None:
-                place = find_place(connection, head.place >> 32, checkpoint_id)
-            if place is None or thread is None or head is None:
+            row_id = head.row_id if head is not None and head.key == key else None
+            if row_id is None and head is not None:
+                row_id = find_checkpoint(connection, head.row_id >> 32, checkpoint_id)
+            if row_id is None or thread is None or head is None:
                 raise CheckpointNotFound(
                     f"Thread {line.thread_id!r} has no checkpoint {checkpoint_id!r} to which results could be added."
                 )
@@ -144,9 +144,9 @@ class Writer:
                 raise self._conflict(connection, line.thread_id, checkpoint_id, head)
             self.take(connection, thread, line.thread_id, hold)
             for journal_key in pending.journal:
-                _check_journal(connection, place, journal_key)
+                _check_journal(connection, row_id, journal_key)
             if entries:
-                _store_entries(connection, place, entries)
+                _store_entries(connection, row_id, entries)
                 head.has_entries = True
             if log is not None and stored is not None:
                 self._store_log(connection, thread, log, stored)
@@ -164,12 +164,12 @@ class Writer:
 
     def thread(self, connection: sqlite3.Connection, thread_id: str) -> Thread | None:
         key = (self._workspace, thread_id)
-        found = self._known.threads.get(key)
+        found = self._cache.threads.get(key)
         if found is None:
             row = connection.execute(_THREAD, key).fetchone()
             if row is None:
                 return None
-            found = self._known.threads[key] = Thread(*row)
+            found = self._cache.threads[key] = Thread(*row)
         return found
 
     def _taken(self, connection: sqlite3.Connection, thread: Thread | None, commit: Commit) -> Thread:
@@ -178,7 +178,7 @@ class Writer:
         if thread is None:
             values = (self._workspace, thread_id, microseconds(commit.created_at))
             number = connection.execute(_INSERT_THREAD, values).lastrowid or 0
-            thread = self._known.threads[self._workspace, thread_id] = Thread(number, 0, None, None, None)
+            thread = self._cache.threads[self._workspace, thread_id] = Thread(number, 0, None, None, None)
         return self.take(connection, thread, thread_id, commit.hold)
 
     def take(self, connection: sqlite3.Connection, thread: Thread, thread_id: str, hold: LeaseRequest | None) -> Thread:
@@ -188,7 +188,7 @@ class Writer:
         """
         if hold is None:  # a write from outside: whoever has loaded the thread must load it again
             connection.execute(_RAISE_EPOCH, (thread.id,))
-            raised = self._known.threads[self._workspace, thread_id] = thread._replace(epoch=thread.epoch + 1)
+            raised = self._cache.threads[self._workspace, thread_id] = thread._replace(epoch=thread.epoch + 1)
             return raised
         if thread.owner == hold.owner and hold.until is not None and thread.until is not None:
             enough = hold.now + (hold.until - hold.now) / 2
@@ -205,7 +205,7 @@ class Writer:
         owner = hold.owner if until is not None else None
         wanted = thread.wanted if keeps and owner is not None else None
         connection.execute(_HOLD, (epoch, owner, until, wanted, microseconds(hold.now), thread.id))
-        held = self._known.threads[self._workspace, thread_id] = Thread(thread.id, epoch, owner, until, wanted)
+        held = self._cache.threads[self._workspace, thread_id] = Thread(thread.id, epoch, owner, until, wanted)
         return held
 
     # -- where it stands
@@ -213,35 +213,35 @@ class Writer:
     def _head(self, connection: sqlite3.Connection, thread: Thread | None, line: BranchKey) -> Head | None:
         if thread is None:
             return None
-        known = self._known
+        cache = self._cache
         named = (thread.id, line.namespace, line.branch)
-        number = known.lines.get(named)
+        number = cache.lines.get(named)
         if number is None:
             row = connection.execute(_LINE, named).fetchone()
             if row is None:
                 return None
-            number = known.lines[named] = row[0]
-        head = known.heads.get(number)
+            number = cache.lines[named] = row[0]
+        head = cache.heads.get(number)
         if head is None:
             row = connection.execute(_HEAD, _bounds(number)).fetchone()
             if row is None:
                 return None
             count, size = _counted(connection, number)
-            head = known.heads[number] = Head(row[0], row[1], count, size)
+            head = cache.heads[number] = Head(row[0], row[1], count, size)
         return head
 
     def _new_line(self, connection: sqlite3.Connection, thread: Thread, line: BranchKey) -> int:
         """The place of the first checkpoint of a line that is made now."""
         named = (thread.id, line.namespace, line.branch)
         number = connection.execute(_INSERT_LINE, named).lastrowid or 0
-        self._known.lines[named] = number
-        return place_of(number, 0)
+        self._cache.lines[named] = number
+        return row_id_of(number, 0)
 
     def _conflict(
         self, connection: sqlite3.Connection, thread_id: str, expected: str | None, head: Head | None
     ) -> CheckpointConflict:
         reader = HistoryReader(connection, self._serde, self._seal)
-        current = reader.id_at(head.place) if head is not None else None
+        current = reader.id_at(head.row_id) if head is not None else None
         return CheckpointConflict(thread_id, expected, current)
 
     def _parent(
@@ -251,19 +251,19 @@ class Writer:
         if commit.parent_id is None:
             return None
         if head is not None and commit.parent_id == commit.expected:
-            return head.place
+            return head.row_id
         own = (thread.id if thread is not None else 0, commit.line.namespace)
         for (line,) in connection.execute(_LINES, own).fetchall():
-            place = find_place(connection, line, commit.parent_id)
-            if place is not None:
-                return place
+            row_id = find_checkpoint(connection, line, commit.parent_id)
+            if row_id is not None:
+                return row_id
         raise CheckpointNotFound(f"Thread {commit.line.thread_id!r} has no checkpoint {commit.parent_id!r} to follow.")
 
     # -- logs
 
     def _run(self, connection: sqlite3.Connection, thread: Thread, run_id: str) -> tuple[int, int]:
         """The number of a run, which is made if it is new, and of the next event in its log."""
-        found = self._known.runs.get((thread.id, run_id))
+        found = self._cache.runs.get((thread.id, run_id))
         if found is None:
             row = connection.execute(_RUN, (thread.id, run_id)).fetchone()
             if row is None:
@@ -271,14 +271,14 @@ class Writer:
             else:
                 reader = HistoryReader(connection, self._serde, self._seal)
                 found = (row[0], reader.next_number(thread.id, row[0]))
-            self._known.runs[thread.id, run_id] = found
+            self._cache.runs[thread.id, run_id] = found
         return found
 
     def _store_log(self, connection: sqlite3.Connection, thread: Thread, log: Log, stored: bytes) -> None:
         """Add to the log of a run; its numbers go on from the last one."""
         run, number = self._run(connection, thread, log.run_id)
-        connection.execute(_INSERT_EVENTS, (place_of(run, number), stored))
-        self._known.runs[thread.id, log.run_id] = (run, number + len(log.entries))
+        connection.execute(_INSERT_EVENTS, (row_id_of(run, number), stored))
+        self._cache.runs[thread.id, log.run_id] = (run, number + len(log.entries))
 
 
 def check_hold(thread: Thread | None, thread_id: str, hold: LeaseRequest | None) -> None:
@@ -299,18 +299,18 @@ def has_moved(thread: Thread | None, hold: LeaseRequest | None) -> bool:
     return thread is None or thread.epoch != hold.expected_epoch
 
 
-def _check_journal(connection: sqlite3.Connection, place: int, key: JournalKey) -> None:
+def _check_journal(connection: sqlite3.Connection, row_id: int, key: JournalKey) -> None:
     """Raise JournalConflict for a step that is recorded already: its first record is what others have seen."""
-    if connection.execute(_PENDING, (place, JOURNAL, journal_text(key))).fetchone() is not None:
+    if connection.execute(_PENDING, (row_id, JOURNAL, journal_text(key))).fetchone() is not None:
         raise JournalConflict(*key)
 
 
 def _may_have_entries(head: Head | None, parent: int) -> bool:
-    return head is None or parent != head.place or head.has_entries
+    return head is None or parent != head.row_id or head.has_entries
 
 
 def _bounds(line: int) -> tuple[int, int]:
-    return place_of(line, 0), place_of(line, LAST_NUMBER)
+    return row_id_of(line, 0), row_id_of(line, LAST_NUMBER)
 
 
 def _counted(connection: sqlite3.Connection, line: int) -> tuple[int, int]:
@@ -318,8 +318,8 @@ def _counted(connection: sqlite3.Connection, line: int) -> tuple[int, int]:
     return connection.execute(_COUNT, _bounds(line)).fetchone()
 
 
-def _store_entries(connection: sqlite3.Connection, place: int, entries: Entries) -> None:
-    connection.executemany(_UPSERT, [(place, *entry) for entry in entries])
+def _store_entries(connection: sqlite3.Connection, row_id: int, entries: Entries) -> None:
+    connection.executemany(_UPSERT, [(row_id, *entry) for entry in entries])
 
 
 _SQL: Final = statements("commits")

@@ -27,9 +27,11 @@ from statewright.storage.sqlite.checkpoints.row_ids import (
     line_of,
     number_of,
     path_to,
-    place_of,
+    row_id_of,
 )
 from statewright.storage.sqlite.statements import statements
+
+_SQL: Final = statements("history")
 
 Changes = Mapping[str, Any]
 ADD, MERGE, SET, GONE = range(4)
@@ -54,7 +56,7 @@ class _Part(NamedTuple):
 class State(NamedTuple):
     """The state of a checkpoint that was read before."""
 
-    place: int
+    row_id: int
     values: Values
 
 
@@ -68,11 +70,11 @@ class HistoryReader:
 
     # -- states
 
-    def state_at(self, place: int, *, fields: frozenset[str] | None = None) -> Values:
+    def state_at(self, row_id: int, *, fields: frozenset[str] | None = None) -> Values:
         """The state of a checkpoint; of some fields alone if they are named, and then nothing that others gained is
         read."""
         values: Values = {}
-        for part in reversed(list(self._parts(place, fields))):
+        for part in reversed(list(self._parts(row_id, fields))):
             if part.base is not None:
                 based, apart = part.base
                 values = {**{name: one for name, one in values.items() if name in apart}, **based}
@@ -83,24 +85,24 @@ class HistoryReader:
             _apply_all(values, part.recent)
         return values if fields is None else {name: one for name, one in values.items() if name in fields}
 
-    def apart_at(self, place: int | None) -> frozenset[str]:
+    def apart_at(self, row_id: int | None) -> frozenset[str]:
         """The fields whose content is stored apart from the rest, everywhere on the way to a checkpoint.
 
         None of those of which a part may still lie among other changes: of records, or of segments that were made
         before the field was found to grow.
         """
-        if place is None:
+        if row_id is None:
             return frozenset()
-        row = self._connection.execute(_APART, (place, place_of(line_of(place) + 1, 0) - 1)).fetchone()
-        if row is None or row[0] > number_of(place) or row[1] is None:
+        row = self._connection.execute(_SQL["apart"], (row_id, row_id_of(line_of(row_id) + 1, 0) - 1)).fetchone()
+        if row is None or row[0] > number_of(row_id) or row[1] is None:
             return frozenset()
         return frozenset(self._value(row[1]))
 
-    def _parts(self, place: int, fields: frozenset[str] | None) -> Iterator[_Part]:
+    def _parts(self, row_id: int, fields: frozenset[str] | None) -> Iterator[_Part]:
         """What is needed for a state, the newest interval first; of growing fields only those that are named."""
         apart: frozenset[str] | None = None
         settled = set[str]()
-        for interval in path_to(self._connection, place):
+        for interval in path_to(self._connection, row_id):
             recent: Sequence[Changes] = [changes for _, changes in self._records(interval)]
             if apart is not None:  # of the rest there is a base: only what grows is of interest still
                 wanted = apart - settled
@@ -115,17 +117,17 @@ class HistoryReader:
 
     def _end_of_segments(self, interval: Interval) -> int | None:
         """The place of the segment that ends an interval, or of the last one before its records."""
-        first, last = interval.places
-        row = self._connection.execute(_SEGMENT_AT, (last, place_of(interval.line + 1, 0) - 1)).fetchone()
+        first, last = interval.row_ids
+        row = self._connection.execute(_SQL["segment_at"], (last, row_id_of(interval.line + 1, 0) - 1)).fetchone()
         if row is not None and row[1] <= interval.last:
             return row[0]
-        row = self._connection.execute(_SEGMENT_BEFORE, (first, last)).fetchone()
+        row = self._connection.execute(_SQL["segment_before"], (first, last)).fetchone()
         return row[0] if row is not None else None
 
     def _segments(self, interval: Interval, end: int) -> tuple[_Base | None, list[Changes]]:
         """The newest base in an interval, and the changes of all checkpoints after it."""
         found: list[Changes] = []
-        rows = self._connection.execute(_SEGMENTS, (interval.places[0], end))
+        rows = self._connection.execute(_SQL["segments"], (interval.row_ids[0], end))
         for _, first, base, changes in rows:
             if changes is not None:
                 count = interval.last - first + 1
@@ -143,7 +145,7 @@ class HistoryReader:
         wanted = self._fields(interval.line) - settled
         for field in wanted if fields is None else wanted & fields:
             entries: list[list[Growth]] = []
-            rows = self._connection.execute(_GROWN, (interval.line, field, interval.first, number_of(end)))
+            rows = self._connection.execute(_SQL["grown"], (interval.line, field, interval.first, number_of(end)))
             for whole, body in rows:
                 entries.append([one for one in self._value(body) if one[0] <= interval.last])
                 if whole and any(kind == SET for _, kind, _ in entries[-1]):
@@ -153,48 +155,48 @@ class HistoryReader:
         return growth
 
     def _fields(self, line: int) -> frozenset[str]:
-        return frozenset(field for (field,) in self._connection.execute(_FIELDS, (line,)))
+        return frozenset(field for (field,) in self._connection.execute(_SQL["fields"], (line,)))
 
     def _records(self, interval: Interval) -> list[tuple[int, Changes]]:
         """The changes of the checkpoints of an interval that are no part of a segment, by place."""
-        rows = self._connection.execute(_RECORDS, interval.places)
-        return [(place, self._value(changes) if changes is not None else {}) for place, changes in rows]
+        rows = self._connection.execute(_SQL["records"], interval.row_ids)
+        return [(row_id, self._value(changes) if changes is not None else {}) for row_id, changes in rows]
 
     # -- checkpoints
 
-    def checkpoint_at(self, place: int, line: BranchKey) -> SavedCheckpoint:
+    def checkpoint_at(self, row_id: int, line: BranchKey) -> SavedCheckpoint:
         """A checkpoint as it was saved, with what has become known about its frontier."""
-        (found,) = self.checkpoints([place], line)
+        (found,) = self.checkpoints([row_id], line)
         return found
 
-    def checkpoints(self, places: Sequence[int], line: BranchKey, child: State | None = None) -> list[SavedCheckpoint]:
+    def checkpoints(self, row_ids: Sequence[int], line: BranchKey, child: State | None = None) -> list[SavedCheckpoint]:
         """Checkpoints of one path, the newest first as they are given.
 
         `child` is a checkpoint whose parent is the newest of them, if its state is known: what older ones have in
         common with it is not read again.
         """
-        return list(reversed([*self._rolled(list(reversed(places)), line, child)])) if places else []
+        return list(reversed([*self._rolled(list(reversed(row_ids)), line, child)])) if row_ids else []
 
-    def _rolled(self, places: Sequence[int], line: BranchKey, child: State | None) -> Iterator[SavedCheckpoint]:
+    def _rolled(self, row_ids: Sequence[int], line: BranchKey, child: State | None) -> Iterator[SavedCheckpoint]:
         """Checkpoints of one path, the oldest first: the state of the first one, and the changes since."""
-        later = [*places[1:], child.place] if child is not None else places[1:]
-        controls = self.controls(places)
+        later = [*row_ids[1:], child.row_id] if child is not None else row_ids[1:]
+        controls = self.controls(row_ids)
         changes = self.changes_by_place(later)
         if child is None:
-            values = self.state_at(places[0])
+            values = self.state_at(row_ids[0])
         else:
-            values = self._state_before(places[0], child, [changes.get(place, {}) for place in later])
-        known = self._known(places)
-        for position, place in enumerate(places):
+            values = self._state_before(row_ids[0], child, [changes.get(row_id, {}) for row_id in later])
+        entries = self._entries_of(row_ids)
+        for position, row_id in enumerate(row_ids):
             if position:
                 values = values.copy()
-                _apply(values, changes.get(place, {}))
-            parent = places[position - 1] if position else self.parent_of(place)
+                _apply(values, changes.get(row_id, {}))
+            parent = row_ids[position - 1] if position else self.parent_of(row_id)
             if parent is not None and parent not in controls:
                 controls.update(self.controls([parent]))
-            yield self._saved(line, controls[place], controls.get(parent or -1), values, known.get(place, ()))
+            yield self._saved(line, controls[row_id], controls.get(parent or -1), values, entries.get(row_id, ()))
 
-    def _state_before(self, place: int, child: State, since: Sequence[Changes]) -> Values:
+    def _state_before(self, row_id: int, child: State, since: Sequence[Changes]) -> Values:
         """The state of a checkpoint, from that of a later one and all changes in between.
 
         Fields that did not change, or only gained items at their end, are taken from there; only others are read.
@@ -208,14 +210,14 @@ class HistoryReader:
                 else:
                     replaced.add(field)
         replaced.update(field for field in gained if not isinstance(child.values.get(field), list))
-        read = self.state_at(place, fields=frozenset(replaced)) if replaced else {}
+        read = self.state_at(row_id, fields=frozenset(replaced)) if replaced else {}
         for field, value in child.values.items():
             if field not in replaced:
                 read[field] = value[: len(value) - gained[field]] if field in gained else value
         return read
 
     def _saved(
-        self, line: BranchKey, own: _Controlled, parent: _Controlled | None, values: Values, known: Sequence[Entry]
+        self, line: BranchKey, own: _Controlled, parent: _Controlled | None, values: Values, entries: Sequence[Entry]
     ) -> SavedCheckpoint:
         key, run, plain = own
         control: Control = made_control(plain, key.hex())
@@ -237,7 +239,7 @@ class HistoryReader:
             run_id=run,
             created_at=control.created_at,
             metadata=control.metadata,
-            pending=made_pending(known, control.frontier, self._serde) if known else Pending(),
+            pending=made_pending(entries, control.frontier, self._serde) if entries else Pending(),
             graph_version=control.graph_version,
         )
 
@@ -246,78 +248,78 @@ class HistoryReader:
         head = head_of(self._connection, line)
         if head is None:
             return []
-        bounds = {"first": place_of(line, 0), "last": head[0]}
-        first = self._connection.execute(_FIRST, bounds).fetchone()[0]
+        bounds = {"first": row_id_of(line, 0), "last": head[0]}
+        first = self._connection.execute(_SQL["first"], bounds).fetchone()[0]
         self.check_capacity(Interval(line, first, number_of(head[0])))
-        controls = self.controls(range(place_of(line, first), head[0] + 1))
-        return [(instant_of(control[0]), key, place) for place, (key, _, control) in controls.items()]
+        controls = self.controls(range(row_id_of(line, first), head[0] + 1))
+        return [(instant_of(control[0]), key, row_id) for row_id, (key, _, control) in controls.items()]
 
     def check_capacity(self, interval: Interval) -> None:
         """Raise DamagedDatabase if the file has fewer checkpoints than an interval.
 
         One number that was changed makes an interval of billions, which must not be walked through, nor be listed.
         """
-        first, last = interval.places
-        bounds = {"first": first, "last": last, "end": place_of(interval.line + 1, 0) - 1}
-        held = self._connection.execute(_CAPACITY, bounds).fetchone()[0] if interval.first >= 0 else 0
+        first, last = interval.row_ids
+        bounds = {"first": first, "last": last, "end": row_id_of(interval.line + 1, 0) - 1}
+        held = self._connection.execute(_SQL["capacity"], bounds).fetchone()[0] if interval.first >= 0 else 0
         if held <= interval.last - interval.first:
             raise DamagedDatabase(
                 f"line {interval.line} has {held} checkpoints from {interval.first} to {interval.last}"
             )
 
-    def parent_of(self, place: int) -> int | None:
+    def parent_of(self, row_id: int) -> int | None:
         """The place of the parent."""
-        jump = self._connection.execute(_JUMP, (place,)).fetchone()
+        jump = self._connection.execute(_SQL["jump"], (row_id,)).fetchone()
         if jump is not None:
             return jump[0]
-        return place - 1 if number_of(place) else None
+        return row_id - 1 if number_of(row_id) else None
 
-    def id_at(self, place: int) -> CheckpointId:
+    def id_at(self, row_id: int) -> CheckpointId:
         """The id of a checkpoint."""
-        return _id_of(self.controls([place])[place])
+        return _id_of(self.controls([row_id])[row_id])
 
-    def controls(self, places: Sequence[int]) -> dict[int, _Controlled]:
+    def controls(self, row_ids: Sequence[int]) -> dict[int, _Controlled]:
         """All about checkpoints but their states."""
         found: dict[int, _Controlled] = {}
-        for first, last in _stretches(places):
-            for place, key, run, control in self._connection.execute(_CONTROLS, (first, last)):
-                found[place] = (key, run, self._value(control))
-            for segment, number, ids, controls in self._overlapping(_SEGMENT_CONTROLS, first, last):
+        for first, last in _stretches(row_ids):
+            for row_id, key, run, control in self._connection.execute(_SQL["controls"], (first, last)):
+                found[row_id] = (key, run, self._value(control))
+            for segment, number, ids, controls in self._overlapping(_SQL["segment_controls"], first, last):
                 runs, each = self._value(controls)
                 for offset, (run, control) in enumerate(each):
-                    place = place_of(line_of(segment), number + offset)
-                    if first <= place <= last:
-                        found[place] = (ids[offset * 16 : offset * 16 + 16], runs[run], control)
-        if len(found) < len(places):
-            missing = next(place for place in places if place not in found)
+                    row_id = row_id_of(line_of(segment), number + offset)
+                    if first <= row_id <= last:
+                        found[row_id] = (ids[offset * 16 : offset * 16 + 16], runs[run], control)
+        if len(found) < len(row_ids):
+            missing = next(row_id for row_id in row_ids if row_id not in found)
             raise DamagedDatabase(f"checkpoint {number_of(missing)} of line {line_of(missing)} is not there")
         return found
 
     def _overlapping(self, query: str, first: int, last: int) -> Iterable[Any]:
         """The segments that hold some of the places of one line from `first` to `last`."""
-        return self._connection.execute(query, (first, place_of(line_of(first) + 1, 0) - 1, number_of(last)))
+        return self._connection.execute(query, (first, row_id_of(line_of(first) + 1, 0) - 1, number_of(last)))
 
-    def changes_by_place(self, places: Sequence[int]) -> dict[int, dict[str, Any]]:
+    def changes_by_place(self, row_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
         """What each checkpoint changed."""
         found: dict[int, dict[str, Any]] = {}
-        for first, last in _stretches(places):
+        for first, last in _stretches(row_ids):
             line = line_of(first)
-            for place, changes in self._records(Interval(line, number_of(first), number_of(last))):
-                found[place] = dict(changes)
-            for segment, number, _, changes in self._overlapping(_SEGMENT_CHANGES, first, last):
+            for row_id, changes in self._records(Interval(line, number_of(first), number_of(last))):
+                found[row_id] = dict(changes)
+            for segment, number, _, changes in self._overlapping(_SQL["segment_changes"], first, last):
                 for offset, one in enumerate(self._value(changes) if changes is not None else ()):
-                    found.setdefault(place_of(line, number + offset), {}).update(one)
-                for field, body in self._connection.execute(_GROWN_IN, (line, number_of(segment))):
+                    found.setdefault(row_id_of(line, number + offset), {}).update(one)
+                for field, body in self._connection.execute(_SQL["grown_in"], (line, number_of(segment))):
                     for at, kind, gained in self._value(body):
-                        found.setdefault(place_of(line, at), {})[field] = _change(kind, gained)
+                        found.setdefault(row_id_of(line, at), {})[field] = _change(kind, gained)
         return found
 
-    def _known(self, places: Sequence[int]) -> dict[int, list[Entry]]:
+    def _entries_of(self, row_ids: Sequence[int]) -> dict[int, list[Entry]]:
         """What is known of the frontiers of checkpoints."""
         found: dict[int, list[Entry]] = {}
-        for first, last in _stretches(places):
-            for place, kind, key, body in self._connection.execute(_PENDING, (first, last)):
-                found.setdefault(place, []).append((kind, key, self._value(body)))
+        for first, last in _stretches(row_ids):
+            for row_id, kind, key, body in self._connection.execute(_SQL["pending"], (first, last)):
+                found.setdefault(row_id, []).append((kind, key, self._value(body)))
         return found
 
     # -- logs
@@ -325,11 +327,11 @@ class HistoryReader:
     def log(self, thread: int, run: int, after: int = 0) -> list[tuple[int, list[Any]]]:
         """The log of a run: what was written together, each with the number of its first event, in order."""
         found: list[tuple[int, list[Any]]] = []
-        for place, body in self._connection.execute(_EVENTS, (place_of(run, 0), place_of(run, LAST_NUMBER))):
+        for row_id, body in self._connection.execute(_SQL["events"], (row_id_of(run, 0), row_id_of(run, LAST_NUMBER))):
             first, *rest = self._value(body)
-            found.append((number_of(place), first))
-            found.extend((number_of(place) + one[0], [0, first[1] + one[1], *one[2:]]) for one in rest)
-        for (line,) in self._connection.execute(_THREAD_LINES, (thread,)).fetchall():
+            found.append((number_of(row_id), first))
+            found.extend((number_of(row_id) + one[0], [0, first[1] + one[1], *one[2:]]) for one in rest)
+        for (line,) in self._connection.execute(_SQL["thread_lines"], (thread,)).fetchall():
             found.extend(self.log_of_line(line, LAST_NUMBER, run).get(run, ()))
         found.sort(key=lambda one: one[0])
         return [(number, [0, *batch[1:]]) for number, batch in found if number + len(batch) - 5 >= after]
@@ -341,8 +343,8 @@ class HistoryReader:
     def log_of_line(self, line: int, last: int, run: int | None = None) -> dict[int, list[tuple[int, list[Any]]]]:
         """What the records of a line, up to a number, hold of the logs of runs, as rows of those logs hold it."""
         found: dict[int, list[tuple[int, list[Any]]]] = {}
-        row = self._connection.execute(_NAMESPACE, (line,)).fetchone()
-        rows = self._connection.execute(_RECORD_LOGS, (place_of(line, 0), place_of(line, last)))
+        row = self._connection.execute(_SQL["namespace"], (line,)).fetchone()
+        rows = self._connection.execute(_SQL["record_logs"], (row_id_of(line, 0), row_id_of(line, last)))
         for own, number, control, events in rows:
             if run is None or run == own:
                 at, step = self._value(control)[:2]
@@ -412,41 +414,19 @@ def _change(kind: int, gained: Any) -> Any:
     return Merged(gained) if kind == MERGE else MISSING if kind == GONE else gained
 
 
-def _stretches(places: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _stretches(row_ids: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Places in order, as first and last of those that follow each other."""
-    if isinstance(places, range) and places.step == 1:
-        if places:
-            yield places[0], places[-1]
+    if isinstance(row_ids, range) and row_ids.step == 1:
+        if row_ids:
+            yield row_ids[0], row_ids[-1]
         return
     first = last = None
-    for place in places:
-        if first is not None and last is not None and place == last + 1:
-            last = place
+    for row_id in row_ids:
+        if first is not None and last is not None and row_id == last + 1:
+            last = row_id
             continue
         if first is not None and last is not None:
             yield first, last
-        first = last = place
+        first = last = row_id
     if first is not None and last is not None:
         yield first, last
-
-
-_SQL: Final = statements("history")
-_APART: Final = _SQL["apart"]
-_SEGMENT_AT: Final = _SQL["segment_at"]
-_SEGMENT_BEFORE: Final = _SQL["segment_before"]
-_SEGMENTS: Final = _SQL["segments"]
-_SEGMENT_CONTROLS: Final = _SQL["segment_controls"]
-_SEGMENT_CHANGES: Final = _SQL["segment_changes"]
-_GROWN: Final = _SQL["grown"]
-_GROWN_IN: Final = _SQL["grown_in"]
-_FIELDS: Final = _SQL["fields"]
-_FIRST: Final = _SQL["first"]
-_CAPACITY: Final = _SQL["capacity"]
-_RECORDS: Final = _SQL["records"]
-_CONTROLS: Final = _SQL["controls"]
-_EVENTS: Final = _SQL["events"]
-_THREAD_LINES: Final = _SQL["thread_lines"]
-_NAMESPACE: Final = _SQL["namespace"]
-_RECORD_LOGS: Final = _SQL["record_logs"]
-_JUMP: Final = _SQL["jump"]
-_PENDING: Final = _SQL["pending"]

@@ -8,8 +8,10 @@ from typing import Any, Final
 from statewright.serde.serde import Serde
 from statewright.storage.encryption import Encryptor
 from statewright.storage.sqlite.checkpoints.history import HistoryReader
-from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, place_of
+from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, row_id_of
 from statewright.storage.sqlite.statements import statements
+
+_SQL: Final = statements("removal")
 
 
 def keep_log(connection: sqlite3.Connection, serde: Serde, seal: Encryptor, line: int, last: int = LAST_NUMBER) -> None:
@@ -17,7 +19,7 @@ def keep_log(connection: sqlite3.Connection, serde: Serde, seal: Encryptor, line
     reader = HistoryReader(connection, serde, seal)
     for run, batches in reader.log_of_line(line, last).items():
         body = seal.encrypt(serde.encode(_packed([batch for _, batch in batches]), "event"))
-        connection.execute(_INSERT_EVENTS, (place_of(run, batches[0][0]), body))
+        connection.execute(_SQL["insert_events"], (row_id_of(run, batches[0][0]), body))
 
 
 def _packed(batches: list[list[Any]]) -> list[list[Any]]:
@@ -28,7 +30,7 @@ def _packed(batches: list[list[Any]]) -> list[list[Any]]:
 
 def delete_line(connection: sqlite3.Connection, line: int) -> None:
     """Forget a line with all its checkpoints."""
-    bounds = place_of(line, 0), place_of(line, LAST_NUMBER)
+    bounds = row_id_of(line, 0), row_id_of(line, LAST_NUMBER)
     for table in ("records", "segments", "jumps", "pending"):
         connection.execute(f"DELETE FROM {table} WHERE place BETWEEN ? AND ?", bounds)
     connection.execute("DELETE FROM grown WHERE line = ?", (line,))
@@ -40,11 +42,7 @@ def delete_thread(connection: sqlite3.Connection, thread: int) -> None:
     for (line,) in connection.execute("SELECT id FROM lines WHERE thread = ?", (thread,)).fetchall():
         delete_line(connection, line)
     for (run,) in connection.execute("SELECT id FROM runs WHERE thread = ?", (thread,)).fetchall():
-        bounds = place_of(run, 0), place_of(run, LAST_NUMBER)
+        bounds = row_id_of(run, 0), row_id_of(run, LAST_NUMBER)
         connection.execute("DELETE FROM events WHERE place BETWEEN ? AND ?", bounds)
     connection.execute("DELETE FROM runs WHERE thread = ?", (thread,))
     connection.execute("DELETE FROM threads WHERE id = ?", (thread,))
-
-
-_SQL: Final = statements("removal")
-_INSERT_EVENTS: Final = _SQL["insert_events"]

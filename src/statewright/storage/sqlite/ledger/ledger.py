@@ -26,23 +26,21 @@ from statewright.storage.sqlite.ledger.tables import Table, Tables, damaged, ope
 from statewright.storage.sqlite.statements import statements
 from statewright.storage.sqlite.view import Given, View, on_event_loop
 
+_SQL: Final = statements("ledger")
+
 T = TypeVar("T")
 FORMAT: Final = 3
 """The form of the tables that this version writes."""
-_SQL: Final = statements("ledger")
-_FORMAT: Final = _SQL["format"]
 _STEPS: Final = (
     (_SQL["decided_by_key"], _SQL["format_two"]),
     (_SQL["daily_spending"], _SQL["spending_of_calls"], _SQL["format_three"]),
 )
 """The statements that lead from each form to the next, from 1."""
-_NUMBER: Final = _SQL["number"]
-_EVENTS: Final = _SQL["events"]
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
     """Bring the tables of an older form to today's, unless another process has been quicker."""
-    (found,) = connection.execute(_FORMAT).fetchone()
+    (found,) = connection.execute(_SQL["format"]).fetchone()
     for statement in chain.from_iterable(_STEPS[found - 1 :]):
         connection.execute(statement)
 
@@ -68,7 +66,7 @@ class SqliteLedger(View):
 
     def _format(self) -> int:
         with self.database.read() as connection:
-            return connection.execute(_FORMAT).fetchone()[0]
+            return connection.execute(_SQL["format"]).fetchone()[0]
 
     # -- writing
 
@@ -140,7 +138,7 @@ class SqliteLedger(View):
 
     def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> MaybeFuture[Sequence[RunEvent]]:
         def read(connection: sqlite3.Connection) -> list[RunEvent]:
-            row = connection.execute(_NUMBER, (run_id,)).fetchone()
+            row = connection.execute(_SQL["number"], (run_id,)).fetchone()
             return (
                 list(islice(self._log(connection, run_id, row[0], after), cut_page(limit).stop))
                 if row is not None
@@ -152,7 +150,7 @@ class SqliteLedger(View):
     def _log(self, connection: sqlite3.Connection, run_id: str, number: int, after: int) -> Iterator[RunEvent]:
         """The events of a run after one. A row holds those that were written together, and is told by the last."""
         begin, end = number << 32, (number + 1 << 32) - 1
-        for place, at, body in connection.execute(_EVENTS, (begin + max(after, 0) + 1, end)):
+        for place, at, body in connection.execute(_SQL["events"], (begin + max(after, 0) + 1, end)):
             for event in self._events(run_id, place - begin, at, body):
                 if event.seq > after:
                     yield event

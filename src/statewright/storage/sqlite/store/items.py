@@ -23,16 +23,11 @@ from statewright.storage.sqlite.store.similarity import Vector, packed, scored
 from statewright.store import Item, Namespace, SearchItem
 from statewright.store.filters import matches
 
-Place = dict[str, str]
-
 _SQL: Final = statements("items")
 
-_ID: Final = _SQL["id"]
-_DELETE: Final = _SQL["delete"]
-_DELETE_OVER: Final = _SQL["delete_over"]
-_REFRESH: Final = _SQL["refresh"]
-_PUT_VECTORS: Final = _SQL["put_vectors"]
-_DELETE_VECTORS: Final = _SQL["delete_vectors"]
+Place = dict[str, str]
+
+
 _ANY_LABEL = r"[^.]+\."
 _BEYOND = b""
 """Comes after every text: SQLite orders bytes after texts."""
@@ -57,20 +52,20 @@ class Items:
 
     def put(self, place: Place, value: bytes, *, vectors: Sequence[Vector], ttl: int | None) -> None:
         """Keep a value that was closed, for `ttl` microseconds if given."""
-        number, created_at, until = self._connection.execute(_ID, place).fetchone() or (None, None, None)
-        self._connection.execute(_DELETE_VECTORS, (number,))
+        number, created_at, until = self._connection.execute(_SQL["id"], place).fetchone() or (None, None, None)
+        self._connection.execute(_SQL["delete_vectors"], (number,))
         lived = until is None or until > self.now
         row = {**place, "created_at": created_at if lived else None, "now": self.now, "ttl": ttl, "value": value}
         number = self._connection.execute(_SQL["put"], row).lastrowid
         if vectors:
             parts = self._database.seal.encrypt(self._database.serde.encode(packed(vectors)))
-            self._connection.execute(_PUT_VECTORS, (number, len(vectors[0]), parts))
+            self._connection.execute(_SQL["put_vectors"], (number, len(vectors[0]), parts))
 
     def delete(self, namespace: Namespace, key: str) -> None:
         place = place_of(namespace, key)
-        for number, *_ in self._connection.execute(_ID, place).fetchall() if place is not None else ():
-            self._connection.execute(_DELETE_VECTORS, (number,))
-            self._connection.execute(_DELETE, (number,))
+        for number, *_ in self._connection.execute(_SQL["id"], place).fetchall() if place is not None else ():
+            self._connection.execute(_SQL["delete_vectors"], (number,))
+            self._connection.execute(_SQL["delete"], (number,))
 
     def search(
         self,
@@ -105,7 +100,7 @@ class Items:
         """Remove the items whose time is over; how many there were."""
         now = {"now": self.now}
         self._connection.execute(_SQL["vectors_over"], now)
-        return self._connection.execute(_DELETE_OVER, now).rowcount
+        return self._connection.execute(_SQL["delete_over"], now).rowcount
 
     def _found(self, number: int) -> Any:
         return self._connection.execute(_SQL["found"], {"id": number}).fetchone()
@@ -161,7 +156,7 @@ class Items:
 
 def begin_anew(connection: sqlite3.Connection, numbers: Iterable[int], now: int) -> None:
     """Let items that were read live from now on."""
-    connection.executemany(_REFRESH, [(now, number) for number in numbers])
+    connection.executemany(_SQL["refresh"], [(now, number) for number in numbers])
 
 
 def path_of(namespace: Namespace) -> str | None:
