@@ -1,6 +1,7 @@
-"""Old checkpoints forgotten. The oldest that stays becomes the beginning of its line, with its state stored whole.
+"""Pruning of old checkpoints.
 
-So does the first checkpoint of every line that forks from what goes: nothing that stays needs what is gone.
+The oldest remaining checkpoint of a line gets its whole state, since it cannot be rebuilt from its parent any more. The
+same holds for the first checkpoint of a line that forked from a deleted one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _SQL: Final = statements("prune")
 
 
 class Pruner:
-    """Forgets checkpoints of threads, within a transaction."""
+    """Deletes checkpoints of threads, within a transaction."""
 
     def __init__(self, connection: sqlite3.Connection, serde: Serde, seal: Encryptor) -> None:
         self._connection = connection
@@ -29,7 +30,7 @@ class Pruner:
         self._reader = HistoryReader(connection, serde, seal)
 
     def prune(self, thread: int, policy: PrunePolicy, *, dry_run: bool = False) -> int:
-        """How many checkpoints of a thread went, or would go."""
+        """Delete checkpoints of a thread by a policy, and return their number; with `dry_run` only count them."""
         firsts = self._firsts(thread, policy)
         gone = sum(stays - first for first, stays in firsts.values())
         if gone and not dry_run:
@@ -37,22 +38,22 @@ class Pruner:
         return gone
 
     def make_whole(self, row_id: int) -> None:
-        """Let a line begin with a checkpoint that forks from another one: it needs nothing of that any more."""
+        """Store the whole state of a checkpoint that forked from another one, and begin its line with it."""
         self._make_whole(row_id, self._reader.state_at(row_id))
         self._connection.execute(_SQL["jump"], (row_id,))
 
     def _firsts(self, thread: int, policy: PrunePolicy) -> dict[int, tuple[int, int]]:
-        """For each line of a thread, the number of its first checkpoint, and of the first that stays."""
-        found: dict[int, tuple[int, int]] = {}
+        """Return by line the number of its first checkpoint, and of the first one that stays."""
+        firsts: dict[int, tuple[int, int]] = {}
         for (line,) in self._connection.execute(_SQL["lines"], (thread,)).fetchall():
-            ages = sorted(self._reader.ages(line), key=lambda one: one[2], reverse=True)
+            ages = sorted(self._reader.ages(line), key=lambda age: age[2], reverse=True)
             if ages:
-                kept = policy.kept([created_at for created_at, _, _ in ages])
-                found[line] = (number_of(ages[-1][2]), number_of(ages[kept - 1][2]))
-        return found
+                count = policy.kept([created_at for created_at, _, _ in ages])
+                firsts[line] = (number_of(ages[-1][2]), number_of(ages[count - 1][2]))
+        return firsts
 
     def _cut(self, firsts: dict[int, int]) -> None:
-        """Let lines begin with the first of their checkpoints that stays."""
+        """Delete the checkpoints of lines before the first ones that stay."""
         beginnings = [(row_id, self._reader.state_at(row_id)) for row_id in self._beginnings(firsts)]
         for row_id, values in beginnings:
             self._make_whole(row_id, values)
@@ -62,19 +63,19 @@ class Pruner:
             self._forget(line, first)
 
     def _beginnings(self, firsts: dict[int, int]) -> list[int]:
-        """The checkpoints that stay while their parents go."""
-        found: list[int] = []
+        """Return the remaining checkpoints whose parents are deleted."""
+        beginnings: list[int] = []
         for line, first in firsts.items():
             bounds = row_id_of(line, first), row_id_of(line, LAST_NUMBER)
             jumps = [row_id for (row_id,) in self._connection.execute(_SQL["jumps"], bounds)]
             for row_id in sorted({bounds[0], *jumps}):
                 parent = self._reader.parent_of(row_id)
                 if parent is not None and number_of(parent) < firsts.get(line_of(parent), 0):
-                    found.append(row_id)
-        return found
+                    beginnings.append(row_id)
+        return beginnings
 
     def _make_whole(self, row_id: int, values: Values) -> None:
-        """Store the state of a checkpoint whole, wherever it lies."""
+        """Store the whole state of a checkpoint, in its record or its segment."""
         if self._connection.execute(_SQL["record"], (self._stored(values), row_id)).rowcount:
             return
         segment = self._connection.execute(_SQL["segment"], (row_id, row_id_of(line_of(row_id) + 1, 0) - 1)).fetchone()
@@ -98,10 +99,10 @@ class Pruner:
             self._grow_anew(row_id, end, field, values)
 
     def _grow_anew(self, row_id: int, end: int, field: str, values: Values) -> None:
-        """Let what a growing field gains in a segment begin with its value at a checkpoint."""
+        """Begin the gains of a growing field in a segment with its value at a checkpoint."""
         key = (line_of(row_id), field, number_of(end))
         row = self._connection.execute(_SQL["grown"], key).fetchone()
-        later = [one for one in (self._value(row[0]) if row is not None else ()) if one[0] > number_of(row_id)]
+        later = [gain for gain in (self._value(row[0]) if row is not None else ()) if gain[0] > number_of(row_id)]
         growth: list[Any] = [[number_of(row_id), SET, values[field]], *later] if field in values else later
         items = len(values.get(field, ())) if isinstance(values.get(field), list) else 1
         self._connection.execute(_SQL["grow"], (*key, items, self._stored(growth)))

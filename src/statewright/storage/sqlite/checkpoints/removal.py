@@ -1,4 +1,4 @@
-"""Lines and threads forgotten. What a run did stays in its log, though its checkpoints go."""
+"""Deletion of lines and threads. The log of a run stays, though its checkpoints are deleted."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def keep_log(connection: sqlite3.Connection, serde: Serde, seal: Encryptor, line
 
 
 def _packed(batches: list[list[Any]]) -> list[list[Any]]:
-    """What was written to a log, with times as how much later they are than the first: that takes less room."""
+    """Return batches of a log with times relative to the first one, which takes less space."""
     first = batches[0]
     return [first, *([offset, at - first[1], *rest] for offset, at, *rest in batches[1:])]
 
 
 def delete_line(connection: sqlite3.Connection, line: int) -> None:
-    """Forget a line with all its checkpoints."""
+    """Delete a line with all its checkpoints."""
     bounds = row_id_of(line, 0), row_id_of(line, LAST_NUMBER)
     for table in ("records", "segments", "jumps", "pending"):
         connection.execute(f"DELETE FROM {table} WHERE place BETWEEN ? AND ?", bounds)
@@ -38,7 +38,7 @@ def delete_line(connection: sqlite3.Connection, line: int) -> None:
 
 
 def delete_thread(connection: sqlite3.Connection, thread: int) -> None:
-    """Forget a thread, with its logs."""
+    """Delete a thread with its logs."""
     for (line,) in connection.execute("SELECT id FROM lines WHERE thread = ?", (thread,)).fetchall():
         delete_line(connection, line)
     for (run,) in connection.execute("SELECT id FROM runs WHERE thread = ?", (thread,)).fetchall():

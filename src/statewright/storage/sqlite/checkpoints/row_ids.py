@@ -1,8 +1,8 @@
-"""Where checkpoints are: places, and the paths that lead to them.
+"""Row ids of checkpoints, and the paths of ancestors.
 
-A place is the number of a line and the number of a checkpoint in it, as one integer. The parent of a checkpoint is the
-one before it in its line, unless `jumps` says otherwise: forks jump. So the way to a checkpoint is a few intervals of
-lines, whatever its length.
+A row id (the column `place`) is the number of a line and the number of a checkpoint in it, as one integer. The parent
+of a checkpoint is its predecessor in the line, unless the table `jumps` has another one, for a fork. So the path to a
+checkpoint consists of a few intervals of lines, whatever its length.
 """
 
 from __future__ import annotations
@@ -22,19 +22,22 @@ LAST_NUMBER: Final = (1 << NUMBER_BITS) - 1
 
 
 def row_id_of(line: int, number: int) -> int:
+    """Return the row id of a checkpoint."""
     return line << NUMBER_BITS | number
 
 
 def line_of(row_id: int) -> int:
+    """Return the number of the line of a checkpoint."""
     return row_id >> NUMBER_BITS
 
 
 def number_of(row_id: int) -> int:
+    """Return the number of a checkpoint in its line."""
     return row_id & LAST_NUMBER
 
 
 class Interval(NamedTuple):
-    """Checkpoints of one line that follow each other."""
+    """Consecutive checkpoints of one line."""
 
     line: int
     first: int
@@ -42,6 +45,7 @@ class Interval(NamedTuple):
 
     @property
     def row_ids(self) -> tuple[int, int]:
+        """The first and the last row id."""
         return row_id_of(self.line, self.first), row_id_of(self.line, self.last)
 
 
@@ -61,23 +65,23 @@ def path_to(connection: sqlite3.Connection, row_id: int) -> Iterator[Interval]:
 
 
 def find_line(connection: sqlite3.Connection, workspace: str, line: BranchKey) -> int | None:
-    """The number of a line, if it exists."""
+    """Return the number of a line, if it exists."""
     row = connection.execute(_SQL["line"], (workspace, *line)).fetchone()
     return row[0] if row else None
 
 
 def lines_of(connection: sqlite3.Connection, workspace: str, thread_id: str, namespace: str) -> list[tuple[int, str]]:
-    """The lines of a namespace of a thread, with their branches, in the order in which they came to be."""
+    """Return the lines of a namespace of a thread with their branches, in order of creation."""
     return connection.execute(_SQL["lines"], (workspace, thread_id, namespace)).fetchall()
 
 
 def head_of(connection: sqlite3.Connection, line: int) -> tuple[int, bytes] | None:
-    """The place of the newest checkpoint of a line, and the key of its id."""
+    """Return the row id of the newest checkpoint of a line, and the key of its id."""
     return connection.execute(_SQL["head"], (row_id_of(line, 0), row_id_of(line, LAST_NUMBER))).fetchone()
 
 
 def find_checkpoint(connection: sqlite3.Connection, line: int, checkpoint_id: str) -> int | None:
-    """The place of a checkpoint of a line, by its id."""
+    """Return the row id of a checkpoint of a line by its id."""
     wanted = (row_id_of(line, 0), row_id_of(line, LAST_NUMBER), key_of(checkpoint_id))
     row = connection.execute(_SQL["record_by_id"], wanted).fetchone()
     if row:
@@ -90,8 +94,8 @@ def find_checkpoint(connection: sqlite3.Connection, line: int, checkpoint_id: st
 
 
 def _position(ids: bytes, key: bytes) -> int | None:
-    """Which of the keys it is: what is found may also straddle two of them."""
-    found = ids.find(key)
-    while found >= 0 and found % 16:
-        found = ids.find(key, found + 1)
-    return None if found < 0 else found // 16
+    """Return the index of a key in concatenated keys of 16 bytes; a match may also straddle two of them."""
+    offset = ids.find(key)
+    while offset >= 0 and offset % 16:
+        offset = ids.find(key, offset + 1)
+    return None if offset < 0 else offset // 16

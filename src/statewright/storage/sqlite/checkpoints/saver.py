@@ -1,4 +1,4 @@
-"""Threads in a SQLite file."""
+"""The checkpointer for SQLite."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ T = TypeVar("T")
 
 
 class SqliteSaver(View):
-    """Keeps the checkpoints of threads in a database; give it to `compile(checkpointer=...)`.
+    """Saves the checkpoints of threads in a database; pass it to `compile(checkpointer=...)`.
 
-    Takes a path, or a `SqliteDatabase` that others use too; closes only what it has opened. It sees the threads of one
-    `workspace`; `for_workspace` gives a saver of the same database with those of another. `lease` is how long runs
-    hold their threads after each write; 60 seconds if not given.
+    It takes a path, or a `SqliteDatabase` that is shared with other views and is not closed by the saver. It sees the
+    threads of one `workspace`; `for_workspace` returns a saver for another one. `lease` is the duration of the lease of
+    a run on its thread after each write, 60 seconds by default.
     """
 
     def __init__(
@@ -107,24 +107,24 @@ class SqliteSaver(View):
 
     @property
     def serde(self) -> Serde:
-        """How values are stored: types can be registered with it."""
+        """The serde for values, with which types can be registered."""
         return self.database.serde
 
     def allow(self, types: Iterable[type]) -> None:
-        """Let values of these types be stored."""
+        """Permit values of these types to be stored."""
         self.database.serde.allow(types)
 
     # -- writing
 
     def commit(self, commit: Commit, *, also: Sequence[Job] = ()) -> MaybeFuture[CheckpointId]:
-        beside = [self._writer.commit_job(one, ()) for one in commit.beside]
+        beside = [self._writer.commit_job(sibling, ()) for sibling in commit.beside]
         job = self._writer.commit_job(commit, [*beside, *also])
         if not commit.overlaps:
             return self._written(job)
         ahead = self.database.ahead
         promise = ahead[self.workspace, commit.line.thread_id] = self.database.hand_over(job)
         if len(ahead) > _MOST_AHEAD:
-            for key in [key for key, one in tuple(ahead.items()) if one.done()]:
+            for key in [key for key, promise in tuple(ahead.items()) if promise.done()]:
                 ahead.pop(key, None)
         return promise
 
@@ -169,8 +169,8 @@ class SqliteSaver(View):
         delete_reported = with_damage_report(delete, thread_id)
 
         def job(connection: sqlite3.Connection) -> None:
-            for one in also:  # first: a transaction that is refused before it has written costs the others nothing
-                one(connection)
+            for other_job in also:  # first: a job that fails before it has written does not cost a rollback
+                other_job(connection)
             delete_reported(connection)
 
         return self._written(job)
@@ -181,7 +181,7 @@ class SqliteSaver(View):
         return self._pruned(policy, thread_id, dry_run)
 
     def _pruned(self, policy: PrunePolicy, thread_id: str | None, dry_run: bool) -> Pruned:
-        """Prune thread by thread, each in a transaction of its own: others write in between."""
+        """Prune each thread in a transaction of its own, so that other writes come in between."""
         with self.database.read() as connection:
             threads = self._numbers(connection, thread_id)
         counts = [self._pruned_thread(number, name, policy, dry_run) for number, name in threads]
@@ -197,7 +197,7 @@ class SqliteSaver(View):
             self.database.head_cache.forget()
             return count
 
-        # Counted first, on a reading connection: most threads have nothing to prune, and need no turn of the writer.
+        # Counted first on a reading connection, because most threads have nothing to prune and need no write lock.
         with self.database.read() as connection:
             count = with_damage_report(partial(prune, dry_run=True), thread_id)(connection)
         return self.database.write(with_damage_report(job, thread_id)) if count and not dry_run else count
@@ -236,9 +236,9 @@ class SqliteSaver(View):
         checkpoint_id: CheckpointId | None = None,
     ) -> MaybeFuture[SavedCheckpoint | None]:
         line = BranchKey(thread_id, namespace, branch)
-        return self._read(lambda connection: self._loaded(connection, line, checkpoint_id), thread_id)
+        return self._read(lambda connection: self._load(connection, line, checkpoint_id), thread_id)
 
-    def _loaded(
+    def _load(
         self, connection: sqlite3.Connection, line: BranchKey, checkpoint_id: CheckpointId | None
     ) -> SavedCheckpoint | None:
         row_id: int | None = None
@@ -273,7 +273,7 @@ class SqliteSaver(View):
             else:
                 row_ids = iter(self._all(connection, line))
                 row_ids = row_ids if before is None else self._after(connection, row_ids, before, line)
-            return self._shown(
+            return self._checkpoints(
                 connection, islice(row_ids, cut_page(limit).stop), line, before, is_page=limit is not None
             )
 
@@ -282,7 +282,7 @@ class SqliteSaver(View):
     def _after(
         self, connection: sqlite3.Connection, row_ids: Iterator[int], before: CheckpointId, line: BranchKey
     ) -> Iterator[int]:
-        """The places that come after a checkpoint. Raises CheckpointNotFound if it is not among them."""
+        """Return the row ids after a checkpoint. Raises CheckpointNotFound if it is not among them."""
         numbers = [number for number, _ in lines_of(connection, self.workspace, line.thread_id, line.namespace)]
         wanted = {find_checkpoint(connection, number, before) for number in numbers}
         if not any(row_id in wanted for row_id in row_ids):
@@ -290,7 +290,7 @@ class SqliteSaver(View):
         return row_ids
 
     def _ancestry(self, connection: sqlite3.Connection, line: BranchKey, before: CheckpointId | None) -> Iterator[int]:
-        """Yield the places of a branch and its ancestors, the newest first, or those after a checkpoint.
+        """Yield the row ids of a branch and its ancestors, the newest first, or those after a checkpoint.
 
         Raises CheckpointNotFound if it is not among them.
         """
@@ -298,13 +298,13 @@ class SqliteSaver(View):
         head = head_of(connection, number) if number is not None else None
         path = iter(path_to(connection, head[0]) if head is not None else ())
         if before is not None:
-            numbers = [one for one, _ in lines_of(connection, self.workspace, line.thread_id, line.namespace)]
-            known = {find_checkpoint(connection, one, before) for one in numbers}
+            lines = lines_of(connection, self.workspace, line.thread_id, line.namespace)
+            candidates = {find_checkpoint(connection, number, before) for number, _ in lines}
             reader = self._reader(connection)
             for interval in path:
                 reader.check_capacity(interval)
                 first, last = interval.row_ids
-                row_id = next((one for one in known if one is not None and first <= one <= last), None)
+                row_id = next((row_id for row_id in candidates if row_id is not None and first <= row_id <= last), None)
                 if row_id is not None:
                     yield from range(row_id - 1, first - 1, -1)
                     break
@@ -317,14 +317,14 @@ class SqliteSaver(View):
             yield from range(last, first - 1, -1)
 
     def _all(self, connection: sqlite3.Connection, line: BranchKey) -> list[int]:
-        """The places of all checkpoints of a namespace, the newest first."""
-        found: list[tuple[datetime, bytes, int]] = []
+        """Return the row ids of all checkpoints of a namespace, the newest first."""
+        ages: list[tuple[datetime, bytes, int]] = []
         reader = self._reader(connection)
         for number, _ in lines_of(connection, self.workspace, line.thread_id, line.namespace):
-            found.extend(reader.ages(number))
-        return [row_id for _, _, row_id in sorted(found, reverse=True)]
+            ages.extend(reader.ages(number))
+        return [row_id for _, _, row_id in sorted(ages, reverse=True)]
 
-    def _shown(
+    def _checkpoints(
         self,
         connection: sqlite3.Connection,
         row_ids: Iterable[int],
@@ -333,28 +333,27 @@ class SqliteSaver(View):
         *,
         is_page: bool,
     ) -> list[SavedCheckpoint]:
-        """The checkpoints at places, in their order. Those that follow each other are made from each other."""
+        """Return the checkpoints with row ids, in their order. Consecutive states are derived from each other."""
         branches = dict(lines_of(connection, self.workspace, line.thread_id, line.namespace))
         reader = self._reader(connection)
         child = self._end_of_page(line, before)
-        shown: list[SavedCheckpoint] = []
+        checkpoints: list[SavedCheckpoint] = []
         for stretch in _stretches(row_ids, reader.parent_of):
             if child is not None and reader.parent_of(child.row_id) != stretch[0]:
                 child = None
             saved = reader.checkpoints(stretch, line, child)
-            shown.extend(
-                _with_branch(one, branches[line_of(row_id)]) for one, row_id in zip(saved, stretch, strict=True)
-            )
+            for saved_checkpoint, row_id in zip(saved, stretch, strict=True):
+                checkpoints.append(_with_branch(saved_checkpoint, branches[line_of(row_id)]))
             child = None
             if is_page:
                 self._page_end = _PageEnd(line.thread_id, line.namespace, saved[-1].id, stretch[-1], _own(saved[-1]))
-        return shown
+        return checkpoints
 
     def _end_of_page(self, line: BranchKey, before: CheckpointId | None) -> State | None:
-        """The checkpoint where the page that was read last has ended, if the next page is wanted now.
+        """Return the last checkpoint of the previous page, if the next page is requested.
 
-        A page needs the state of its oldest checkpoint. Made from that of the page before, it costs what is on the
-        page; read from the file each time, a long history would cost the square of its length.
+        A page needs the state of its oldest checkpoint. Derived from the previous page, it costs as much as the page;
+        read from the file each time, paging through a long history would be quadratic.
         """
         end = self._page_end
         if end is None or before is None or end[:3] != (line.thread_id, line.namespace, before):
@@ -409,9 +408,9 @@ class SqliteSaver(View):
         return self._read(read, thread_id)
 
     def _read(self, read: Callable[[sqlite3.Connection], T], thread_id: str | None = None) -> MaybeFuture[T]:
-        """What a function reads; on a thread of its own where an event loop waits for the answer.
+        """Call a function with a reading connection; on a thread of its own if an event loop runs here.
 
-        What this process has committed to the thread is there: a run may have ended without waiting for it.
+        Commits of this process to the thread are waited for, since a run may have ended without waiting for its last.
         """
         read = with_damage_report(read, thread_id)
         ahead = self.database.unsaved_of((self.workspace, thread_id)) if thread_id is not None else None
@@ -445,7 +444,7 @@ def _names(rows: Iterable[tuple[Any, ...]]) -> list[str]:
 
 
 def _own(saved: SavedCheckpoint) -> Values:
-    """The state of a checkpoint, in lists of our own: users may change those that they got."""
+    """Return the state of a checkpoint with copies of containers, since users may change theirs."""
     values: Values = {}
     for name, value in saved.checkpoint.values.items():
         values[name] = value.copy() if isinstance(value, list | dict | set) else value
@@ -466,7 +465,7 @@ def _with_branch(saved: SavedCheckpoint, branch: str) -> SavedCheckpoint:
 
 
 def _stretches(row_ids: Iterable[int], parent_of: Callable[[int], int | None]) -> Iterator[list[int]]:
-    """Places, the newest first, cut where one is not the parent of the one before."""
+    """Split row ids, the newest first, where one is not the parent of its predecessor."""
     stretch: list[int] = []
     for row_id in row_ids:
         if stretch and parent_of(stretch[-1]) != row_id:
@@ -478,7 +477,7 @@ def _stretches(row_ids: Iterable[int], parent_of: Callable[[int], int | None]) -
 
 
 def _copy(connection: sqlite3.Connection, source: int, to: str) -> None:
-    """Give a new thread all that a thread has, under new numbers."""
+    """Copy all rows of a thread to a new thread, under new numbers."""
     target = connection.execute(_SQL["copy_thread"], (to, source)).lastrowid or 0
     for run, name in connection.execute(_SQL["named_runs"], (source,)).fetchall():
         copied = connection.execute("INSERT INTO runs (thread, name) VALUES (?, ?)", (target, name)).lastrowid or 0
@@ -504,4 +503,4 @@ def _copy_line(connection: sqlite3.Connection, line: int, shift: int, target: in
 
 
 _MOST_AHEAD: Final = 1000
-"""How many threads are remembered that were committed to without waiting."""
+"""Threads with unawaited commits above which completed ones are removed."""

@@ -304,9 +304,9 @@ def test_content_that_cannot_be_read_is_damage(scribe: Any, limit: Any, wrong: s
 def test_a_checkpoint_that_is_not_there_is_damage(scribe: Any) -> None:
     scribe.count(2)
     for place in (NOBODY, row_id_of(9, 0)):
-        with pytest.raises(DamagedDatabase, match=r"checkpoint \d+ of line \d is not there"):
+        with pytest.raises(DamagedDatabase, match=r"checkpoint \d+ of line \d is missing"):
             scribe.read(lambda reader, place=place: reader.checkpoint_at(place, LINE))
-        with pytest.raises(DamagedDatabase, match="is not there"):
+        with pytest.raises(DamagedDatabase, match="is missing"):
             scribe.read(lambda reader, place=place: reader.id_at(place))
 
 
