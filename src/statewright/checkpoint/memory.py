@@ -212,7 +212,7 @@ class InMemorySaver:
 
     @classmethod
     def from_conn_string(cls, conn_string: str = "") -> Self:
-        """A new saver; there is nothing to connect to."""
+        """Return a new saver; the string is ignored."""
         return cls()
 
     def close(self) -> None:
@@ -440,7 +440,7 @@ def _saved(commit: Commit, thread: _Thread | None = None) -> SavedCheckpoint:
 
 
 def _pruned(thread: _Thread, policy: PrunePolicy, dry_run: bool) -> int:
-    """How many checkpoints of a thread go, or would go: all that no branch keeps."""
+    """Delete the checkpoints of a thread that no branch keeps, or only count them; return their number."""
     count = 0
     for namespace, saved in thread.saved.items():
         kept: set[str] = set()
@@ -465,7 +465,7 @@ def _logged(commit: Commit) -> tuple[str, Log | None]:
 
 
 def _moved(commit: Commit, to: str) -> Commit:
-    """The same commit of another thread."""
+    """Return the same commit for another thread."""
     moved: dict[str, Any] = {field.name: getattr(commit, field.name) for field in fields(Commit)}
     moved["line"] = commit.line._replace(thread_id=to)
     moved["pending"] = commit.pending.merged(Pending()) if commit.pending is not None else None
@@ -473,7 +473,7 @@ def _moved(commit: Commit, to: str) -> Commit:
 
 
 def _consumed(pending: Pending, source: Source) -> Pending:
-    """What stays known of a frontier whose tasks are done, or discarded.
+    """Return the results that remain for a frontier whose tasks are done or discarded.
 
     Results that a superstep has applied are in its state; those of a superstep that asked may be wanted by a fork
     that answers otherwise, those of one that was given up by a rollback. Steps that a given-up task has done stay done

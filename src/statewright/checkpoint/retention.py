@@ -14,8 +14,8 @@ from statewright.errors import InvalidConfig
 class PrunePolicy:
     """The checkpoints to keep of each branch of each namespace: the newest ones, and those since an instant.
 
-    The head of a branch stays in any case, with its questions and all that it knows of its tasks; so does everything
-    that a kept checkpoint needs to be read. Raises InvalidConfig without either, or if `keep_last` is less than one.
+    The head of a branch always stays, with its questions and results; so does all data that a remaining checkpoint
+    needs. Raises InvalidConfig without either, or if `keep_last` is less than one.
     """
 
     keep_last: int | None = None
@@ -39,7 +39,7 @@ class PrunePolicy:
 
 
 class Pruned(NamedTuple):
-    """The result of pruning: what was deleted, or would be."""
+    """The result of pruning: the deleted checkpoints, or those that would be deleted."""
 
     threads: int
     """The number of affected threads."""

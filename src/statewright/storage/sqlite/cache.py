@@ -21,15 +21,14 @@ from statewright.storage.sqlite.view import Given, View
 _SQL: Final = statements("cache")
 
 _NEVER: Final = 2**62
-"""As an end, in microseconds: results from here on have none. They are counted on, so that the oldest stands first."""
+"""The smallest expiry, in microseconds, of results that do not expire. They are numbered, the oldest first."""
 
 
 class SqliteCache(View):
-    """Keeps results in a SQLite file; safe to use from several threads and processes.
+    """Stores results in a SQLite file; safe to use from several threads and processes.
 
-    Takes a path, and what `SqliteDatabase` takes besides, or a database that others use too. When there are more than
-    `max_size`, those go first that would end first, and then the oldest. A result whose type nobody knows any more
-    counts as none.
+    It takes a path with the options of `SqliteDatabase`, or a shared database. Above `max_size`, results that expire
+    first are removed first, and then the oldest. A result of an unknown type counts as absent.
     """
 
     def __init__(
