@@ -24,7 +24,7 @@ Duration = float | timedelta
 
 
 def as_seconds(duration: Duration) -> Seconds:
-    """The duration in seconds."""
+    """Return the duration in seconds."""
     return duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
 
 
@@ -38,10 +38,10 @@ class Timer(Protocol):
 
 @runtime_checkable
 class Clock(Protocol):
-    """Where instants come from, and who wakes those who wait."""
+    """Source of the time, and of calls at a later time."""
 
     def now(self) -> datetime:
-        """The present instant, with its time zone."""
+        """Return the current time, with its time zone."""
         ...
 
     def monotonic(self) -> Seconds:
@@ -119,8 +119,8 @@ class Alarm:
 class _Alarms:
     """Calls on a daemon thread of their own, which starts with the first and sleeps until the next is due.
 
-    A signal handler may interrupt whoever adds one, after any call. So the lock is a plain one, which cannot be left
-    held, and entries of the heap are tuples, which are compared without calling anything of ours.
+    A signal handler may interrupt the thread that adds a call at any instruction. So the lock is a plain one, which
+    cannot be left held, and entries of the heap are tuples, which are compared without calling Python functions.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """Text that can be encoded as UTF-8, and numbers that JSON can write.
 
-A Python string may hold half of a surrogate pair: JSON can write one (`"\\ud83d"`), and models, tools and browsers do
-when an emoji is cut in two. Such a text cannot be sent, saved or printed, and one in a conversation fails every later
-turn of it. So text is made encodable where it comes in.
+A Python string may contain half of a surrogate pair: JSON permits one (`"\\ud83d"`), and models, tools and browsers
+produce them when an emoji is cut in two. Such text cannot be sent, saved or printed, and a conversation that contains
+it fails in every later turn. So text is made encodable when it is received.
 """
 
 from __future__ import annotations

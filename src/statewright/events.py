@@ -1,8 +1,8 @@
-"""What happens in a run, as one type told apart by its kind.
+"""Events of runs: one type, distinguished by its kind.
 
 *Durable* kinds are part of the run's log: a saver gives them a sequence number in the very commit that causes them.
-*Live* kinds are for those who watch, and are never stored. Stream modes, instruments and the run log are views of
-these events; one is made only where somebody wants it.
+*Live* kinds are for observers, and are never stored. Stream modes, instruments and the run log are views of
+these events; an event is created only if it has a receiver.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Event:
 
     @property
     def task_id(self) -> str | None:
-        """The id of the task that it concerns; worked out when it is asked for."""
+        """The id of its task, computed when it is read."""
         return self._task_id if self.task is None else self.task.id
 
     def __eq__(self, other: object) -> bool:
@@ -124,7 +124,7 @@ class Log(NamedTuple):
     entries: tuple[Entry, ...]
 
     def events(self, thread_id: str, namespace: str, number: int) -> list[Event]:
-        """The entries as events, the first of which has a number."""
+        """Return the entries as events, with consecutive numbers from that of the first."""
         events: list[Event] = []
         for place, (kind, step, node, task_id, data) in enumerate(self.entries, number):
             event = Event(

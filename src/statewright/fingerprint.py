@@ -1,7 +1,8 @@
 """Fingerprints of values: the same text for equal values, in every process.
 
-What a cached answer or a journalled step was given is kept as a fingerprint. Containers are taken apart, sets and
-mappings in an order of their own; other objects are known by what they would be copied from.
+The inputs of cached results and the arguments of journalled steps are stored as fingerprints. Containers are
+decomposed, sets and mappings in a canonical order; other objects are identified by the parts from which they would be
+copied.
 """
 
 from __future__ import annotations
@@ -51,14 +52,14 @@ def _take_apart(value: Any, parts: list[str], above: set[int]) -> None:
 
 
 def _whole(value: Any, above: set[int]) -> str:
-    """A value as one part."""
+    """Return a value as one part."""
     parts: list[str] = []
     _take_apart(value, parts, above)
     return "\x1e".join(parts)
 
 
 def _made_from(value: Any) -> list[Any]:
-    """What a copy of an object would be made from: its parts, without its place in memory."""
+    """Return the parts from which a copy of an object would be made, without its address in memory."""
     try:
         made = value.__reduce_ex__(4)
     except TypeError as error:

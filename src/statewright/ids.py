@@ -1,7 +1,7 @@
-"""Ids: what they are made of and where they come from.
+"""Ids: their composition and origin.
 
-Ids that name work (`TaskId`, interrupt ids) are hashes of where the work comes from, so that planning the same
-checkpoint twice gives the same ids. Ids that name an event in time (`CheckpointId`, `RunId`) are drawn by a driver,
+Ids of work (`TaskId`, interrupt ids) are hashes of its origin, so that planning the same checkpoint twice gives the
+same ids. Ids that name an event in time (`CheckpointId`, `RunId`) are drawn by a driver,
 never by the core.
 """
 
@@ -60,7 +60,7 @@ _blake2b: Any = None
 
 
 def _load_blake2b() -> Any:
-    """The hash function; its module loads OpenSSL, which most runs never need."""
+    """Load the hash function; its module loads OpenSSL, which most runs never need."""
     global _blake2b
     from hashlib import blake2b
 
@@ -69,18 +69,18 @@ def _load_blake2b() -> Any:
 
 
 def task_id(origin: str, position: int) -> TaskId:
-    """The id of the task at `position` of the frontier that the commit `origin` made."""
+    """Return the id of the task at `position` of the frontier that the commit `origin` made."""
     return TaskId(_hashed(f"task\x1f{origin}\x1f{position}"))  # the digest of its parts, written out: it is made often
 
 
 def interrupt_id(task: TaskId, ordinal_or_key: int | str) -> InterruptId:
-    """The id of one question of one task; the same whenever the node is executed again."""
+    """Return the id of one question of one task; it is the same whenever the node is executed again."""
     kind = "ordinal" if isinstance(ordinal_or_key, int) else "key"
     return InterruptId(digest("interrupt", task, kind, ordinal_or_key))
 
 
 def is_interrupt_id(text: object) -> bool:
-    """Whether `text` has the form of an interrupt id."""
+    """Return whether `text` has the form of an interrupt id."""
     return isinstance(text, str) and len(text) == 32 and all(sign in "0123456789abcdef" for sign in text)
 
 
@@ -100,7 +100,7 @@ class _Drawn:
         return RunId(f"{self._prefix}{next(self._counter):x}")
 
     def checkpoint_id(self) -> CheckpointId:
-        """A uuid of version 7 (RFC 9562, section 5.7): milliseconds, a counter within the process, random bits."""
+        """Return a UUID of version 7 (RFC 9562, section 5.7): milliseconds, a counter of the process, random bits."""
         count = next(self._counter)
         milliseconds = time.time_ns() // 1_000_000
         # 12 bits of rand_a and 18 of rand_b hold the counter, so ids of one millisecond keep their order.
@@ -115,7 +115,7 @@ draw_checkpoint_id = _drawn.checkpoint_id
 
 
 def drawn_at(checkpoint_id: str) -> datetime | None:
-    """When a checkpoint id was drawn, to the millisecond; None if it is none of those that are drawn here."""
+    """Return the time of a generated checkpoint id, to the millisecond; None for an id of another origin."""
     if len(checkpoint_id) != 32 or checkpoint_id[12] != "7" or checkpoint_id[16] not in "89ab":
         return None
     try:
@@ -125,7 +125,7 @@ def drawn_at(checkpoint_id: str) -> datetime | None:
 
 
 def short_id(text: str) -> str | bytes:
-    """An id as few bytes: its 32 hexadecimal digits as 16 bytes, followed by what came after them."""
+    """Return an id as few bytes: its 32 hexadecimal digits as 16 bytes, followed by its suffix."""
     try:
         head = bytes.fromhex(text[:32])
         if len(head) == 16 and head.hex() == text[:32]:
@@ -136,5 +136,5 @@ def short_id(text: str) -> str | bytes:
 
 
 def whole_id(stored: str | bytes) -> str:
-    """The id that `short_id` has shortened."""
+    """Reverse `short_id`."""
     return stored if isinstance(stored, str) else stored[:16].hex() + stored[16:].decode()

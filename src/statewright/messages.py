@@ -1,8 +1,8 @@
-"""Messages of a conversation, and what people write when they mean one.
+"""Messages of a conversation, and their conversion from the usual other forms.
 
-A `Message` is one shape for every provider. `as_message` accepts what the field writes: our own class, OpenAI-style
-dicts, `(role, text)` pairs, plain text, and LangChain messages. Messages are values: `replace` one rather than
-changing it, since checkpoints and other nodes hold the same object.
+A `Message` has one shape for every provider. `as_message` accepts our own class, OpenAI-style dicts, `(role, text)`
+pairs, plain text, and LangChain messages. Messages are values: use `replace` instead of changing one, because
+checkpoints and other nodes hold the same object.
 """
 
 from __future__ import annotations
@@ -15,6 +15,15 @@ from typing import Any, cast
 from statewright.encodable import encodable_json, encodable_text, finite_json
 from statewright.errors import InvalidUpdateError
 from statewright.extras import optional
+from statewright.langchain_forms import (
+    CallForm,
+    MessageForm,
+    joined_text,
+    read_call,
+    read_langchain,
+    role_of,
+    write_langchain,
+)
 
 __all__ = [
     "REMOVE_ALL_MESSAGES",
@@ -25,49 +34,48 @@ __all__ = [
     "as_message",
     "copied",
     "encodable_message",
+    "form_of",
     "read_tool_call",
     "replace",
 ]
 
 REMOVE_ALL_MESSAGES = "__remove_all__"
-"""As the id of a `RemoveMessage`: drop every message that stands before it."""
-
-ROLES = ("system", "user", "assistant", "tool")
-_ROLE_BY_ALIAS = {**{role: role for role in ROLES}, "human": "user", "ai": "assistant", "developer": "system"}
+"""The id of a `RemoveMessage` that removes all messages before it."""
 
 
 @dataclass(slots=True)
 class ToolCall:
-    """A model's wish to have a tool called."""
+    """A request of a model to call a tool."""
 
     id: str
-    """Given by the model; the result names it."""
+    """The id given by the model, to which the result refers."""
     name: str
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
     invalid: str | None = None
-    """What the model wrote for the arguments, if that is no JSON object; `arguments` are empty then."""
+    """The text of the arguments, if it is not a JSON object; `arguments` are empty then."""
 
     @property
     def written(self) -> str:
-        """The arguments as JSON text, or what the model wrote instead."""
+        """The arguments as JSON text, or the invalid text of the model."""
         if self.invalid is not None:
             return self.invalid
         return json.dumps(finite_json(self.arguments), ensure_ascii=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The call as OpenAI writes it: the arguments are JSON text."""
+        """Return the call in OpenAI's form, with the arguments as JSON text."""
         return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.written}}
 
 
 @dataclass(slots=True)
 class ToolResult:
-    """What a tool answered to one call; becomes a message with the role `tool`."""
+    """The result of one call of a tool; becomes a message with the role `tool`."""
 
     tool_call_id: str
     content: Any
     name: str | None = None
 
     def to_message(self) -> Message:
+        """Return the result as a message."""
         content = self.content if isinstance(self.content, str) else json.dumps(self.content, ensure_ascii=False)
         return Message(content, role="tool", name=self.name, tool_call_id=self.tool_call_id)
 
@@ -80,33 +88,31 @@ class Message:
     """Text, or parts in the provider-neutral form `{"type": "text", "text": ...}`."""
     role: str = "user"
     id: str | None = None
-    """Names the message within its conversation; one is given when it enters the state without."""
+    """The id within the conversation; generated when the message enters the state without one."""
     name: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
-    """For the role `tool`: the call that this message answers."""
+    """The id of the answered call, for the role `tool`."""
     metadata: dict[str, Any] | None = None
 
     @property
     def text(self) -> str:
         """All text of the message, joined."""
-        if isinstance(self.content, str):
-            return self.content
-        return "".join(part.get("text", "") for part in self.content if part.get("type") == "text")
+        return joined_text(self.content)
 
     @property
     def finish_reason(self) -> str | None:
         """The reason why the model ended this answer: `stop`, `tools`, `length` or `refused`.
 
-        An answer that ended with `length` was cut off; one that ended with `refused` is not what was asked for. None
-        for messages that are not of the assistant.
+        An answer with `length` is truncated; one with `refused` does not have the requested content. None for messages
+        with other roles.
         """
         if self.role != "assistant":
             return None
         return (self.metadata or {}).get("finish_reason") or ("tools" if self.tool_calls else "stop")
 
     def to_dict(self) -> dict[str, Any]:
-        """The message as OpenAI writes it, with its id; absent parts are left out."""
+        """Return the message in OpenAI's form, with its id; absent parts are left out."""
         optional = {
             "id": self.id,
             "name": self.name,
@@ -118,15 +124,13 @@ class Message:
         return {"role": self.role, "content": self.content, **present}
 
     def to_langchain(self) -> Any:
-        """The message as a LangChain message. Raises MissingLibrary without langchain-core."""
-        from statewright.langchain_messages import to_langchain
-
+        """Return the message as a LangChain message. Raises MissingLibrary without langchain-core."""
         with optional("LangChain messages need", extra="langchain"):
-            return to_langchain(self)
+            return write_langchain(form_of(self))
 
 
 def copied(message: Message) -> Message:
-    """The same message as another object, which may be changed. Four times as fast as `dataclasses.replace`."""
+    """Return a copy of a message, which may be changed. Four times as fast as `dataclasses.replace`."""
     if type(message) is not Message:
         return replace(message)
     return Message(
@@ -141,9 +145,9 @@ def copied(message: Message) -> Message:
 
 
 def encodable_message(message: Message) -> Message:
-    """Return the message with text that can be encoded as UTF-8, and calls of tools that JSON can write.
+    """Return the message with text that can be encoded as UTF-8, and arguments of tools that JSON can represent.
 
-    It is the message itself if all of it can be.
+    It is the same object if nothing has to be changed.
     """
     content = message.content
     if type(content) is str and not message.tool_calls and not message.metadata and content.isascii():  # nearly always
@@ -168,14 +172,14 @@ def _encodable_call(call: ToolCall) -> ToolCall:
 
 @dataclass(slots=True)
 class RemoveMessage:
-    """An update that removes the message with this id, or with `REMOVE_ALL_MESSAGES` all before it."""
+    """An update that removes the message with this id; `REMOVE_ALL_MESSAGES` removes all messages before it."""
 
     id: str
 
 
 def as_message(value: object) -> Message | RemoveMessage:
-    """The message that `value` means. Raises InvalidUpdateError for anything that is none."""
-    if type(value) is dict:  # nearly always, and dearest to find out by matching
+    """Return a value as a message. Raises InvalidUpdateError if it is not in one of the accepted forms."""
+    if type(value) is dict:  # the usual case, and the slowest one of the match statement
         return _from_dict(cast(dict[str, Any], value))
     match value:
         case Message() | RemoveMessage():
@@ -186,33 +190,32 @@ def as_message(value: object) -> Message | RemoveMessage:
             return Message(encodable_text(value))
         case (str() as role, str() | list()):
             content = encodable_json(cast("tuple[str, Any]", value)[1])
-            return Message(content, role=_role(role, cast(object, value)))
+            return Message(content, role=role_of(role, cast(object, value)))
         case Mapping():
             return _from_dict(cast(Mapping[str, Any], value))
         case _ if hasattr(value, "type") and hasattr(value, "content"):
-            from statewright.langchain_messages import read_langchain
-
-            return read_langchain(value)
+            return _from_langchain(value)
         case _:
             raise InvalidUpdateError(
-                f"A message was expected, found {value!r} of type {type(value).__name__}. Write a Message, "
+                f"A message was expected, not {value!r} of type {type(value).__name__}. Write a Message, "
                 f"a dict with 'role' and 'content', a (role, text) pair, or text."
             )
 
 
-def role_of(name: object, default: str | None = None) -> str:
-    """Return the role that a name means. Raises InvalidUpdateError for an unknown one without a `default`."""
-    if default is not None:
-        return _ROLE_BY_ALIAS.get(cast(str, name), default)
-    return _role(name, name)
+def form_of(message: Message) -> MessageForm:
+    """Return the fields of a message."""
+    calls = tuple(CallForm(call.id, call.name, call.arguments, call.invalid) for call in message.tool_calls)
+    return MessageForm(
+        message.content, message.role, message.id, message.name, calls, message.tool_call_id, message.metadata
+    )
 
 
-def _role(name: object, found: object) -> str:
-    try:
-        return _ROLE_BY_ALIAS[cast(str, name)]
-    except (KeyError, TypeError):
-        known = ", ".join(sorted(_ROLE_BY_ALIAS))
-        raise InvalidUpdateError(f"Unknown role {name!r} in the message {found!r}. Roles: {known}.") from None
+def _from_langchain(value: Any) -> Message | RemoveMessage:
+    if value.type == "remove":
+        return RemoveMessage(str(value.id))
+    form = read_langchain(value)
+    calls = tuple(ToolCall(*call) for call in form.tool_calls)
+    return Message(form.content, form.role, form.id, form.name, calls, form.tool_call_id, form.metadata)
 
 
 def _from_dict(data: Mapping[str, Any]) -> Message | RemoveMessage:
@@ -224,7 +227,7 @@ def _from_dict(data: Mapping[str, Any]) -> Message | RemoveMessage:
         raise InvalidUpdateError(f"The message {dict(data)!r} has no 'content'.")
     return Message(
         encodable_json(data.get("content") or ""),
-        role=_role(role, data),
+        role=role_of(role, data),
         id=data.get("id"),
         name=data.get("name"),
         tool_calls=tuple(map(_tool_call, calls)) if calls else (),
@@ -234,7 +237,7 @@ def _from_dict(data: Mapping[str, Any]) -> Message | RemoveMessage:
 
 
 def _tool_call(data: ToolCall | Mapping[str, Any]) -> ToolCall:
-    """A tool call as OpenAI nests it, or flat with `args` or `arguments`."""
+    """Return a tool call in OpenAI's nested form, or in a flat one with `args` or `arguments`."""
     if isinstance(data, ToolCall):
         return data
     function = cast(Mapping[str, Any], data.get("function", data))
@@ -242,17 +245,9 @@ def _tool_call(data: ToolCall | Mapping[str, Any]) -> ToolCall:
     return read_tool_call(str(data.get("id") or ""), str(function["name"]), arguments)
 
 
-def read_tool_call(identity: str, name: str, arguments: object) -> ToolCall:
-    """A call with the arguments that a model gave: a mapping, or text, which may turn out to be no JSON object.
+def read_tool_call(call_id: str, name: str, arguments: object) -> ToolCall:
+    """Return a call with the arguments of a model: a mapping, or text, which may not be a JSON object.
 
-    JSON knows no NaN and no infinity: where a model wrote one, there is None.
+    NaN and infinities, which JSON does not have, become None.
     """
-    found: object = arguments
-    if isinstance(arguments, str):
-        try:
-            found = json.loads(arguments) if arguments.strip() else {}
-        except ValueError:
-            found = None
-    if isinstance(found, Mapping):
-        return ToolCall(identity, name, finite_json(encodable_json(dict(cast(Mapping[str, Any], found)))))
-    return ToolCall(identity, name, invalid=arguments if isinstance(arguments, str) else repr(arguments))
+    return ToolCall(*read_call(call_id, name, arguments))

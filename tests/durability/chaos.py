@@ -675,7 +675,7 @@ class Child:
         self._notes = Notes(Path(plan.folder), plan.generation)
         aims.take(plan.aim, plan.number)
         pause = 0.006 if plan.slow_disk else 0.0
-        aims.around(SqliteDatabase, "_written_together", "commit", self._notes, pause=pause)
+        aims.around(SqliteDatabase, "_write_group", "commit", self._notes, pause=pause)
         aims.around(fold.Folder, "fold", "fold", self._notes)
         aims.around(CompiledGraph, "fork", "fork", self._notes)
         aims.around(CompiledGraph, "copy_thread", "copy", self._notes)

@@ -74,7 +74,17 @@ SURFACE = [
 ]
 LADDER = [
     {
-        *("errors", "extras", "ids", "clock", "fingerprint", "encodable", "messages", "langchain_messages"),
+        *(
+            "errors",
+            "extras",
+            "ids",
+            "clock",
+            "fingerprint",
+            "encodable",
+            "messages",
+            "langchain_forms",
+            "langchain_messages",
+        ),
         *("events", "futures", "async_futures", "terminal_text", "redaction", "http", "json_schema"),
         *("jsonable", "problems"),
     },

@@ -1,4 +1,4 @@
-"""The port of what keeps the answers of nodes, and its in-memory implementation."""
+"""The port of caches for the results of nodes, and its in-memory implementation."""
 
 from statewright.cache.memory import InMemoryCache
 from statewright.cache.port import Cache, CacheKey

@@ -1,6 +1,6 @@
-"""The port that every cache obeys: results of nodes, by what they were given.
+"""The port of caches: results of nodes by their inputs.
 
-A method returns its answer, or a promise or `Future` of it.
+A method returns its result, or a `LightFuture` or `Future` of it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from statewright.futures import MaybeFuture
 
 
 class CacheKey(NamedTuple):
-    """What a result is kept under."""
+    """The key of a result."""
 
     node: str
     """The graph, the node, and the version of its code."""
@@ -25,7 +25,7 @@ class Cache(Protocol):
     """Keeps results for a time."""
 
     def get(self, key: CacheKey) -> MaybeFuture[Any]:
-        """What is kept under the key; None if there is nothing, or if it is too old."""
+        """Return the value of a key; None if there is none, or if it has expired."""
         ...
 
     def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> MaybeFuture[None]:

@@ -1,7 +1,7 @@
 """The port of all channels: how one state value changes at the end of a superstep.
 
-A channel holds nothing. The value lives in the state mapping; `apply` says what it becomes, and `delta` what has to
-be stored so that it can become that again. So copying, forking and replaying state is copying a mapping. A value is
+A channel holds no value. The value is in the state mapping; `apply` computes the next one, and `delta` its stored
+form, from which it can be rebuilt. So copying, forking and replaying state is copying a mapping. A value is
 never changed in place: `apply` returns a new one, because checkpoints, siblings and readers share the old one.
 """
 
@@ -27,7 +27,7 @@ MISSING: Final[Any] = _Missing()
 
 
 class Conflict(Exception):
-    """Several updates met where one is allowed. The fold knows the nodes and raises `ConflictingWrites`."""
+    """Several updates for a channel that permits one. The fold adds the nodes and raises `ConflictingWrites`."""
 
 
 class Channel:
@@ -45,7 +45,7 @@ class Channel:
     """Whether the value may be the very object that was written, rather than one that `apply` made."""
 
     def start(self) -> Any:
-        """The value before the first update, made afresh; MISSING if there is none."""
+        """Return a new value for the time before the first update; MISSING if there is none."""
         return MISSING
 
     def prepare(self, update: Any, task_id: str) -> Any:
@@ -59,14 +59,14 @@ class Channel:
     """Whether `prepare` does anything."""
 
     def apply(self, current: Any, updates: Sequence[Any]) -> Any:
-        """The value after all updates of one superstep, which are in task order. `current` may be MISSING.
+        """Return the value after all updates of one superstep, in task order. `current` may be MISSING.
 
         Raises `Conflict` where the updates exclude each other.
         """
         raise NotImplementedError
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
-        """What a checkpoint stores of this change: the new value, or a smaller `change` that leads to it."""
+        """Return the stored form of a change: the new value, or a smaller `change` that leads to it."""
         return new
 
     def __eq__(self, other: object) -> bool:

@@ -1,7 +1,7 @@
 """Copies of the lists, dicts and sets that channels hold, one level deep.
 
-A container in the state belongs to nobody: checkpoints, siblings, savers and readers share it. So it is copied when
-it comes from a node or a caller, and copied when it goes to one. The objects inside are shared, never copied. Only
+A container in the state is shared by checkpoints, siblings, savers and readers. So it is copied when it comes from a
+node or a caller, and when it is passed to one. The objects inside are shared, never copied. Only
 the exact builtin types count: a subclass may carry what its `copy` would lose.
 """
 

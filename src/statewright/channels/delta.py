@@ -1,6 +1,6 @@
-"""What a checkpoint stores of a field that changed, where that is less than its new value.
+"""Stored forms of changes of fields that are smaller than the new value.
 
-A channel's `delta` gives the new value, or one of these; `replay.changed` makes the new value again.
+A channel's `delta` returns the new value or one of these; `replay.changed` rebuilds the new value.
 """
 
 from __future__ import annotations

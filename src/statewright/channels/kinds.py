@@ -112,7 +112,7 @@ class Append(Channel):
         return new
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
-        """The items that were added; the whole list after an Overwrite."""
+        """Return the added items; the whole list after an Overwrite."""
         return new if overwritten(updates) is not MISSING else Added(self.apply(MISSING, updates))
 
     def _item(self, update: Any) -> tuple[Any]:
@@ -147,7 +147,7 @@ class Topic(Channel):
         return items
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
-        """The items that were published, where they stay; the whole list after an Overwrite."""
+        """Return the published items, if they accumulate; the whole list after an Overwrite."""
         if not self.accumulate or overwritten(updates) is not MISSING:
             return new
         return Added(self.apply(MISSING, updates))
@@ -229,7 +229,7 @@ class Barrier(Channel):
 
 
 def _names(update: Any) -> list[str]:
-    """The names in an update. Raises InvalidUpdateError for what is neither a name nor a collection of them."""
+    """Return the names in an update. Raises InvalidUpdateError unless it is a name or a collection of names."""
     several = isinstance(update, Iterable) and not isinstance(update, str)
     names = list(cast(Iterable[Any], update)) if several else [cast(Any, update)]
     if not all(isinstance(name, str) for name in names):

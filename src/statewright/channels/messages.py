@@ -1,7 +1,7 @@
 """The channel of conversations: append, replace by id, remove.
 
-Growth must stay cheap: a conversation gains a message in nearly every superstep, so nothing here may be dearer per
-element than copying the list once. Three things see to that.
+Growth must stay cheap: a conversation gains a message in nearly every superstep, so nothing here may cost more per
+element than copying the list once. Three rules ensure that.
 
 - Coercion and ids happen in `prepare`, once per update, where the answer of a node is normalised. Ids given there
   are a function of the task, so a replayed task gives the same, and are known to be new: no look-up.
@@ -24,10 +24,10 @@ from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, as
 
 
 class _Indexes:
-    """For lists of messages that were merged last, where each id stands.
+    """The positions of ids in recently merged lists of messages.
 
-    Kept beside the lists, so that these stay plain lists, which are copied in C. An index belongs to one list; taking
-    it gives it away, and the list that follows extends it. Few are kept: one that is gone is built again.
+    They are stored beside the lists, so that these remain plain lists, which are copied in C. An index belongs to one
+    list; taking it removes it, and the next list extends it. Only a few are stored; others are rebuilt.
     """
 
     def __init__(self, size: int) -> None:
@@ -35,7 +35,7 @@ class _Indexes:
         self._by_list: dict[int, tuple[list[Message], int, dict[str, int]]] = {}
 
     def take(self, messages: list[Message]) -> dict[str, int] | None:
-        """The index of a list, given away; None if there is none, or the list has changed since."""
+        """Remove and return the index of a list; None if there is none, or if the list has changed since."""
         entry = self._by_list.pop(id(messages), None)  # one atomic step, so two runs never extend the same dict
         if entry is None or entry[0] is not messages or entry[1] != len(messages):
             return None
@@ -56,7 +56,7 @@ _DERIVED: Final = re.compile("[0-9a-f]{32}(-[0-9]+)+")
 
 
 class MessageBatch:
-    """Updates to a conversation, coerced and with ids: what `Messages.prepare` makes."""
+    """Updates to a conversation, coerced and with ids: the result of `Messages.prepare`."""
 
     __slots__ = ("all_new", "items")
 
@@ -119,7 +119,7 @@ class Messages(Channel):
         return new
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
-        """The messages that came or changed, as they were written; the whole list after an Overwrite."""
+        """Return the new and changed messages as written; the whole list after an Overwrite."""
         if overwritten(updates) is not MISSING:
             return new
         items = [item for batch in updates for item in batch.items]

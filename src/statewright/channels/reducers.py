@@ -36,7 +36,7 @@ Start = Callable[[], Any]
 
 
 def is_reducer(candidate: object) -> bool:
-    """Whether an annotation means a channel: a channel, a channel class, or a function. `list[str]` is a type."""
+    """Return whether an annotation is a channel, a channel class or a function. `list[str]` is a type."""
     if typing.get_origin(candidate) is not None:
         return False
     if isinstance(candidate, type):
@@ -45,7 +45,7 @@ def is_reducer(candidate: object) -> bool:
 
 
 def channel_for(reducer: object, *, start: Start | None, is_list: bool, field: str) -> Channel:
-    """The channel that `reducer` means for a field.
+    """Return the channel of a field for a reducer.
 
     `start` makes the field's first value. Raises InvalidSchema for a reducer without two positional parameters.
     """

@@ -1,4 +1,4 @@
-"""Values made again from what checkpoints store of their changes."""
+"""Values rebuilt from the stored changes of checkpoints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statewright.channels.messages import MessageBatch, Messages
 
 
 def changed(current: Any, change: Any) -> Any:
-    """The value after a change; MISSING if the field is gone. `current` may be MISSING, and stays as it is."""
+    """Return the value after a change; MISSING if the field is removed. `current` is not modified."""
     if type(change) is Added:
         before = cast("Sequence[Any]", () if current is MISSING else current)
         return [*before, *change.items]
@@ -21,7 +21,7 @@ def changed(current: Any, change: Any) -> Any:
 
 
 def difference(before: Any, after: Any) -> Any:
-    """The change that leads from one value of a field to another one, however many supersteps lie between."""
+    """Return the change from one value of a field to another one, over any number of supersteps."""
     if type(before) is list and type(after) is list:
         old, new = cast("list[Any]", before), cast("list[Any]", after)
         if len(new) >= len(old) and all(one is other for one, other in zip(old, new, strict=False)):

@@ -107,7 +107,7 @@ class Checkpointer(Protocol):
         ...
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> MaybeFuture[Sequence[ThreadEntry]]:
-        """The threads whose ids begin with `prefix`, the last changed first."""
+        """Return the threads whose ids begin with `prefix`, the most recently changed first."""
         ...
 
     def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> MaybeFuture[Pruned]:

@@ -1,7 +1,7 @@
-"""Checkpoints and what is known of them, as lists, numbers and text: what savers outside memory store.
+"""Checkpoints and results as lists, numbers and text: the plain data that savers outside memory store.
 
-Ids that derive from the checkpoint itself are left out, parts at the end that say nothing too: a thread of many small
-supersteps is mostly this.
+Ids that derive from the checkpoint itself are left out, and so are empty parts at the end, because a thread of many
+small supersteps consists mostly of this data.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 SOURCES: tuple[Source, ...] = ("input", "loop", "update", "fork")
 KINDS: tuple[InterruptKind, ...] = ("question", "timer", "event")
 REPORTED: Final = "\x00reported"
-"""As a field: what a subgraph has to tell its caller. No field of a user has this name."""
+"""The field for the writes that a subgraph reports to its caller. No user-defined field has this name."""
 
 
 def microseconds(instant: datetime) -> int:
-    """An instant as microseconds since 1970."""
+    """Return a time as microseconds since 1970."""
     return (instant - _EPOCH) // _MICROSECOND
 
 
 def instant_of(count: int) -> datetime:
-    """The instant that is so many microseconds after 1970."""
+    """Return the time so many microseconds after 1970."""
     return _EPOCH + timedelta(microseconds=count)
 
 
 class Control(NamedTuple):
-    """All about a checkpoint but its values."""
+    """All about a checkpoint except its values."""
 
     created_at: datetime
     step: int
@@ -64,11 +64,11 @@ class Control(NamedTuple):
     joins: Joins
     graph_version: str | None
     id: str | None
-    """Its id where that is no 32 hexadecimal digits."""
+    """The id, if it is not 32 hexadecimal digits."""
 
 
 def plain_control(commit: Commit) -> list[Any]:
-    """All about the checkpoint of a commit but its values."""
+    """Return all about the checkpoint of a commit except its values."""
     checkpoint, own = commit.checkpoint, commit.checkpoint.id
     metadata = commit.metadata
     plain = [
@@ -76,11 +76,11 @@ def plain_control(commit: Commit) -> list[Any]:
         checkpoint.step,
         SOURCES.index(commit.source),
         metadata.get("nodes", ()),
-        [plain_task(task, own, place) for place, task in enumerate(checkpoint.frontier)],
+        [plain_task(task, own, index) for index, task in enumerate(checkpoint.frontier)],
     ]
     more: dict[str, Any] = {}
     if checkpoint.held:
-        more["held"] = [_plain_held(one, own) for one in checkpoint.held]
+        more["held"] = [_plain_held(held, own) for held in checkpoint.held]
     if checkpoint.joins:
         more["joins"] = {key: sorted(arrived) for key, arrived in checkpoint.joins.items()}
     if commit.graph_version is not None:
@@ -93,31 +93,31 @@ def plain_control(commit: Commit) -> list[Any]:
 
 
 def made_control(plain: Sequence[Any], own: str | None) -> Control:
-    """What `plain_control` told, of the checkpoint with the id `own` unless it has another form of id."""
+    """Reverse `plain_control` for the checkpoint with the id `own`, unless the id is stored in another form."""
     created_at, step, source, nodes, frontier = plain[:5]
     more: dict[str, Any] = plain[5] if len(plain) > 5 else {}
-    identity: str = more.get("id") or own or ""
+    checkpoint_id: str = more.get("id") or own or ""
     joins = {key: frozenset(cast("list[str]", arrived)) for key, arrived in more.get("joins", {}).items()}
     return Control(
         created_at=instant_of(created_at),
         step=step,
         source=SOURCES[source],
         metadata={"nodes": nodes, **more.get("metadata", {})},
-        frontier=tuple(made_task(task, identity, place) for place, task in enumerate(frontier)),
-        held=tuple(_made_held(one, identity) for one in more.get("held", ())),
+        frontier=tuple(made_task(task, checkpoint_id, index) for index, task in enumerate(frontier)),
+        held=tuple(_made_held(held, checkpoint_id) for held in more.get("held", ())),
         joins=joins or NO_JOINS,
         graph_version=more.get("version"),
-        id=identity,
+        id=checkpoint_id,
     )
 
 
 def key_of(checkpoint_id: str) -> bytes:
-    """The 16 bytes that a checkpoint is found by."""
+    """Return the 16 bytes by which a checkpoint is looked up."""
     try:
         key = bytes.fromhex(checkpoint_id)
     except ValueError:
         key = b""
-    if len(key) == 16 and key.hex() == checkpoint_id:  # capitals make another id
+    if len(key) == 16 and key.hex() == checkpoint_id:  # uppercase letters make another id
         return key
     from hashlib import blake2b
 
@@ -127,10 +127,10 @@ def key_of(checkpoint_id: str) -> bytes:
 # -- tasks
 
 
-def plain_task(task: Task, own: str, place: int) -> Any:
-    """A task; as its node alone if it reads the state and the checkpoint `own` made it due in that place."""
+def plain_task(task: Task, own: str, index: int) -> Any:
+    """Return a task; only its node if it reads the state and is at this index of the frontier of `own`."""
     own_origin = task.origin == own
-    if own_origin and task.position == place and task.arg is NO_ARG:
+    if own_origin and task.position == index and task.arg is NO_ARG:
         return task.node
     plain: list[Any] = [task.node, task.position, None if own_origin else short_id(task.origin)]
     if task.arg is not NO_ARG:
@@ -141,16 +141,17 @@ def plain_task(task: Task, own: str, place: int) -> Any:
     return plain
 
 
-def made_task(plain: Any, own: str, place: int) -> Task:
+def made_task(plain: Any, own: str, index: int) -> Task:
+    """Reverse `plain_task`."""
     if isinstance(plain, str):
-        return Task(plain, NO_ARG, own, place)
+        return Task(plain, NO_ARG, own, index)
     parts: tuple[Any, ...] = (*plain, None, None)
     node, position, origin, arg, timeout = parts[:5]
     source = own if origin is None else whole_id(origin)
-    given = NO_ARG if arg is None else arg[0]
+    argument = NO_ARG if arg is None else arg[0]
     if timeout is None:
-        return Task(node, given, source, position)
-    return TimedTask(node, given, source, position, TimeLimit(*timeout))
+        return Task(node, argument, source, position)
+    return TimedTask(node, argument, source, position, TimeLimit(*timeout))
 
 
 def _plain_held(held: DeferredTask, own: str) -> list[Any]:
@@ -162,43 +163,45 @@ def _made_held(plain: Sequence[Any], own: str) -> DeferredTask:
 
 
 def plain_result(result: TaskResult) -> list[Any]:
+    """Return the writes and targets of a result."""
     writes = result.writes
-    shown = writes if isinstance(writes, dict) else [[name, update] for name, update in writes]
-    return [shown, list(result.targets), result.goto]
+    plain = writes if isinstance(writes, dict) else [[name, update] for name, update in writes]
+    return [plain, list(result.targets), result.goto]
 
 
 def made_result(plain: Sequence[Any], task: Task) -> TaskResult:
+    """Reverse `plain_result`."""
     writes, targets, goto = plain
     if not isinstance(writes, dict):
         writes = [(name, update) for name, update in cast("list[list[Any]]", writes)]
     return TaskResult(task, cast(Any, writes), targets, goto=goto)
 
 
-# -- what is known of a frontier
+# -- results saved for a frontier
 
 LANDED, INTERRUPTS, ANSWERS, ERRORS, ATTEMPTS, JOURNAL, PAUSED, RETRIES, SETTLED = range(9)
-"""What an entry tells."""
+"""The kinds of entries."""
 _BETWEEN: Final = "\x1f"
 Entry = tuple[int, str, Any]
-"""What it tells, of which task or question, and the plain form."""
+"""A kind, the id of a task or question, and the plain form."""
 
 
 def plain_pending(pending: Pending, serde: Serde) -> list[Entry]:
-    """What is known, entry by entry."""
+    """Return saved results, entry by entry."""
     entries: list[Entry] = [(LANDED, task, plain_result(result)) for task, result in pending.completed.items()]
     for task, questions in pending.interrupts.items():
-        entries.append((INTERRUPTS, task, [_plain_interrupt(one, serde) for one in questions]))
-    # One entry a question: a task that asks often writes each of them once.
+        entries.append((INTERRUPTS, task, [_plain_interrupt(question, serde) for question in questions]))
+    # An entry for each question, so that a task with many questions writes each of them once.
     entries += [
-        (SETTLED, one.id, [task, _plain_interrupt(one, serde)])
-        for task, asked in pending.settled.items()
-        for one in asked
+        (SETTLED, question.id, [task, _plain_interrupt(question, serde)])
+        for task, questions in pending.settled.items()
+        for question in questions
     ]
     entries += [(ANSWERS, question, answer) for question, answer in pending.answers.items()]
     entries += [(ERRORS, task, error) for task, error in pending.errors.items()]
     entries += [(ATTEMPTS, task, count) for task, count in pending.attempts.items()]
     entries += [(RETRIES, task, microseconds(at)) for task, at in pending.retries.items()]
-    entries += [(JOURNAL, journal_text(key), list(one)) for key, one in pending.journal.items()]
+    entries += [(JOURNAL, journal_text(key), list(record)) for key, record in pending.journal.items()]
     return [*entries, (PAUSED, "", True)] if pending.paused else entries
 
 
@@ -209,10 +212,10 @@ def journal_text(key: JournalKey) -> str:
 
 
 def made_pending(entries: Sequence[Entry], frontier: Sequence[Task], serde: Serde) -> Pending:
-    """What is known again. Raises DamagedDatabase for a result of a task that is not due."""
+    """Reverse `plain_pending`. Raises DamagedDatabase for a result of a task that is not due."""
     pending = Pending()
-    places = {task.id: place for place, task in enumerate(frontier)} if len(entries) > 1 else {}
-    entries = sorted(entries, key=lambda entry: places.get(TaskId(entry[1]), 0))
+    order = {task.id: index for index, task in enumerate(frontier)} if len(entries) > 1 else {}
+    entries = sorted(entries, key=lambda entry: order.get(TaskId(entry[1]), 0))
     tasks = {task.id: task for task in frontier} if any(kind == LANDED for kind, _, _ in entries) else {}
     for kind, key, plain in entries:
         task = TaskId(key)
@@ -221,7 +224,9 @@ def made_pending(entries: Sequence[Entry], frontier: Sequence[Task], serde: Serd
                 raise DamagedDatabase(f"there is a result of the task {key}, which is not due")
             pending.completed[task] = made_result(plain, tasks[task])
         elif kind == INTERRUPTS:
-            pending.interrupts[task] = tuple(_made_interrupt(one, serde) for one in cast("list[list[Any]]", plain))
+            pending.interrupts[task] = tuple(
+                _made_interrupt(question, serde) for question in cast("list[list[Any]]", plain)
+            )
         elif kind == ANSWERS:
             pending.answers[InterruptId(key)] = plain
         elif kind == ERRORS:
@@ -252,14 +257,14 @@ def _plain_interrupt(question: Interrupt, serde: Serde) -> list[Any]:
 
 
 def _made_interrupt(plain: list[Any], serde: Serde) -> Interrupt:
-    # Questions without a key, a type and a subgraph end with their schema.
+    # Questions without key, schema form and namespace end with their schema.
     parts: tuple[Any, ...] = (*plain, *(None, None, "")) if len(plain) == 6 else tuple(plain)
-    identity, kind, value, event, due, schema, key, form, namespace = parts
+    interrupt_id, kind, value, event, due, schema, key, form, namespace = parts
     due_at = instant_of(due) if due is not None else None
     kind_number: int = kind
     hint: Any = made_annotation(schema, serde.named)
     return Interrupt(
-        id=InterruptId(identity),
+        id=InterruptId(interrupt_id),
         value=value,
         kind=KINDS[kind_number],
         schema=hint,
@@ -289,13 +294,13 @@ _NUMBER_OF_EVENT: Final[dict[str, int]] = {kind: number for number, kind in enum
 
 
 def plain_log(log: Log, namespace: str) -> list[Any]:
-    """What one write adds to a log: how far it is from the first of its row, when and where it was, and the entries."""
+    """Return the addition of one write to a log: its offset in the row, time, namespace, step and entries."""
     step = log.entries[0][1]
     return [0, microseconds(log.at), namespace, step, *plain_entries(log, step)]
 
 
 def plain_entries(log: Log, step: int) -> list[Any]:
-    """The entries of one write, where it is known elsewhere when and in which namespace it was."""
+    """Return the entries of one write whose time and namespace are stored elsewhere."""
     return [_plain_entry(*entry, step) for entry in log.entries]
 
 
@@ -307,10 +312,10 @@ def _plain_entry(kind: str, own: int, node: str | None, task: str | None, data: 
 
 
 def made_log(plain: Sequence[Any], run_id: str) -> tuple[str, Log]:
-    """What one write added to the log of a run, and the namespace in which it was."""
+    """Reverse `plain_log` for a run: return the namespace and the addition."""
     _, at, namespace, step, *each = plain
     return namespace, Log(
-        run_id, instant_of(at), tuple(_made_entry(one, step) for one in cast("list[list[Any]]", each))
+        run_id, instant_of(at), tuple(_made_entry(entry, step) for entry in cast("list[list[Any]]", each))
     )
 
 

@@ -1,8 +1,8 @@
-"""A saver in memory: for tests, and for programs whose threads may end with the process.
+"""A saver in memory, for tests and for programs whose threads may end with the process.
 
-It keeps the very objects that runs work with, which is safe because nobody changes a value in place; the cost of a
-commit does not depend on the size of the state. It therefore takes values that a database cannot store. With
-`checks_values=True` it refuses them as a database does: it encodes each commit, and keeps the objects all the same.
+It stores the same objects that runs use, which is safe because values are never changed in place, so the cost of a
+commit does not depend on the size of the state. Therefore it accepts values that a database cannot store. With
+`checks_values=True` it encodes each commit, and refuses the same values as a database.
 """
 
 from __future__ import annotations
@@ -44,33 +44,33 @@ class _Thread:
 
     def __init__(self) -> None:
         self.saved: dict[str, dict[str, Commit]] = {}
-        """A commit here belongs to the saver, which keeps in `pending` what becomes known of its frontier."""
+        """Commits owned by the saver, which adds results to their `pending`."""
         self.heads: dict[tuple[str, str], CheckpointId] = {}
         self.hold: LeaseRequest | None = None
-        """That of the run that holds the thread."""
+        """The lease request of the holder of the thread."""
         self.wanted: str | None = None
         self.epoch = 0
         self.changed_at = datetime.now(UTC)
         self.written: list[Commit | tuple[str, Log | None]] = []
-        """What has added to the log: commits, and what was added otherwise with its namespace."""
+        """Additions to the log: commits, and other additions with their namespaces."""
 
     def logs(self) -> dict[str, list[tuple[str, Log]]]:
-        """What was added to the log of each run, with its namespace, run by run as they began."""
-        found: dict[str, list[tuple[str, Log]]] = {}
-        for one in self.written:
-            namespace, log = (one.line.namespace, one.log) if isinstance(one, Commit) else one
+        """Return the additions to the log of each run with their namespaces, in order of the beginning of runs."""
+        logs: dict[str, list[tuple[str, Log]]] = {}
+        for addition in self.written:
+            namespace, log = (addition.line.namespace, addition.log) if isinstance(addition, Commit) else addition
             if log is not None:
-                found.setdefault(log.run_id, []).append((namespace, log))
-        return found
+                logs.setdefault(log.run_id, []).append((namespace, log))
+        return logs
 
     @property
     def lease(self) -> Lease | None:
-        """Who holds the thread."""
+        """The lease, if the thread has a holder."""
         hold = self.hold
         return None if hold is None or hold.until is None else Lease(hold.owner, self.epoch, hold.until, self.wanted)
 
     def check(self, thread_id: str, hold: LeaseRequest | None) -> None:
-        """Raise ThreadBusy or LeaseLost if a hold is not right."""
+        """Raise ThreadBusy or LeaseLost if a request conflicts with the lease."""
         held = self.hold
         if hold is None or (held is not None and held.owner == hold.owner):
             return
@@ -81,11 +81,11 @@ class _Thread:
             raise ThreadBusy(thread_id, lease.owner, lease.until)
 
     def has_moved(self, hold: LeaseRequest | None) -> bool:
-        """Return whether a claim was decided on something that has changed since."""
+        """Return whether the thread has changed since the load on which a claim is based."""
         return hold is not None and hold.claims and hold.expected_epoch not in (None, self.epoch)
 
     def take(self, hold: LeaseRequest | None) -> None:
-        """Take, keep or let go of the thread."""
+        """Claim, keep or release the thread."""
         held = self.hold
         if hold is None:
             self.epoch += 1
@@ -108,14 +108,14 @@ class _Thread:
 
 
 class _Encoding:
-    """What all views of a saver use to check values; made when it is first needed."""
+    """The encoder that all views of a saver share to check values; created on first use."""
 
     def __init__(self) -> None:
         self._types: dict[type, None] = {}
         self._lock = threading.Lock()
 
     def note(self, types: Iterable[type]) -> None:
-        """Remember types of which values may have to be checked later. One that cannot be stored is no error yet."""
+        """Register types of values to check later. A type that cannot be stored is not an error yet."""
         with self._lock:
             self._types |= dict.fromkeys(types)
             if (encoder := self.__dict__.get("encoder")) is not None:
@@ -129,7 +129,7 @@ class _Encoding:
         with self._lock:
             encoder = Encoder(Serde())
             _allow_storable(encoder.serde, self._types)
-            self.__dict__["encoder"] = encoder  # before the lock is free: `note` has to see it
+            self.__dict__["encoder"] = encoder  # before the lock is released, because `note` must see it
         return encoder
 
 
@@ -212,7 +212,7 @@ class InMemorySaver:
 
     @classmethod
     def from_conn_string(cls, conn_string: str = "") -> Self:
-        """A new saver; there is nothing to connect to."""
+        """Return a new saver; the string is ignored."""
         return cls()
 
     def close(self) -> None:
@@ -440,7 +440,7 @@ def _saved(commit: Commit, thread: _Thread | None = None) -> SavedCheckpoint:
 
 
 def _pruned(thread: _Thread, policy: PrunePolicy, dry_run: bool) -> int:
-    """How many checkpoints of a thread go, or would go: all that no branch keeps."""
+    """Delete the checkpoints of a thread that no branch keeps, or only count them; return their number."""
     count = 0
     for namespace, saved in thread.saved.items():
         kept: set[str] = set()
@@ -465,7 +465,7 @@ def _logged(commit: Commit) -> tuple[str, Log | None]:
 
 
 def _moved(commit: Commit, to: str) -> Commit:
-    """The same commit of another thread."""
+    """Return the same commit for another thread."""
     moved: dict[str, Any] = {field.name: getattr(commit, field.name) for field in fields(Commit)}
     moved["line"] = commit.line._replace(thread_id=to)
     moved["pending"] = commit.pending.merged(Pending()) if commit.pending is not None else None
@@ -473,7 +473,7 @@ def _moved(commit: Commit, to: str) -> Commit:
 
 
 def _consumed(pending: Pending, source: Source) -> Pending:
-    """What stays known of a frontier whose tasks are done, or discarded.
+    """Return the results that remain for a frontier whose tasks are done or discarded.
 
     Results that a superstep has applied are in its state; those of a superstep that asked may be wanted by a fork
     that answers otherwise, those of one that was given up by a rollback. Steps that a given-up task has done stay done

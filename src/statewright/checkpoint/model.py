@@ -444,7 +444,7 @@ class Commit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SavedCheckpoint:
-    """A checkpoint as it was saved, with what has become known about its frontier since."""
+    """A saved checkpoint with the results that were saved for its frontier since."""
 
     line: BranchKey
     parent_id: CheckpointId | None

@@ -14,8 +14,8 @@ from statewright.errors import InvalidConfig
 class PrunePolicy:
     """The checkpoints to keep of each branch of each namespace: the newest ones, and those since an instant.
 
-    The head of a branch stays in any case, with its questions and all that it knows of its tasks; so does everything
-    that a kept checkpoint needs to be read. Raises InvalidConfig if nothing is said, or less than one is kept.
+    The head of a branch always stays, with its questions and results; so does all data that a remaining checkpoint
+    needs. Raises InvalidConfig without either, or if `keep_last` is less than one.
     """
 
     keep_last: int | None = None
@@ -23,26 +23,26 @@ class PrunePolicy:
 
     def __post_init__(self) -> None:
         if self.keep_last is None and self.keep_since is None:
-            raise InvalidConfig("PrunePolicy() says nothing. Give it keep_last= or keep_since=.")
+            raise InvalidConfig("PrunePolicy() has no criterion. Pass keep_last= or keep_since=.")
         if self.keep_last is not None and (type(self.keep_last) is not int or self.keep_last < 1):
             raise InvalidConfig(f"keep_last is {self.keep_last!r}. Give a whole number of at least 1: heads stay.")
         if self.keep_since is not None and self.keep_since.tzinfo is None:
-            raise InvalidConfig(f"keep_since={self.keep_since!r} has no time zone, so it is no instant. Give it one.")
+            raise InvalidConfig(f"keep_since={self.keep_since!r} has no time zone. Pass a time with one.")
 
     def kept(self, created_at: Sequence[datetime]) -> int:
-        """How many of the checkpoints of a line are kept, whose times are given, the newest first."""
-        kept = self.keep_last or 1
+        """Return how many checkpoints of a line are kept, from their times, the newest first."""
+        count = self.keep_last or 1
         if self.keep_since is not None:
-            since = next((place for place, at in enumerate(created_at) if at < self.keep_since), len(created_at))
-            kept = max(kept, since)
-        return min(kept, len(created_at))
+            since = next((index for index, at in enumerate(created_at) if at < self.keep_since), len(created_at))
+            count = max(count, since)
+        return min(count, len(created_at))
 
 
 class Pruned(NamedTuple):
-    """The result of pruning: what was deleted, or would be."""
+    """The result of pruning: the deleted checkpoints, or those that would be deleted."""
 
     threads: int
-    """In how many threads."""
+    """The number of affected threads."""
     checkpoints: int
 
 
@@ -51,6 +51,6 @@ class ThreadEntry(NamedTuple):
 
     thread_id: str
     changed_at: datetime
-    """When a run took it or let it go last."""
+    """The time of the last claim or release by a run."""
     owner: str | None
     """The run that holds it, though its lease may have lapsed."""

@@ -4,10 +4,10 @@ from statewright.graph.answer import Answer, ParentCommand, Reported, read_answe
 from statewright.graph.builder import GraphBuilder, GraphWarning
 from statewright.graph.command import END, START, STOP, Command, Send, ToParent
 from statewright.graph.context import ExecutionInfo, Host, NodeError, RunStarter, Runtime, StreamWriter, SubgraphLike
+from statewright.graph.functions.parameters import Parameters, is_coroutine_function, read_parameters
 from statewright.graph.generics import ContextT, GraphParameters, InputT, OutputT, ResultT, StateT
 from statewright.graph.graph import Graph
 from statewright.graph.node import Branch, Join, JoinEdge, Memory, Node, TagLimits
-from statewright.graph.parameters import Parameters, is_coroutine_function, read_parameters
 from statewright.graph.policy import (
     Budget,
     CachePolicy,

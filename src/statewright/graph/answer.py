@@ -1,7 +1,7 @@
-"""The funnel: whatever a node answers becomes writes and targets here, and nowhere else.
+"""Results of nodes as writes and targets, in one place.
 
-A node may answer None, an update, a Command, a Send, a message where the state is messages, or a list of those.
-Updates go through `state/update.py`; this module takes the rest apart.
+A node may return None, an update, a Command, a Send, a message if the state consists of messages, or a list of those.
+Updates go through `state/update.py`; this module handles the rest.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from statewright.state import IdSource, UpdateReader, Writes
 
 
 class ParentCommand(BaseException):
-    """Carries Commands out of a subgraph, to the task that called it. No error: a node must not catch it.
+    """Carries Commands out of a subgraph to the calling task. It is not an error, so that nodes do not catch it.
 
-    A run that leaves its graph carries those of all tasks of its last superstep, in task order.
+    A run that leaves its graph carries the Commands of all tasks of its last superstep, in task order.
     """
 
     def __init__(self, *commands: Command[Any], nodes: Sequence[str] = ()) -> None:
         self.commands = commands
         self.nodes = tuple(nodes)
-        """The node that answered each command, where several did."""
+        """The node that returned each command, if several did."""
         super().__init__("a Command for the parent graph")
 
 
 class Answer:
-    """What one answer means: writes, and targets if it has a goto."""
+    """The writes of a result, and its targets if it has a goto."""
 
     __slots__ = ("targets", "writes")
 
     def __init__(self, writes: Writes, targets: list[str | Send] | None) -> None:
         self.writes = writes
         self.targets = targets
-        """Where the answer goes instead of along the node's own edges; None if it does not say."""
+        """Targets that replace the edges of the node; None if the result has none."""
 
 
 class Reported:
-    """The answer of a node that is a subgraph: an update, and what the subgraph wrote to fields that merge."""
+    """The result of a subgraph as a node: an update, and its writes to fields with reducers."""
 
     __slots__ = ("update", "written")
 
@@ -49,7 +49,7 @@ class Reported:
 
 
 class _Part:
-    """One answer of a list of answers, as a source of ids."""
+    """A member of a list of results, as a source of ids."""
 
     __slots__ = ("_position", "_whole")
 
@@ -63,7 +63,7 @@ class _Part:
 
 
 def read_answer(answer: Any, reader: UpdateReader, node: str, ids: IdSource) -> Answer:
-    """What `answer` means. Raises InvalidUpdateError, or ParentCommand for a Command to the parent graph."""
+    """Return the writes and targets of a result. Raises InvalidUpdateError, or ParentCommand for another graph."""
     if type(answer) is Command:
         return _from_command(cast("Command[Any]", answer), reader, node, ids)
     if type(answer) is Send:
@@ -76,7 +76,7 @@ def read_answer(answer: Any, reader: UpdateReader, node: str, ids: IdSource) -> 
 
 
 def _joined(writes: Writes, written: Sequence[tuple[str, Any]]) -> Writes:
-    """Writes followed by others: a dict where each channel is written once."""
+    """Return writes followed by others: a dict if each channel is written once."""
     if not written:
         return writes
     pairs = [*(writes.items() if isinstance(writes, dict) else writes), *written]
@@ -94,13 +94,13 @@ def _from_command(command: Command[Any], reader: UpdateReader, node: str, ids: I
         )
     goto = command.goto
     listed = isinstance(goto, list | tuple | set | frozenset)
-    targets = [_checked_target(one, node) for one in (cast(Iterable[object], goto) if listed else (goto,))]
+    targets = [_checked_target(target, node) for target in (cast(Iterable[object], goto) if listed else (goto,))]
     writes = {} if command.update is None else reader.read(command.update, node, ids)
     return Answer(writes, targets or None)
 
 
 def _from_list(parts: Iterable[Any], reader: UpdateReader, node: str, ids: IdSource) -> Answer:
-    """Several answers in one: their writes in order, and all their targets if any has one."""
+    """Join the results of a list: their writes in order, and all their targets if any has one."""
     writes: list[tuple[str, Any]] = []
     targets: list[str | Send] | None = None
     parts = list(parts)
@@ -119,7 +119,7 @@ def _is_for_parent(part: Any) -> bool:
 
 
 def _is_several(parts: Sequence[Any], reader: UpdateReader) -> bool:
-    """Whether a list is several answers, rather than one update: messages, a bare value, or pairs."""
+    """Return whether a list has several results, and is not one update: messages, a bare value, or pairs."""
     if any(type(part) is Command or type(part) is Send for part in parts):
         return True
     if reader.takes_lists:
@@ -129,7 +129,7 @@ def _is_several(parts: Sequence[Any], reader: UpdateReader) -> bool:
 
 def _checked_target(target: object, node: str) -> str | Send:
     if isinstance(target, str):
-        return target if type(target) is str else str.__str__(target)  # a member of an enumeration of names, say
+        return target if type(target) is str else str.__str__(target)  # for example a member of an enumeration of names
     if isinstance(target, Send):
         return target
     raise InvalidUpdateError(

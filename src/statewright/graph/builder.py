@@ -1,7 +1,7 @@
-"""A graph being written.
+"""The builder of graphs.
 
-The builder only records; `freeze()` checks everything at once and gives the graph as data. Freezing is repeatable
-and leaves the builder as it was. `runtime.StateGraph` is this class with `compile()`.
+The builder only records declarations; `freeze()` checks all of them at once and returns the graph as data. Freezing can
+be repeated and does not change the builder. `runtime.StateGraph` is this class with `compile()`.
 """
 
 from __future__ import annotations
@@ -15,18 +15,14 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, cast, overload
 from statewright.clock import Duration
 from statewright.errors import InvalidGraph, InvalidSchema
 from statewright.graph.command import END, START
-from statewright.graph.context import SubgraphLike, is_subgraph
+from statewright.graph.context import is_subgraph
+from statewright.graph.functions.hints import Action, declared_destinations, input_schema_of, literal_names
+from statewright.graph.functions.parameters import resolved_hints
+from statewright.graph.functions.runnable import as_action, as_path
 from statewright.graph.generics import ContextT, GraphParameters, InputT, OutputT, ResultT, StateT
 from statewright.graph.graph import Graph, Migration
 from statewright.graph.mapping import ITEM_SUFFIX, one_item, spread_and_collect
 from statewright.graph.node import Branch, Join, JoinEdge, Memory, Node, TagLimits
-from statewright.graph.parameters import (
-    declared_by_hint,
-    literal_names,
-    may_go_anywhere,
-    read_parameters,
-    resolved_hints,
-)
 from statewright.graph.policy import (
     CachePolicy,
     CircuitBreaker,
@@ -36,9 +32,8 @@ from statewright.graph.policy import (
     as_retries,
     as_timeout,
 )
-from statewright.graph.runnable import as_action, as_path
 from statewright.graph.validate import find_problems
-from statewright.state import StateSchema, is_pydantic, merge_fields, read_schema
+from statewright.state import StateSchema, merge_fields, read_schema
 
 if TYPE_CHECKING:
     from statewright.graph.generics import (
@@ -49,8 +44,6 @@ if TYPE_CHECKING:
         RunnableLike,
         TargetT,
     )
-
-Action = Callable[..., Any] | SubgraphLike
 
 
 class GraphWarning(UserWarning):
@@ -79,9 +72,9 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         self.output_schema = output_schema
         self.name = name
         self.version = version
-        """Of the code: saved with every checkpoint. Change it when threads of the old code need a migration."""
+        """The version of the code, saved with checkpoints. Change it when threads of the old code need a migration."""
         self.answers_to = answers_to
-        """The field that takes `Command(resume=...)` at a breakpoint; without it nothing is asked there."""
+        """The field for `Command(resume=...)` at a breakpoint; without it a breakpoint is not a question."""
         self.migrations: dict[str | None, Migration] = {}
         self.nodes: dict[str, Node] = {}
         self.edges: dict[str, dict[str, None]] = {}
@@ -91,16 +84,15 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         self.tag_limits: dict[str, TagLimits] = {}
         self.saved_types: dict[Any, None] = {}
         self.problems: list[str] = []
-        """What was already wrong when it was written, and can't be seen in the parts."""
+        """Problems that are only visible when a part is added."""
 
     def migration(
         self, *, from_version: str | None, to_version: str | None = None
     ) -> Callable[[Callable[[dict[str, Any]], Mapping[str, Any]]], Callable[[dict[str, Any]], Mapping[str, Any]]]:
-        """A decorator for a function that makes the state of a thread of another version into one of this graph's.
+        """Register a function that migrates the state of threads that another version of the graph has saved.
 
-        The function gets the saved state as a dict of its own, and returns it as `to_version` wants it, which is the
-        version of the graph if not given; several migrations follow each other. Nodes that were renamed say so
-        themselves, with `aliases`.
+        The function receives the saved state as a dict that it may change, and returns the state of `to_version`, by
+        default the version of the graph. Migrations are chained. For renamed nodes use `aliases` of the nodes.
         """
 
         def register(change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> Any:
@@ -112,7 +104,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return register
 
     def allow_types(self, *types: Any) -> Self:
-        """Let values of these types be saved although no schema names them: those behind a field of type Any."""
+        """Permit values of these types to be saved although no schema declares them, in fields of type Any."""
         self.saved_types.update(dict.fromkeys(types))
         return self
 
@@ -162,28 +154,30 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         """Add a node: `add_node(fn)`, `add_node(name, fn)` or `add_node(name, description, fn)`.
 
         Instead of a function it may be a compiled graph, or a Runnable: an object with `invoke` and `ainvoke`.
-        `destinations` declares where its Commands and Sends go; it then goes nowhere else. `defer=True` is
-        `join="idle"`. `on` names channels whose change makes the node due. A number or timedelta as `timeout` is how
-        long one attempt may take. See `Node` for the rest.
+        `destinations` declares the targets of its Commands and Sends; others are refused then. `defer=True` is
+        `join="idle"`. `on` lists channels whose change makes the node due. A number or timedelta as `timeout` limits
+        the duration of an attempt. See `Node` for the rest.
         """
         if isinstance(action, str):
             description, action = action, described
         node, action = node if isinstance(node, str) else as_action(node), as_action(action)
         name, action = (node, action) if isinstance(node, str) else (_name_of(node), node)
         if name in self.nodes:
-            self.problems.append(f"Node {name!r} is added twice. Give one of the two another name.")
+            self.problems.append(f"Node {name!r} is added twice. Rename one of them.")
             return self
         if not callable(action) and not is_subgraph(action):
-            self.problems.append(f"Node {name!r} has no function: found {action!r}. Pass add_node(name, function).")
+            self.problems.append(f"Node {name!r} has no function, but {action!r}. Pass add_node(name, function).")
             action = _nothing
         if defer and join not in (None, "idle"):
-            self.problems.append(f"Node {name!r}: defer=True means join='idle', found join={join!r}. Drop one of them.")
-        declared, undeclared = _destinations(action, destinations)
+            self.problems.append(
+                f"Node {name!r}: defer=True means join='idle', but join is {join!r}. Remove one of them."
+            )
+        declared, undeclared = declared_destinations(action, destinations)
         self.nodes[name] = Node(
             name=name,
             action=action,
             join="idle" if defer else join or "any",
-            input_schema=input_schema if input_schema is not None else _input_hint(action),
+            input_schema=input_schema if input_schema is not None else input_schema_of(action),
             destinations=declared,
             undeclared=undeclared,
             on=tuple(on),
@@ -215,9 +209,9 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         cache_policy: CachePolicy | None = None,
         error_handler: Callable[..., Any] | None = None,
     ) -> Self:
-        """What holds for every node, before and after this call, that does not say otherwise itself.
+        """Set policies for every node without its own, including nodes that are added later.
 
-        Error handlers are tried and timed like their nodes, but not cached. Subgraphs do not inherit anything.
+        Error handlers have the retries and timeouts of their nodes, but are not cached. Subgraphs inherit nothing.
         """
         self.defaults = {
             "retry_policy": as_retries(retry_policy),
@@ -235,7 +229,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         rate_limit: RateLimit | None = None,
         circuit_breaker: CircuitBreaker | None = None,
     ) -> Self:
-        """Let all nodes with a tag share a limit, e.g. those that call one service."""
+        """Share limits among all nodes with a tag, e.g. nodes that call one service."""
         self.tag_limits[tag] = TagLimits(
             max_concurrency=max_concurrency, rate_limit=rate_limit, circuit_breaker=circuit_breaker
         )
@@ -259,11 +253,11 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     def add_map(
         self, node: Any, function: Any = None, /, *, over: str, into: str, **options: Unpack[MapOptions]
     ) -> Self:
-        """Add a node that runs once for each item of the field `over`; what it answers is gathered in the field `into`.
+        """Add a node that runs once for each item of the field `over`, and gathers the results in the field `into`.
 
-        The function is called with the item, and its answer is one element, whatever it is. The answers are in the
-        order of the items. Edges lead to and from the node as usual; `options` are those of `add_node` and hold for
-        each item. What handles one item is a node of its own, named `<name>.item`.
+        The function is called with an item, and returns any value. Results are in the order of the items. Edges lead
+        to and from the node as usual; `options` are those of `add_node` and apply to each item. Items are handled by a
+        second node, named `<name>.item`.
         """
         node, function = node if isinstance(node, str) else as_action(node), as_action(function)
         name, action = (node, function) if isinstance(node, str) else (_name_of(node), node)
@@ -275,7 +269,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return self.add_node(item, one_item(name, action), destinations=[name], **options)
 
     def add_edge(self, start: str | Sequence[str], end: str) -> Self:
-        """Let `end` follow `start`; with a list of starts, once when all of them have arrived in a run."""
+        """Let `end` follow `start`; with a list of starts, let it run once when all of them have arrived."""
         if isinstance(start, str):
             self.edges.setdefault(start, {})[end] = None
         elif len(set(start)) > 1:
@@ -301,14 +295,14 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         path: Any,
         path_map: Mapping[Any, str] | Sequence[str] | str | None = None,
     ) -> Self:
-        """After `source`, let `path(state)` name what comes next: a node, a Send, END, or a list of them.
+        """Let `path(state)` choose the successors of `source`: a node, a Send, END, or a list of them.
 
-        `path_map` says what each result means, or lists the targets, or names the only one; without it a `Literal`
-        return hint does.
+        `path_map` maps results to targets, or lists the targets, or is the only one; without it they are taken from a
+        `Literal` return hint.
         """
         path = as_path(path)
         if not callable(path):
-            self.problems.append(f"The conditional edge from {source!r} has no function: found {path!r}.")
+            self.problems.append(f"The conditional edge from {source!r} has no function, but {path!r}.")
             return self
         if isinstance(path_map, Mapping):
             targets: Mapping[Any, str] | None = dict(path_map)
@@ -320,7 +314,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return self
 
     def add_sequence(self, nodes: Sequence[str | NodeFunction[StateT] | tuple[str, NodeFunction[StateT]]]) -> Self:
-        """Add nodes that follow each other; a name stands for a node that is already there."""
+        """Add nodes with edges from each to the next; a name stands for an existing node."""
         names: list[str] = []
         for node in nodes:
             if isinstance(node, str):
@@ -337,7 +331,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return self
 
     def set_entry_point(self, name: str) -> Self:
-        """Let a run begin with `name`."""
+        """Begin runs with `name`."""
         return self.add_edge(START, name)
 
     @overload
@@ -351,11 +345,11 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     def set_conditional_entry_point(
         self, path: Any, path_map: Mapping[Any, str] | Sequence[str] | str | None = None
     ) -> Self:
-        """Let `path(input)` name where a run begins."""
+        """Let `path(input)` choose the first nodes of a run."""
         return self.add_conditional_edges(START, path, path_map)
 
     def set_finish_point(self, name: str) -> Self:
-        """Let the path end after `name`."""
+        """End the path after `name`."""
         return self.add_edge(name, END)
 
     def freeze(
@@ -368,32 +362,29 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         entered: Sequence[str] = (),
         also: Sequence[str] = (),
     ) -> Graph:
-        """The graph as data. `entered` are nodes that a run may come to without an edge, like that of a budget.
+        """Return the graph as data. `entered` are nodes that need no edge, like the node of a budget.
 
-        Raises InvalidGraph with every problem that is found, `also` included. With `strict=False` problems of shape
-        are warnings, and edges to nodes that do not exist are left out.
+        Raises InvalidGraph with all problems, `also` included. With `strict=False` problems of shape are warnings, and
+        edges to unknown nodes are left out.
         """
         title = name or self.name or "Graph"
         unreadable: list[InvalidSchema] = []
         schemas = self._schemas(unreadable)
         fields = merge_fields(schemas.values(), unreadable)
         graph = self._graph(title, schemas, fields)
-        found = find_problems(graph, interrupts=interrupts, entered=entered, has_store=has_store)
-        fatal = [*self.problems, *also, *dict.fromkeys(map(str, unreadable)), *found.fatal]
-        if fatal or (strict and found.shape):
-            raise InvalidGraph([*fatal, *found.shape], graph=title) from next(iter(unreadable), None)
-        for problem in found.shape:
+        problems = find_problems(graph, interrupts=interrupts, entered=entered, has_store=has_store)
+        fatal = [*self.problems, *also, *dict.fromkeys(map(str, unreadable)), *problems.fatal]
+        if fatal or (strict and problems.shape):
+            raise InvalidGraph([*fatal, *problems.shape], graph=title) from next(iter(unreadable), None)
+        for problem in problems.shape:
             warnings.warn(problem, GraphWarning, stacklevel=3)
-        return graph if not found.shape else _without_dangling(graph)
+        return graph.without_dangling() if problems.shape else graph
 
     def _schemas(self, problems: list[InvalidSchema]) -> dict[str, StateSchema]:
-        """Return every schema of the graph: the state's, the input's, the output's, and those of nodes.
-
-        What is wrong with them is added to the `problems`.
-        """
+        """Return the schemas of the state, the input, the output and the nodes, and add their `problems`."""
         state = read_schema(self.state_schema if self.state_schema is not None else {}, problems)
         schemas = {"state": state}
-        # A dict of what goes in or comes out says what does, and nothing else; as a state it would be open.
+        # A dict as an input or output schema is closed, while a dict as the state permits further fields.
         for name, source in (("input", self.input_schema), ("output", self.output_schema)):
             schemas[name] = state if source is None else read_schema(source, problems, closed=True)
         by_source: dict[int, StateSchema] = {id(self.state_schema): state}
@@ -404,10 +395,10 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return schemas
 
     def _with_defaults(self, node: Node) -> Node:
-        """The node with what holds for those that do not say otherwise."""
+        """Return the node with the default policies that it does not override."""
         missing = {name: value for name, value in self.defaults.items() if value and not getattr(node, name)}
         if node.inline:
-            missing.pop("timeout", None)  # nobody could stop to wait for it
+            missing.pop("timeout", None)  # nothing could interrupt the event loop
         return replace(node, **missing) if missing else node
 
     def _graph(self, title: str, schemas: Mapping[str, StateSchema], fields: Mapping[str, Any]) -> Graph:
@@ -440,64 +431,4 @@ def _name_of(action: object) -> str:
 
 
 def _nothing(state: Any) -> None:
-    """Stands in for a node without a function, so that the other problems are found too."""
-
-
-def _destinations(
-    action: Action, declared: Sequence[str] | Mapping[str, str] | None
-) -> tuple[tuple[str, ...] | None, bool]:
-    """Where the node says it goes, and whether it may go anywhere."""
-    if declared is not None:
-        return tuple(declared), False
-    if is_subgraph(action):
-        return None, False
-    try:
-        returns = read_parameters(cast(Any, action)).returns
-    except (TypeError, ValueError):
-        return None, False
-    if returns is None:
-        return None, False
-    hinted = declared_by_hint(returns)
-    return hinted, hinted is None and may_go_anywhere(returns)
-
-
-def _input_hint(action: Action) -> Any:
-    """The class that the first parameter is annotated with, if it is one that can be read as a schema."""
-    if is_subgraph(action):
-        return None
-    try:
-        hint = read_parameters(cast(Any, action)).state_hint
-    except (TypeError, ValueError):
-        return None
-    return hint if is_schema_class(hint) else None
-
-
-def is_schema_class(hint: Any) -> bool:
-    """Whether a hint is a TypedDict, a dataclass or a pydantic model."""
-    if not isinstance(hint, type):
-        return False
-    return hasattr(hint, "__required_keys__") or hasattr(hint, "__dataclass_fields__") or is_pydantic(hint)
-
-
-def _without_dangling(graph: Graph) -> Graph:
-    """The graph without edges and destinations that lead to no node."""
-
-    def known(name: str) -> bool:
-        return name in graph.nodes or name in (START, END)
-
-    return replace(
-        graph,
-        edges={start: tuple(filter(known, ends)) for start, ends in graph.edges.items() if known(start)},
-        joins=tuple(join for join in graph.joins if all(map(known, (*join.starts, join.end)))),
-        branches={
-            source: tuple(_known_targets(branch, known) for branch in branches)
-            for source, branches in graph.branches.items()
-            if known(source)
-        },
-    )
-
-
-def _known_targets(branch: Branch, known: Callable[[str], bool]) -> Branch:
-    if branch.targets is None:
-        return branch
-    return Branch(branch.source, branch.path, {label: name for label, name in branch.targets.items() if known(name)})
+    """Stand in for a node without a function, so that further problems are found."""

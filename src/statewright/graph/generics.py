@@ -1,11 +1,11 @@
-"""Type parameters of graphs, and the forms of the functions that they call: for type checkers, without effect on runs.
+"""Type parameters of graphs and types of user functions: for type checkers, without effect on runs.
 
-A graph has five parameters. `StateT` is the state, `ContextT` the caller's dependencies, `InputT` what a call takes,
-`OutputT` what a call with `version="v2"` returns as its value, and `ResultT` what other calls return: a dict of fields,
-or the value itself where the state has no fields. Those that are left out of an annotation are Any.
+A graph has five parameters. `StateT` is the state, `ContextT` the caller's dependencies, `InputT` the input of a call,
+`OutputT` the value of a call with `version="v2"`, and `ResultT` the result of other calls: a dict of fields, or the
+value itself if the state has no fields. Parameters that an annotation leaves out are Any.
 
-The input of a node is not compared with the state: a node may read a schema of its own, and a Send may give it
-anything. What it returns is checked.
+The input of a node is not compared with the state, because a node may have a schema of its own, and a Send may carry
+anything. Return values are checked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, Protocol,
 from statewright.graph.command import Command, Send
 
 if TYPE_CHECKING:
-    # The defaults of type parameters (PEP 696) are news to Python 3.11, and typing_extensions is slow to import.
+    # Python 3.11 lacks defaults of type parameters (PEP 696), and typing_extensions is slow to import.
     from dataclasses import Field
 
     from pydantic import BaseModel
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     InputT = TypeParameter("InputT", default=Any)
     OutputT = TypeParameter("OutputT", default=StateT)
     ResultT = TypeParameter("ResultT", default=Any)
-    # Those of functions and constructors, which may not be those of a class.
+    # Parameters of functions and constructors, which may not reuse those of a class.
     CallerT = TypeParameter("CallerT", default=Any)
 
     class DataclassLike(Protocol):
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
     FieldsT = TypeParameter("FieldsT", bound=Mapping[str, object] | DataclassLike | BaseModel)
     """A state with fields: a TypedDict, a dataclass or a pydantic model."""
     InstanceT = TypeParameter("InstanceT", bound=DataclassLike | BaseModel, default=Any)
-    """A schema with instances, for which a mapping may stand too."""
+    """A schema with instances, in whose place a mapping is accepted."""
     SchemaT = TypeParameter("SchemaT", default=Any)
     BareT = TypeParameter("BareT", default=Any)
     """A state, or a schema of any kind."""
     TargetT = TypeParameter("TargetT", bound=Hashable, default=Any)
-    """What a conditional edge answers: the name of a node, or what its `path_map` makes a name of."""
+    """The result of a conditional edge: the name of a node, or a key of its `path_map`."""
 
     OneAnswer: TypeAlias = Mapping[str, Any] | DataclassLike | BaseModel | Command[Any] | Send | tuple[str, Any] | BareT
     NodeAnswer: TypeAlias = OneAnswer[BareT] | Sequence[OneAnswer[BareT]] | None
@@ -63,17 +63,17 @@ if TYPE_CHECKING:
         | Callable[..., NodeAnswer[BareT] | Awaitable[NodeAnswer[BareT]]]
         | RunnableLike
     )
-    """What may be a node of a graph with the state `BareT`. The first form is what lambdas are read by."""
+    """A node of a graph with the state `BareT`. The first form serves to infer the types of lambdas."""
     PathAnswer: TypeAlias = TargetT | Send | Sequence[TargetT | Send]
     PathFunction: TypeAlias = (
         Callable[Concatenate[BareT, ...], PathAnswer[TargetT] | Awaitable[PathAnswer[TargetT]]]
         | Callable[..., PathAnswer[TargetT] | Awaitable[PathAnswer[TargetT]]]
         | RunnableLike
     )
-    """What may decide a conditional edge of a graph with the state `BareT`."""
+    """The path of a conditional edge of a graph with the state `BareT`."""
 
     class MapOptions(TypedDict, total=False):
-        """The keywords of `add_map` for what handles one item. See `Node` for their meaning."""
+        """The keywords of `add_map` for the node of an item; see `Node`."""
 
         defer: bool
         join: Join | None
@@ -103,19 +103,19 @@ if TYPE_CHECKING:
         destinations: Sequence[str] | Mapping[str, str] | None
 
     class BuilderOptions(TypedDict, total=False):
-        """The keywords of a builder that say nothing about types."""
+        """The keywords of a builder that do not concern types."""
 
         name: str | None
         version: str | None
         answers_to: str | None
 
     class GraphParameters(Generic[StateT, ContextT, InputT, OutputT, ResultT]):
-        """Base of what has the five parameters of a graph."""
+        """Base of classes with the five parameters of a graph."""
 
 else:
     StateT, ContextT, InputT, OutputT, ResultT = map(TypeVar, ("StateT", "ContextT", "InputT", "OutputT", "ResultT"))
 
     class GraphParameters:
-        """Base of what has the five parameters of a graph: `Class[...]` takes as many as are written."""
+        """Base of classes with the five parameters of a graph: `Class[...]` accepts any number of them."""
 
         __class_getitem__ = classmethod(GenericAlias)

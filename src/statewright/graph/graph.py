@@ -1,14 +1,14 @@
-"""A frozen graph: what should run and in which order, as data. Nothing here runs."""
+"""Frozen graphs: nodes, edges and schemas as data, with the reachability derived from them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from statewright.channels import Channel
-from statewright.graph.command import START
+from statewright.graph.command import END, START
 from statewright.graph.node import Branch, JoinEdge, Node, TagLimits
 from statewright.graph.reach import reachability
 from statewright.state import Field, StateSchema
@@ -16,7 +16,7 @@ from statewright.state import Field, StateSchema
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """How the state of a thread that another version of a graph has saved becomes one of a newer version."""
+    """The conversion of the state of a thread that another version of the graph has saved."""
 
     to_version: str | None
     change: Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -24,12 +24,12 @@ class Migration:
 
 @dataclass(frozen=True, kw_only=True)
 class Graph:
-    """Nodes, edges and schemas, checked and in order of declaration."""
+    """Checked nodes, edges and schemas, in order of declaration."""
 
     name: str
     nodes: Mapping[str, Node]
     edges: Mapping[str, tuple[str, ...]]
-    """For each source, START included, the ends of its plain edges, in order of declaration."""
+    """The ends of plain edges by source, START included, in order of declaration."""
     joins: tuple[JoinEdge, ...]
     branches: Mapping[str, tuple[Branch, ...]]
     schema: StateSchema
@@ -37,45 +37,64 @@ class Graph:
     output_schema: StateSchema
     context_schema: Any
     node_schemas: Mapping[str, StateSchema] = field(default_factory=dict[str, StateSchema])
-    """The input schema of each node that reads something else than the state."""
+    """The schemas of nodes whose input is not the state."""
     fields: Mapping[str, Field]
-    """Every field of every schema: the channel map."""
+    """The fields of all schemas."""
     tag_limits: Mapping[str, TagLimits] = field(default_factory=dict[str, TagLimits])
     version: str | None = None
-    """Of the graph's code: what is saved says which version saved it."""
+    """The version of the graph's code, saved with every checkpoint."""
     migrations: Mapping[str | None, Migration] = field(default_factory=dict["str | None", "Migration"])
-    """By the version that they start from."""
+    """Migrations by their source version."""
     answers_to: str | None = None
-    """The field that takes an answer at a breakpoint."""
+    """The field for the answer at a breakpoint."""
     bare_messages: str | None = None
-    """The channel that takes messages answered without a mapping."""
+    """The channel for messages that are returned without a mapping."""
     saved_types: tuple[Any, ...] = ()
-    """Types whose values may be saved, beside those that the schemas name."""
+    """Types whose values may be saved besides those in the schemas."""
 
     @property
     def channels(self) -> dict[str, Channel]:
-        return {name: one.channel for name, one in self.fields.items()}
+        """The channels by field."""
+        return {name: field.channel for name, field in self.fields.items()}
 
     @cached_property
     def order(self) -> dict[str, int]:
-        """The place of each node in the order of declaration."""
-        return {name: place for place, name in enumerate(self.nodes)}
+        """The index of each node in the order of declaration."""
+        return {name: index for index, name in enumerate(self.nodes)}
 
     @cached_property
     def joins_by_start(self) -> dict[str, tuple[JoinEdge, ...]]:
+        """The join edges by each of their starts."""
         starts = {start for join in self.joins for start in join.starts}
         return {start: tuple(join for join in self.joins if start in join.starts) for start in starts}
 
     @cached_property
     def ways(self) -> dict[str, frozenset[str]]:
-        """For each node and START, the nodes to which its declared edges and destinations lead in one step."""
+        """The successors of each node and START by declared edges and destinations."""
         return {source: frozenset(self._targets(source)) for source in (START, *self.nodes)}
 
     @cached_property
     def reach(self) -> dict[str, int]:
-        """For each node and START, a bit set of all nodes that can still come after it; see `reach.py`."""
-        order = [*self.nodes, START]
-        return reachability(order, self.ways)
+        """A bit set of the nodes that can follow each node and START; see `reach.py`."""
+        return reachability([*self.nodes, START], self.ways)
+
+    def without_dangling(self) -> Graph:
+        """Return the graph without edges to or from unknown nodes."""
+        names = {*self.nodes, START, END}
+        return replace(
+            self,
+            edges={
+                start: tuple(end for end in ends if end in names)
+                for start, ends in self.edges.items()
+                if start in names
+            },
+            joins=tuple(join for join in self.joins if names.issuperset((*join.starts, join.end))),
+            branches={
+                source: tuple(branch.restricted_to(names) for branch in branches)
+                for source, branches in self.branches.items()
+                if source in names
+            },
+        )
 
     def _targets(self, source: str) -> Iterable[str]:
         node = self.nodes.get(source)

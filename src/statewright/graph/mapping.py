@@ -1,7 +1,7 @@
-"""A node that runs once for each item of a list: the usual fan-out and gather, as two nodes.
+"""Maps over lists: fan-out and gather by two nodes.
 
-The node that users see is called twice. With the state it sends each item to the second node; with what came of all
-items, gathered, it writes the results and goes along its edges.
+The node that the user declares is called twice. With the state it sends each item to the second node; with the
+gathered results it writes them and follows its edges.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from statewright.checkpoint import stored_as
 from statewright.errors import InvalidUpdateError
 from statewright.graph.command import Command, Send
 from statewright.graph.context import SubgraphLike, is_subgraph
-from statewright.graph.parameters import is_coroutine_function, read_parameters, resolved_hints
+from statewright.graph.functions.parameters import is_coroutine_function, read_parameters, resolved_hints
 
 ITEM_SUFFIX = ".item"
-"""Names the node that handles one item."""
+"""Suffix of the node that handles one item."""
 
 
 class Place(NamedTuple):
-    """One item, or what came of it, with its place in the list."""
+    """An item or its result, with its position in the list."""
 
     position: int
     value: Any
@@ -31,11 +31,11 @@ stored_as(52, Place, list, lambda parts: Place(*parts))
 
 
 def spread_and_collect(name: str, over: str, into: str) -> Callable[[Any], Any]:
-    """The node that users see."""
+    """Return the function of the node that the user declares."""
 
     def collect(state: Any) -> Any:
-        if isinstance(state, list) and all(isinstance(one, Place) for one in cast(list[object], state)):
-            return {into: [place.value for place in sorted(cast(list[Place], state))]}
+        if isinstance(state, list) and all(isinstance(item, Place) for item in cast(list[object], state)):
+            return {into: [entry.value for entry in sorted(cast(list[Place], state))]}
         items = _items(state, name, over)
         if not items:
             return {into: []}
@@ -52,34 +52,34 @@ def _items(state: Any, name: str, over: str) -> Sequence[Any]:
     if items is None:
         return ()
     if isinstance(items, str | bytes) or not hasattr(items, "__iter__"):
-        raise InvalidUpdateError(f"Node {name!r} maps over {over!r}, which holds {items!r}: give it a list.")
+        raise InvalidUpdateError(f"Node {name!r} maps over {over!r}, which is {items!r}. Write a list to it.")
     return list(items)
 
 
 def one_item(name: str, action: Callable[..., Any] | SubgraphLike) -> Callable[..., Any]:
-    """The node that handles one item, and sends what came of it to be gathered."""
+    """Return the function of the node that handles one item and sends the result to be gathered."""
     if is_subgraph(action):
         return _subgraph_item(name, action)
     function = cast(Callable[..., Any], action)
 
     @wraps(function)
-    async def wait_for(place: Place, **asked: Any) -> Send:
-        return Send(name, Place(place.position, await function(place.value, **asked)), gather=True)
+    async def wait_for(entry: Place, **injected: Any) -> Send:
+        return Send(name, Place(entry.position, await function(entry.value, **injected)), gather=True)
 
     @wraps(function)
-    def call(place: Place, **asked: Any) -> Send:
-        return Send(name, Place(place.position, function(place.value, **asked)), gather=True)
+    def call(entry: Place, **injected: Any) -> Send:
+        return Send(name, Place(entry.position, function(entry.value, **injected)), gather=True)
 
     wrapper = wait_for if is_coroutine_function(function) else call
-    asked = read_parameters(function).asked
+    injected = read_parameters(function).asked
     hints = resolved_hints(function)
-    # Of its hints only those of what it asks for count: item and answer are no state and no update.
-    wrapper.__annotations__ = {parameter: hints[parameter] for parameter, _ in asked if parameter in hints}
+    # Item and result are neither state nor update, so only the hints of injected parameters are copied.
+    wrapper.__annotations__ = {parameter: hints[parameter] for parameter, _ in injected if parameter in hints}
     return wrapper
 
 
 def _subgraph_item(name: str, action: Any) -> Callable[..., Any]:
-    async def run(place: Place) -> Send:
-        return Send(name, Place(place.position, await action.ainvoke(place.value)), gather=True)
+    async def run(entry: Place) -> Send:
+        return Send(name, Place(entry.position, await action.ainvoke(entry.value)), gather=True)
 
     return run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from ast import literal_eval
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from statewright.graph.context import SubgraphLike, is_subgraph
 from statewright.graph.policy import CachePolicy, CircuitBreaker, RateLimit, RetryPolicy, TimeoutPolicy
 
 Join = Literal["any", "idle", "reachable"]
-"""When a node that is due may start: at once; when nothing else is due; when nothing can still reach it."""
+"""The time at which a due node starts: at once; when nothing else is due; when nothing can still reach it."""
 Memory = Literal["call", "thread", "none"]
 """The memory of a subgraph: for one call by its parent's task, for the thread, or none."""
 
@@ -88,7 +88,7 @@ class JoinEdge:
     @classmethod
     def from_key(cls, key: str) -> JoinEdge:
         """Return the join edge that a checkpoint names."""
-        # Names may hold anything, " + " too, so the key is read as what it is: literals of Python.
+        # Names may contain anything, " + " included, so the key is parsed as literals of Python.
         *starts, end = (literal_eval(text) for text in _LITERAL.findall(key))
         return cls(tuple(starts), end)
 
@@ -107,4 +107,11 @@ class Branch:
 
     @property
     def name(self) -> str:
+        """The name of the function."""
         return getattr(self.path, "__name__", type(self.path).__name__)
+
+    def restricted_to(self, names: Container[str]) -> Branch:
+        """Return the branch with its targets among the names."""
+        if self.targets is None:
+            return self
+        return Branch(self.source, self.path, {key: name for key, name in self.targets.items() if name in names})

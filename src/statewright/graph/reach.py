@@ -1,7 +1,7 @@
-"""Which nodes can still be reached from where: a bit set per node, worked out once.
+"""Reachability of nodes: a bit set for each node, computed once.
 
-Bit `i` stands for the i-th node in order of declaration. A node reaches what its declared ways lead to in one step
-or more; so it reaches itself only in a cycle.
+Bit `i` stands for the i-th node in order of declaration. A node reaches its successors in one step or more, so it
+reaches itself only in a cycle.
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ from collections.abc import Mapping, Sequence
 
 
 def reachability(order: Sequence[str], ways: Mapping[str, frozenset[str]]) -> dict[str, int]:
-    """For each node, the bits of all nodes that its ways lead to.
+    """Return the bits of all reachable nodes by node.
 
-    Warshall's closure over bit sets is cubic divided by the word; what follows walks the strongly connected
-    components (Tarjan, 1972), which come out last first, so each needs one pass over its ways.
+    Warshall's closure over bit sets would be cubic, divided by the word size. Strongly connected components (Tarjan,
+    1972) come in reverse topological order, so each needs a single pass over its edges.
     """
-    bits = {name: 1 << place for place, name in enumerate(order)}
+    bits = {name: 1 << index for index, name in enumerate(order)}
     reach: dict[str, int] = {}
     for component in components(order, ways):
         members = set(component)
-        seen = 0
+        reached = 0
         for name in component:
             for target in ways.get(name, ()):
-                seen |= bits[target]
+                reached |= bits[target]
                 if target not in members:
-                    seen |= reach[target]
+                    reached |= reach[target]
         for name in component:
-            reach[name] = seen
+            reach[name] = reached
     return reach
 
 
 def components(order: Sequence[str], ways: Mapping[str, frozenset[str]]) -> list[list[str]]:
-    """Strongly connected components, every component after those it leads to. Without recursion: chains are long."""
+    """Return the strongly connected components, each after those that it reaches. No recursion: chains may be long."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
     on_stack: set[str] = set()
-    found: list[list[str]] = []
+    components: list[list[str]] = []
     for root in order:
         if root in index:
             continue
@@ -60,8 +60,8 @@ def components(order: Sequence[str], ways: Mapping[str, frozenset[str]]) -> list
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[name])
                 if low[name] == index[name]:
-                    found.append(_pop_component(stack, on_stack, name))
-    return found
+                    components.append(_pop_component(stack, on_stack, name))
+    return components
 
 
 def _pop_component(stack: list[str], on_stack: set[str], root: str) -> list[str]:

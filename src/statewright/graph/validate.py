@@ -1,7 +1,13 @@
-"""Everything that can be wrong with a graph before it runs, found in one go.
+"""Validation of graphs: all problems are found at once, before anything runs.
 
-*Fatal* problems concern parts that cannot work at all. Problems of *shape* concern how the parts hang together;
-`strict=False` turns those into warnings.
+A problem is *fatal* if a part cannot work at all, e.g. a node whose parameters cannot be injected. A problem of *shape*
+concerns the connections of parts, e.g. an edge to an unknown node; `strict=False` turns these into warnings, because
+programs written for looser libraries contain some. Each check is a generator of sentences over the frozen graph, so
+checks are independent and their order is that of the report. Unreachable nodes are an exception: they usually follow
+from a misspelt name, so they are reported only if nothing else is wrong.
+
+A check may not reject a graph that could work. Targets of a Command are unknown without a hint or `destinations`, so a
+node without declared targets counts as leading anywhere (`_successors`).
 """
 
 from __future__ import annotations
@@ -16,15 +22,10 @@ from statewright.clock import as_seconds
 from statewright.errors import nearest
 from statewright.graph.command import END, RESERVED, START, STOP
 from statewright.graph.context import SubgraphLike
+from statewright.graph.functions.hints import declared_by_hint, may_go_anywhere, return_hint
+from statewright.graph.functions.parameters import ASKABLE, is_coroutine_function, read_parameters
 from statewright.graph.graph import Graph
 from statewright.graph.node import Branch, Join, Memory, Node
-from statewright.graph.parameters import (
-    ASKABLE,
-    declared_by_hint,
-    is_coroutine_function,
-    may_go_anywhere,
-    read_parameters,
-)
 from statewright.graph.policy import (
     CachePolicy,
     CircuitBreaker,
@@ -37,7 +38,7 @@ from statewright.graph.policy import (
 
 @dataclass(frozen=True, slots=True)
 class Problems:
-    """What was found, in the order of declaration."""
+    """The problems of a graph, in order of declaration."""
 
     fatal: tuple[str, ...]
     shape: tuple[str, ...]
@@ -46,7 +47,7 @@ class Problems:
 def find_problems(
     graph: Graph, *, interrupts: Sequence[str] = (), entered: Sequence[str] = (), has_store: bool = True
 ) -> Problems:
-    """All problems of a graph."""
+    """Return all problems of a graph."""
     fatal = [
         *_schema_problems(graph),
         *(problem for node in graph.nodes.values() for problem in _node_problems(graph, node, has_store)),
@@ -63,21 +64,20 @@ def find_problems(
         *_entry_problems(graph),
         *_certain_conflicts(graph),
     ]
-    # Unreachable nodes follow from unknown names as often as not: say so only where the names are right.
     return Problems(tuple(fatal), tuple(shape or _unreachable(graph, entered)))
 
 
 def _schema_problems(graph: Graph) -> Iterator[str]:
     if graph.answers_to is not None and graph.answers_to not in graph.fields:
-        yield f"answers_to={graph.answers_to!r} is no field of the state. {_hint(graph.answers_to, graph.fields)}"
-    for which, schema in (("state", graph.schema), ("input", graph.input_schema)):
+        yield f"answers_to={graph.answers_to!r} is not a field of the state. {_hint(graph.answers_to, graph.fields)}"
+    for role, schema in (("state", graph.schema), ("input", graph.input_schema)):
         for name in schema.derived:
-            yield f"The {which} schema holds {name!r}, which is Derived. Only an output schema of its own may hold it."
-    for which, schema in (("input", graph.input_schema), ("output", graph.output_schema)):
+            yield f"The {role} schema contains {name!r}, which is Derived. Only an output schema may contain it."
+    for role, schema in (("input", graph.input_schema), ("output", graph.output_schema)):
         if schema is graph.schema:
             continue
         for name, managed in schema.managed.items():
-            yield f"The {which} schema holds {name!r}, a computed value ({managed}). Only the state may hold it."
+            yield f"The {role} schema contains {name!r}, a computed value ({managed}). Only the state may contain it."
 
 
 def _node_problems(graph: Graph, node: Node, has_store: bool) -> Iterator[str]:
@@ -99,27 +99,27 @@ def _node_problems(graph: Graph, node: Node, has_store: bool) -> Iterator[str]:
     if node.error_handler is not None:
         yield from _parameter_problems(f"The error handler of node {node.name!r}", node.error_handler, has_store)
     if node.inline and is_coroutine_function(node.action):
-        yield f"Node {node.name!r} is a coroutine, which always runs on the loop. Drop inline=True."
+        yield f"Node {node.name!r} is a coroutine, which always runs on the loop. Remove inline=True."
 
 
 def _policy_problems(node: Node) -> Iterator[str]:
-    """What is wrong with policies of one node, one by one and together."""
+    """Yield the problems of single policies of a node, and of their combinations."""
     if not any(map(node.__getattribute__, _CHECKED)):
         return
     who = f"Node {node.name!r}"
     for option, kind in _POLICIES.items():
-        given: object = getattr(node, option)
-        for policy in cast(tuple[object, ...], given) if isinstance(given, tuple) else (given,):
+        value: object = getattr(node, option)
+        for policy in cast(tuple[object, ...], value) if isinstance(value, tuple) else (value,):
             if policy is not None and not is_policy_of(kind, policy):
                 yield f"{who}: {option}= is {policy!r}. Pass a {kind.__name__}(...)."
     if node.max_concurrency is not None and not _is_count(node.max_concurrency):
         yield f"{who}: max_concurrency is {node.max_concurrency!r}. Give a whole number of at least 1."
     if node.inline and node.timeout is not None:
-        yield f"{who} has a timeout and inline=True: nobody could stop waiting for it. Drop one of them."
+        yield f"{who} has a timeout and inline=True: calls on the event loop cannot be abandoned. Remove one of them."
     if isinstance(node.timeout, TimeoutPolicy) and _never_idles(node.timeout):
-        yield f"{who}: idle_timeout is longer than run_timeout, so it can never strike. Shorten it, or drop it."
+        yield f"{who}: idle_timeout is longer than run_timeout, so it can never apply. Shorten it, or remove it."
     if node.memory == "thread" and node.cache_policy is not None:
-        yield f"{who} remembers (memory='thread') and is cached: a cached answer would forget. Drop one of them."
+        yield f"{who} has memory='thread' and a cache policy, but a cached result does not change memory. Remove one."
 
 
 def _never_idles(timeout: TimeoutPolicy) -> bool:
@@ -144,19 +144,19 @@ def _is_count(value: object) -> bool:
 
 
 def _access_problems(graph: Graph, node: Node) -> Iterator[str]:
-    """What is wrong with the fields that a node declares to read and write."""
-    for what, names in (("reads", node.reads), ("writes", node.writes)):
+    """Yield unknown fields that a node declares to read or write."""
+    for verb, names in (("reads", node.reads), ("writes", node.writes)):
         for name in names or ():
             if name not in graph.fields and name not in graph.schema.managed and graph.schema.closed:
-                yield f"Node {node.name!r} {what} {name!r}: there is no such field. {_hint(name, graph.fields)}"
+                yield f"Node {node.name!r} {verb} {name!r}: there is no such field. {_hint(name, graph.fields)}"
 
 
 def _certain_conflicts(graph: Graph) -> Iterator[str]:
-    """Fields that hold one value and that two nodes of one superstep have declared to write."""
+    """Yield fields without a reducer that two nodes of one superstep declare to write."""
     for source, ends in graph.edges.items():
-        beside = [graph.nodes[end] for end in ends if end in graph.nodes and graph.nodes[end].join == "any"]
-        for place, first in enumerate(beside):
-            for second in beside[place + 1 :]:
+        siblings = [graph.nodes[end] for end in ends if end in graph.nodes and graph.nodes[end].join == "any"]
+        for index, first in enumerate(siblings):
+            for second in siblings[index + 1 :]:
                 for name in first.writes or ():
                     if name in (second.writes or ()) and _holds_one(graph, name):
                         yield (
@@ -182,14 +182,14 @@ def _parameter_problems(who: str, action: object, has_store: bool) -> Iterator[s
     try:
         parameters = read_parameters(action)  # pyright: ignore  # checked to be callable by the builder
     except (TypeError, ValueError):
-        return  # a builtin without a signature: it gets the state
+        return  # a builtin without a signature is called with the state
     for name in parameters.unknown:
         yield (
-            f"{who} asks for the parameter {name!r}, which nothing here can fill. {_guess(name, ASKABLE)}"
-            f"Give it a default, or ask for one of {', '.join(ASKABLE)}."
+            f"{who} asks for the parameter {name!r}, which cannot be injected. {_guess(name, ASKABLE)}"
+            f"Give it a default, or use one of {', '.join(ASKABLE)}."
         )
-    if not has_store and any(name in parameters.required and wanted == "store" for name, wanted in parameters.asked):
-        yield f"{who} asks for a store, and there is none. Pass compile(store=...)."
+    if not has_store and any(name in parameters.required and kind == "store" for name, kind in parameters.asked):
+        yield f"{who} has a store parameter, but the graph has no store. Pass compile(store=...)."
 
 
 def _name_problems(name: str) -> Iterator[str]:
@@ -202,18 +202,18 @@ def _name_problems(name: str) -> Iterator[str]:
 
 
 def _alias_problems(graph: Graph) -> Iterator[str]:
-    """Former names that do not say which node a saved thread means."""
+    """Yield aliases that do not identify one node of a saved thread."""
     owners: dict[str, str] = {}
     for node in graph.nodes.values():
         for alias in node.aliases:
             if alias in graph.nodes and alias != node.name:
                 yield (
-                    f"Node {node.name!r} has the former name {alias!r}, which is another node's name now: a thread "
-                    f"that stopped at {alias!r} could mean either. Drop the alias, or rename that node."
+                    f"Node {node.name!r} has the alias {alias!r}, which is the name of another node: a saved thread "
+                    f"could mean either. Remove the alias, or rename that node."
                 )
             owner = owners.setdefault(alias, node.name)
             if owner != node.name:
-                yield f"Nodes {owner!r} and {node.name!r} have one former name, {alias!r}. Give it to one of them."
+                yield f"Nodes {owner!r} and {node.name!r} have the same alias {alias!r}. Remove it from one of them."
 
 
 def _edge_problems(graph: Graph) -> Iterator[str]:
@@ -223,15 +223,15 @@ def _edge_problems(graph: Graph) -> Iterator[str]:
         for join in graph.joins
         for start in join.starts
     )
-    seen_ends: set[str] = set()
+    checked: set[str] = set()
     for start, end, edge in (*plain, *joined):
         if start == END:
             yield f"{edge}: nothing can follow END."
         elif start not in graph.nodes and start != START:
             yield f"{edge}: there is no node {start!r}. {_hint(start, graph.nodes)}"
-        if edge in seen_ends:
+        if edge in checked:
             continue
-        seen_ends.add(edge)
+        checked.add(edge)
         if end == START:
             yield f"{edge}: START cannot be entered again. Lead the edge to the node after START."
         elif end not in graph.nodes and end != END:
@@ -247,12 +247,12 @@ def _branch_problems(graph: Graph) -> Iterator[str]:
 
 
 def _target_problems(graph: Graph, branch: Branch) -> Iterator[str]:
-    where = f"The conditional edge {branch.name!r} from {branch.source!r}"
+    edge = f"The conditional edge {branch.name!r} from {branch.source!r}"
     if branch.targets is not None and not branch.targets:
-        yield f"{where} has no targets. List them in path_map."
+        yield f"{edge} has no targets. List them in path_map."
     for target in dict.fromkeys((branch.targets or {}).values()):
         if target not in graph.nodes and target not in (END, STOP):
-            yield f"{where} leads to {target!r}: there is no such node. {_hint(target, graph.nodes)}"
+            yield f"{edge} leads to {target!r}: there is no such node. {_hint(target, graph.nodes)}"
 
 
 def _destination_problems(graph: Graph) -> Iterator[str]:
@@ -285,61 +285,55 @@ def _entered_problems(graph: Graph, entered: Sequence[str]) -> Iterator[str]:
 
 
 def _unreachable(graph: Graph, entered: Sequence[str]) -> Iterator[str]:
-    seen = {START, *entered}
-    pending = [*seen, *(node.name for node in graph.nodes.values() if node.on)]
+    reached = {START, *entered}
+    pending = [*reached, *(node.name for node in graph.nodes.values() if node.on)]
     while pending:
         source = pending.pop()
-        seen.add(source)
-        pending.extend(target for target in _leads_to(graph, source) if target not in seen)
+        reached.add(source)
+        pending.extend(target for target in _successors(graph, source) if target not in reached)
     for name in graph.nodes:
-        if name not in seen:
+        if name not in reached:
             yield (
                 f"Node {name!r} cannot be reached: no edge, conditional edge or declared destination leads to it. "
                 f"Add an edge, or name it in destinations= of the node whose Command or Send goes there."
             )
 
 
-def _leads_to(graph: Graph, source: str) -> Iterable[str]:
-    """Where a node leads; one without any way out that declares nothing may answer a Command to anywhere."""
-    ways = graph.ways[source]
+def _successors(graph: Graph, source: str) -> Iterable[str]:
+    """Return the successors of a node. Without edges and declared targets, it may return a Command to any node."""
+    successors = graph.ways[source]
     node = graph.nodes.get(source)
-    if ways or node is None or node.destinations is not None:
-        return ways
+    if successors or node is None or node.destinations is not None:
+        return successors
     if node.is_subgraph and not _may_leave(cast(SubgraphLike, node.action).graph):
-        return ways
+        return successors
     return () if has_declared_end(graph, node) else graph.nodes
 
 
 def _may_leave(graph: Graph) -> bool:
-    """Whether a node of a subgraph may answer a Command for the graph that holds it: no hint says that it does not."""
+    """Return whether a node of a subgraph may return a Command for the parent: no hint excludes it."""
     return any(not node.is_subgraph and _may_command(node) for node in graph.nodes.values())
 
 
 def _may_command(node: Node) -> bool:
-    try:
-        returns = read_parameters(node.action).returns  # pyright: ignore  # no subgraph
-    except (TypeError, ValueError):
-        return True
+    returns = return_hint(node.action)
     return returns is None or may_go_anywhere(returns) or declared_by_hint(returns) is not None
 
 
 def has_declared_end(graph: Graph, node: Node) -> bool:
-    """Whether the graph says that a path ends at `node`: by an edge to END, or by a hint that admits no Command."""
+    """Return whether the path is declared to end at a node: by an edge to END, or by a hint without Command."""
     if node.name in graph.edges or node.name in graph.branches or node.name in graph.joins_by_start:
         return True
-    try:
-        return read_parameters(node.action).returns is not None  # pyright: ignore  # no subgraph
-    except (TypeError, ValueError):
-        return False
+    return return_hint(node.action) is not None
 
 
-def _hint(name: str, known: Iterable[str]) -> str:
-    names = sorted(known)
-    return f"{_guess(name, names)}Known: {', '.join(names) if names else 'none'}."
+def _hint(name: str, names: Iterable[str]) -> str:
+    listed = sorted(names)
+    return f"{_guess(name, listed)}Known: {', '.join(listed) if listed else 'none'}."
 
 
-def _guess(name: str, known: Iterable[str]) -> str:
-    guess = nearest(name, known)
+def _guess(name: str, names: Iterable[str]) -> str:
+    guess = nearest(name, names)
     return f"Did you mean {guess!r}? " if guess else ""
 
 

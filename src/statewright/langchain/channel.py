@@ -68,7 +68,7 @@ class LangChainMessages(Channel):
         return merged if self.format is None else _as_openai(merged)
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
-        """The messages that came or changed; the whole list where some were removed or written anew."""
+        """Return the new and changed messages; the whole list if some were removed or overwritten."""
         if self.format is not None or overwritten(updates) is not MISSING:
             return new
         items = [item for batch in updates for item in batch.items]

@@ -68,14 +68,14 @@ class NewEvent(NamedTuple):
 
 @dataclass(slots=True)
 class Insert:
-    """Add a record. Raises DuplicateRecord if there is one of its id, or with its values where these are unique."""
+    """Add a record. Raises DuplicateRecord if one has the same id, or the same values in unique columns."""
 
     record: Record
 
 
 @dataclass(slots=True)
 class Spend:
-    """Add to what a workspace has spent on a day; the record of the day is made where there is none."""
+    """Add to the spending of a workspace on a day; the record of the day is created if it is missing."""
 
     spent: DailySpending
     """The amounts to add; see `DailySpending.of`."""

@@ -16,7 +16,7 @@ from statewright.runs.records.record import R
 
 
 class Order(NamedTuple):
-    """By which column records are sorted; those that are equal there by their ids."""
+    """The column by which records are sorted; equal ones are sorted by id."""
 
     column: str
     descending: bool = False

@@ -21,7 +21,7 @@ UNKNOWN: Any = None
 
 
 def plain_annotation(annotation: Any, name_of: NameOf) -> Any:
-    """The type as lists and text."""
+    """Return a type as lists and text."""
     if annotation is None:
         return None
     if isinstance(annotation, dict):  # a JSON Schema
@@ -46,7 +46,7 @@ def plain_annotation(annotation: Any, name_of: NameOf) -> Any:
 
 
 def made_annotation(plain: Any, named: Named) -> Any:
-    """The type again; UNKNOWN where nobody here knows the name, or a part of it."""
+    """Reverse `plain_annotation`; UNKNOWN for an unregistered name in it."""
     if plain is None:
         return None
     if isinstance(plain, str):

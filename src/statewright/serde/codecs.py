@@ -1,7 +1,7 @@
-"""How values of each type are written and read, beyond what MessagePack knows itself.
+"""Codecs for types that MessagePack lacks.
 
-A codec has a number that stands in stored data, so it never changes its meaning. Values are told by their exact type;
-types are found by name, so that nothing is loaded for values that nobody stores.
+The tag of a codec is part of stored data, so its meaning never changes. Values are matched by their exact type; types
+are looked up by name, so that no module is loaded for values that do not occur.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from statewright import errors
 from statewright.channels import MISSING, Added, Merged, MessageBatch, Overwrite
 from statewright.errors import SerdeError, StoredError, add_note
 from statewright.ids import short_id, whole_id
-from statewright.messages import ROLES, Message, RemoveMessage, ToolCall, ToolResult
+from statewright.langchain_forms import ROLES
+from statewright.messages import Message, RemoveMessage, ToolCall, ToolResult
 
 
 class Codec(NamedTuple):
@@ -60,7 +61,7 @@ _LATER: Mapping[range, str] = {
 
 
 def codec_of(tag: int) -> Codec | None:
-    """The codec of a tag; None if this version knows none."""
+    """Return the codec of a tag; None if this version has none."""
     module = next((name for tags, name in _LATER.items() if tag in tags), None)
     if tag not in BY_TAG and module is not None:
         importlib.import_module(module)
@@ -68,12 +69,12 @@ def codec_of(tag: int) -> Codec | None:
 
 
 def type_name(kind: type) -> str:
-    """The module and name of a type."""
+    """Return the module and name of a type."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _trimmed(*parts: Any) -> list[Any]:
-    """The parts without those at the end that say nothing."""
+    """Return the parts without empty ones at the end."""
     known = list(parts)
     while known and known[-1] is None:
         known.pop()
@@ -88,7 +89,7 @@ stored_as(4, frozenset, list, frozenset)
 
 
 def _zone(zone: tzinfo | None) -> Any:
-    """A time zone: None, the seconds that it is ahead, those with a name of its own, or its key."""
+    """Return a time zone as None, its offset in seconds, the offset and a name, or its key."""
     if zone is None:
         return None
     name = getattr(zone, "key", None)
@@ -217,7 +218,7 @@ BY_TAG[25] = NUMPY_SCALAR
 
 
 def _plain_exception(error: BaseException) -> Any:
-    """What the class is called, what it says, its notes, and its arguments where these are not just what it says."""
+    """Return the name of the class, the message, the notes, and arguments other than the message."""
     name = error.kind if isinstance(error, StoredError) else type_name(type(error))
     text, args = str(error), error.args
     parts = [name, text, [str(note) for note in getattr(error, "__notes__", ())]]
@@ -231,7 +232,7 @@ def _is_simple(value: Any) -> bool:
 
 
 def _made_exception(parts: Sequence[Any]) -> BaseException:
-    """The exception as one of its class, if that is Python's or ours; else a StoredError that names the class."""
+    """Return an exception of its class, if that is Python's or ours, or else a StoredError with its name."""
     name, text, notes, *args = parts
     error = _said_again(name, text, [*args, [text]]) or StoredError(name, text)
     for note in notes:
@@ -240,7 +241,7 @@ def _made_exception(parts: Sequence[Any]) -> BaseException:
 
 
 def _said_again(name: str, text: str, tries: Sequence[Sequence[Any]]) -> BaseException | None:
-    """An exception of Python's or of ours that says `text`; None where no arguments make it say so."""
+    """Return an exception of Python's or of ours with the message `text`; None if no arguments give that message."""
     module, _, own = name.rpartition(".")
     home: Any = {"builtins": builtins, errors.__name__: errors}.get(module)
     kind: Any = getattr(home, errors.FORMER_NAMES.get(own, own), None)

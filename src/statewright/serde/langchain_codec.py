@@ -1,8 +1,8 @@
-"""How messages of LangChain are stored: under short names of their own, so that no one has to register them.
+"""The codec for messages of LangChain, with short names, so that they need no registration.
 
-A message is stored as the fields that were set, and those that are not what its class would have by itself; it is made
-again without validators, which would read calls out of other fields. Fields that today's class has beyond those get
-their defaults. Nothing of LangChain is loaded before such a message is read.
+A message is stored as its set fields, and fields with other values than the defaults of its class; it is rebuilt
+without validators, which would derive calls from other fields. Further fields of the current class get their defaults.
+LangChain is not loaded before such a message is read.
 """
 
 from __future__ import annotations

@@ -99,21 +99,21 @@ class Serde:
             self._by_name[one] = registered
 
     def knows(self, kind: type) -> bool:
-        """Whether values of a class can be stored."""
+        """Return whether values of a class can be stored."""
         return kind in self._by_type or kind in _NATIVE or self._codec(kind) is not None
 
     def name_of(self, kind: type[Any]) -> str | None:
-        """The name that a registered class is stored under."""
+        """Return the stored name of a registered class."""
         found = self._by_type.get(kind)
         return found.name if found is not None else None
 
     def named(self, name: str) -> type[Any] | None:
-        """The registered class of a name."""
+        """Return the registered class for a name."""
         found = self._by_name.get(name)
         return found.type if found is not None else None
 
     def encode(self, value: Any, where: str = "value") -> bytes:
-        """The value as bytes. Raises SerdeError for what cannot be stored, with the path to it from `where`."""
+        """Return the value as bytes. Raises SerdeError with the path, from `where`, to a part that cannot be stored."""
         try:
             packed = ormsgpack.packb(value, self._extended[0], _OPTIONS)
         except Exception:  # slowly now: find out where it is, or write what only needs more care
@@ -125,7 +125,7 @@ class Serde:
         return packed
 
     def decode(self, data: bytes) -> Any:
-        """The value again. Raises SerdeError for types that are not known, DamagedDatabase for what is no value."""
+        """Reverse `encode`. Raises SerdeError for unknown types, DamagedDatabase for invalid bytes."""
         failed: list[BaseException] = []
         try:
             return self._unpacked(data, failed)
@@ -138,7 +138,7 @@ class Serde:
     # -- writing
 
     def _extension(self, depth: int, value: object) -> ormsgpack.Ext:
-        """A value of a type that MessagePack does not know, as an extension."""
+        """Return a value of a type that MessagePack lacks as an extension."""
         registered = self._by_type.get(type(value))
         if registered is not None:
             tag, plain = OBJECT, [registered.name, registered.plain(value)]
@@ -175,7 +175,7 @@ class Serde:
             return found
 
     def _with_care(self, value: Any, path: str, depth: int) -> Any:
-        """The value with everything that MessagePack does not know as an extension. Raises SerdeError."""
+        """Return the value with extensions for everything that MessagePack lacks. Raises SerdeError."""
         if depth > _DEEPEST:
             raise SerdeError(path, "it is nested too deep, or contains itself")
         kind = cast("type[Any]", type(value))
@@ -202,7 +202,7 @@ class Serde:
         return self._packed(codec, value, path, depth)
 
     def _pairs(self, value: dict[Any, Any], path: str, depth: int) -> ormsgpack.Ext:
-        """A dict with keys that MessagePack does not know."""
+        """Return a dict with keys that MessagePack lacks as an extension."""
         pairs = [
             [self._with_care(key, f"a key of {path}", depth + 1), self._with_care(one, _below(path, key), depth + 1)]
             for key, one in value.items()
@@ -231,7 +231,7 @@ class Serde:
     # -- reading
 
     def _unpacked(self, data: bytes, failed: list[BaseException]) -> Any:
-        """The value of some bytes. `failed` gets what goes wrong within it first: ormsgpack keeps that to itself."""
+        """Return the value of packed bytes. The first nested error is added to `failed`, since ormsgpack hides it."""
 
         unpack, codecs, options = ormsgpack.unpackb, BY_TAG, ormsgpack.OPT_NON_STR_KEYS
 
@@ -247,7 +247,7 @@ class Serde:
         return unpack(data, ext_hook=made, option=options)
 
     def _made_object(self, tag: int, plain: Any) -> Any:
-        """The value of a user's type."""
+        """Return a value of a user-defined type."""
         codec = codec_of(tag)
         if codec is not None:
             return codec.made(plain)
@@ -270,7 +270,7 @@ class Serde:
 
 
 def _codec_of(kind: type) -> Codec | None:
-    """The codec for values of a type of Python's or of Statewright's."""
+    """Return the codec for values of a type of Python's or of Statewright's."""
     found = CODECS.get(type_name(kind))
     if found is not None:
         return found
@@ -284,7 +284,7 @@ def _codec_of(kind: type) -> Codec | None:
 
 
 def _ways(kind: Any, upgrade: Upgrade | None) -> tuple[Plain, Made]:
-    """How values of a user's class are stored and made again."""
+    """Return the encoder and the decoder for values of a user-defined class."""
     if issubclass(kind, Flag):
         return (lambda value: value.value), kind  # several at once have no name
     if issubclass(kind, Enum):
@@ -342,7 +342,7 @@ def _made_dataclass(kind: Any, upgrade: Upgrade | None) -> Made:
 
 
 def _upgraded(stored: dict[str, Any], fields: Iterable[str], upgrade: Upgrade | None) -> dict[str, Any]:
-    """The fields as the class has them today, if it had others when the value was stored."""
+    """Return stored fields in the form of the current class, if it had others then."""
     return stored if upgrade is None or stored.keys() == set(fields) else dict(upgrade(stored))
 
 
@@ -358,7 +358,7 @@ def _check_fields(kind: type, stored: Mapping[str, Any], fields: Iterable[str]) 
 
 
 def _plain_pydantic(value: Any) -> list[Any]:
-    """What a model holds: its fields, which of them were set, what came beside them, and its private values."""
+    """Return the parts of a model: its fields, the names of set fields, extra values and private values."""
     state = value.__getstate__()
     held: dict[str, Any] = state["__dict__"]  # where cached properties are too
     names: Any = cast(Any, type(value)).model_fields
@@ -397,7 +397,7 @@ def _made_pydantic(kind: Any, upgrade: Upgrade | None) -> Made:
 
 
 def _validated(kind: Any, stored: dict[str, Any], extra: dict[str, Any], upgrade: Upgrade | None) -> Any:
-    """A model of today's class from what one of a former class held."""
+    """Return a model of the current class from the parts of a former class."""
     values = {**extra, **stored}
     if upgrade is not None:
         values = dict(upgrade(values))
@@ -407,7 +407,7 @@ def _validated(kind: Any, stored: dict[str, Any], extra: dict[str, Any], upgrade
 
 
 def _private(kind: Any, stored: dict[str, Any]) -> dict[str, Any]:
-    """The private values of a model: those that were stored, and the defaults of those that the class did not have."""
+    """Return the private values of a model: the stored ones, and defaults of newer ones."""
     from pydantic_core import PydanticUndefined
 
     def default(attribute: Any) -> Any:

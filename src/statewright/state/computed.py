@@ -31,7 +31,7 @@ RemainingSteps = Annotated[int, Managed("RemainingSteps", lambda step, stop: sto
 class Derived:
     """As an annotation in an output schema: `total: Annotated[int, Derived(lambda values: sum(values["counts"]))]`.
 
-    `compute` gets all channels that have a value, also those that results do not show, and must not change them.
+    `compute` gets all channels that have a value, those outside of the output included, and must not modify them.
     """
 
     __slots__ = ("compute", "hint")

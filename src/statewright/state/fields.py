@@ -60,7 +60,7 @@ class Field:
 
 
 def read_field(name: str, annotation: Any, default: Start | None = None) -> Field | Managed | Derived:
-    """The field that an annotation describes. Raises InvalidSchema for two reducers or a bad one."""
+    """Return the field for an annotation. Raises InvalidSchema for two reducers or a bad one."""
     hint, metadata = split_annotation(annotation)
     managed = next((entry for entry in metadata if isinstance(entry, Managed)), None)
     if managed is not None:
@@ -81,7 +81,7 @@ def read_field(name: str, annotation: Any, default: Start | None = None) -> Fiel
 
 
 def split_annotation(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The bare type of an annotation, and all metadata around it."""
+    """Return the bare type of an annotation, and all metadata around it."""
     metadata: tuple[Any, ...] = ()
     while True:
         origin = typing.get_origin(annotation)
@@ -95,7 +95,7 @@ def split_annotation(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def concrete(hint: Any) -> Any:
-    """The class that can be called for a first value: `list` for `Sequence[str]`."""
+    """Return the class to call for a first value: `list` for `Sequence[str]`."""
     origin = typing.get_origin(hint) or hint
     return _CONCRETE.get(origin, origin)
 
@@ -123,7 +123,7 @@ def may_hold_container(hint: Any) -> bool:
 
 
 def first_value(hint: Any) -> Start | None:
-    """What makes the first value of a reduced field, `T()`; None if the type cannot be called without arguments."""
+    """Return the factory of the first value of a reduced field; None if the type needs arguments."""
     factory = concrete(hint)
     if not isinstance(factory, type) or factory in (types.UnionType, object, type(None)):
         return None

@@ -1,4 +1,4 @@
-"""JSON Schema of what a graph takes and gives, whatever kind of class describes it."""
+"""JSON Schema of the input and output of graphs, for all kinds of schema classes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from statewright.state.validate import is_required, modern_typeddict, type_adapt
 
 
 def json_schema(schema: StateSchema, fields: Mapping[str, Field], *, title: str) -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a state schema; `fields` are the graph's, which know how each one merges."""
+    """Return the JSON Schema (2020-12) of a state schema; `fields` are those of the graph, with their channels."""
     if schema.kind is SchemaKind.PYDANTIC:
         return {**schema.source.model_json_schema(), "title": title}
     if schema.kind is SchemaKind.ROOT:
@@ -23,7 +23,7 @@ def json_schema(schema: StateSchema, fields: Mapping[str, Field], *, title: str)
 
 
 def _object(schema: StateSchema, fields: Mapping[str, Field], title: str) -> dict[str, Any]:
-    """An object with a property a field. One adapter for all of them, so that definitions are shared."""
+    """Return an object schema with a property for each field. A single adapter lets them share definitions."""
     from typing import NotRequired
 
     from typing_extensions import TypedDict
@@ -54,14 +54,14 @@ def _hint(field: Field) -> Any:
 
 
 def hint_json_schema(hint: Any) -> dict[str, Any]:
-    """The JSON Schema of a type, or of what is one already; classes that have none are shown as anything."""
+    """Return the JSON Schema of a type, or a schema itself; classes without a schema accept anything."""
     if isinstance(hint, Mapping):
         return dict(cast("Mapping[str, Any]", hint))
     return type_adapter(hint).json_schema(schema_generator=_tolerant())
 
 
 def _tolerant() -> Any:
-    """A generator that shows classes which pydantic does not know as anything."""
+    """Return a generator for which classes unknown to pydantic accept anything."""
     from pydantic.json_schema import GenerateJsonSchema
 
     class Tolerant(GenerateJsonSchema):
@@ -72,5 +72,5 @@ def _tolerant() -> Any:
 
 
 def context_json_schema(source: Any) -> dict[str, Any] | None:
-    """The JSON Schema of a context class; None where the graph has none."""
+    """Return the JSON Schema of a context class; None if the graph has none."""
     return None if source is None else hint_json_schema(source)

@@ -88,7 +88,7 @@ class StateSchema:
             self.fields[name] = field
 
     def instance(self, values: Mapping[str, Any]) -> Any:
-        """The values as an instance of the user's class. For classes whose fields are all given or have defaults."""
+        """Return the values as an instance of the user's class. All fields must have values or defaults."""
         return self.source(**values)
 
     def __repr__(self) -> str:
@@ -178,7 +178,7 @@ def _fields_of(source: Any) -> tuple[SchemaKind, _Fields]:
 
 
 def is_pydantic(source: Any) -> bool:
-    """Whether `source` is a pydantic model class; told without loading pydantic."""
+    """Return whether `source` is a pydantic model class, without loading pydantic."""
     return isinstance(source, type) and hasattr(source, "model_fields") and hasattr(source, "model_validate")
 
 
@@ -198,7 +198,7 @@ def known_keys(source: Any) -> frozenset[str] | None:
 
 
 def _is_foreign_typeddict(source: Any) -> bool:
-    """A TypedDict of typing_extensions, which `typing.is_typeddict` does not know."""
+    """Return whether a class is a TypedDict of typing_extensions, which `typing.is_typeddict` ignores."""
     return isinstance(source, type) and hasattr(source, "__total__") and hasattr(source, "__required_keys__")
 
 
@@ -235,5 +235,5 @@ def _pydantic_fields(source: Any) -> _Fields:
 
 
 def plain_field(name: str) -> Field:
-    """A field about which nothing is known: an open schema's unlisted key."""
+    """Return the field for an undeclared key of an open schema."""
     return Field(name, Any, LastValue(), None)

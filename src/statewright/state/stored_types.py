@@ -1,4 +1,4 @@
-"""The classes that a schema names: those whose values may stand in a saved state."""
+"""The classes in a schema, whose values may be part of a saved state."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _collect(hint: Any, found: dict[type[Any], None], seen: set[int]) -> None:
 
 
 def _is_of_user(kind: type[Any]) -> bool:
-    """Whether values of a class may stand in a state, though nothing says how they could be stored."""
+    """Return whether a class is user-defined and may have instances in a state."""
     module = kind.__module__.partition(".")[0]
     if module == "statewright" or (module in sys.stdlib_module_names and module != "__main__"):
         return False
@@ -64,7 +64,7 @@ def _is_stored(kind: type[Any]) -> bool:
 
 
 def _hints(kind: type[Any]) -> Mapping[str, Any]:
-    """The annotations of the fields of a class; none where they cannot be resolved, or where it has no fields."""
+    """Return the annotations of the fields of a class; empty if it has none, or if they cannot be resolved."""
     if not (_is_stored(kind) or hasattr(kind, "__required_keys__")):
         return {}
     fields = getattr(kind, "model_fields", None)

@@ -1,8 +1,8 @@
-"""Updates turned into writes: the only way into the channels.
+"""Conversion of updates to writes, which is the only way into the channels.
 
-An update is a mapping, an instance of an annotated class, a sequence of pairs, a message where the state is
-messages, or a bare value where the state is one. Keys that the schema does not know are dropped with a warning,
-refused or dropped in silence, as the graph was told; nothing else is lost. `graph/answer.py` takes apart what a
+An update is a mapping, an instance of an annotated class, a sequence of pairs, a message if the state consists of
+messages, or a bare value if the state is a single value. Unknown keys are dropped with a warning, refused or ignored,
+as the graph is configured; nothing else is lost. `graph/answer.py` takes apart what a
 node may answer besides updates.
 """
 
@@ -24,7 +24,7 @@ Writes = dict[str, Any] | list[tuple[str, Any]]
 
 
 class IdSource(Protocol):
-    """What ids can be derived from: a task, or a part of its answer. Asked only where ids have to be given."""
+    """A source of derived ids: a task, or a part of its result. Read only if ids are needed."""
 
     @property
     def id(self) -> str: ...
@@ -62,7 +62,7 @@ class UpdateReader:
         """How many updates were refused; the metric graph_invalid_update_errors_total."""
 
     def read(self, update: Any, node: str, ids: IdSource) -> dict[str, Any]:
-        """The writes that an update means.
+        """Return the writes of an update.
 
         The mapping itself is returned where nothing about it has to change: the caller copies it if it keeps it.
         Raises InvalidUpdateError for what is no update.
@@ -71,13 +71,13 @@ class UpdateReader:
         return self.read_fields(cast(dict[str, Any], update) if usual else self._mapping(update, node), node, ids)
 
     def read_fields(self, mapping: dict[str, Any], node: str, ids: IdSource) -> dict[str, Any]:
-        """The writes that a mapping of fields means, which is neither a message nor a bare value."""
+        """Return the writes of a mapping of fields, which is neither a message nor a bare value."""
         if self._closed and not mapping.keys() <= self._known:
             mapping = self._without_unknown(mapping, node)
         return mapping if self._plain else self._finished(mapping, ids)
 
     def unknown_in(self, update: Any) -> str | None:
-        """A sentence about the first key of an input that no schema knows; None if there is none, or it may be."""
+        """Return a sentence about the first unknown key of an input; None if all keys are allowed."""
         is_open = self._root or not self._closed or self._unknown_keys == "drop"
         if is_open or not isinstance(update, Mapping):
             return None
@@ -132,7 +132,7 @@ class UpdateReader:
         return f"{_from(node)} unknown key {key!r}. " + suggestion(str(key), self._known, noun="Fields")
 
     def _finished(self, update: dict[str, Any], ids: IdSource) -> dict[str, Any]:
-        """The update with its values checked, and given ids where their channel wants that."""
+        """Return the update with checked values, and with ids for channels that need them."""
         finished = update if self._check is None else self._check(update)
         for name, channel in self._preparing:
             if name in update:
@@ -146,7 +146,7 @@ class UpdateReader:
 
 
 def instance_values(value: Any) -> dict[str, Any] | None:
-    """The fields of a dataclass or pydantic instance that say something; None for any other value.
+    """Return the set fields of a dataclass or pydantic instance; None for any other value.
 
     A field that is None, has None as its default and was not set explicitly says nothing.
     """
@@ -163,7 +163,7 @@ def instance_values(value: Any) -> dict[str, Any] | None:
 
 
 def _pairs(update: Any) -> dict[str, Any] | None:
-    """A sequence of (key, value) pairs as a dict; None if it is anything else."""
+    """Return a sequence of (key, value) pairs as a dict; None for anything else."""
     if not isinstance(update, list | tuple):
         return None
     items = cast(list[Any], update)
@@ -174,7 +174,7 @@ def _pairs(update: Any) -> dict[str, Any] | None:
 
 
 def _is_bare_message(update: Any, known: frozenset[str]) -> bool:
-    """Whether an answer is messages: a mapping that holds a schema key is an update, everything else is."""
+    """Return whether a result consists of messages; only a mapping with a key of the schema is an update instead."""
     return not (isinstance(update, Mapping) and any(key in known for key in cast(Mapping[str, Any], update)))
 
 

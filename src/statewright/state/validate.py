@@ -34,7 +34,7 @@ class FieldCheck:
         self._adapter: Any = None
 
     def __call__(self, value: Any) -> Any:
-        """The value, converted where its type asks for it. Raises InvalidUpdateError."""
+        """Return the value, converted if its type needs it. Raises InvalidUpdateError."""
         return value if self.glance(value) else self._judge(value)
 
     def _judge(self, value: Any) -> Any:
@@ -54,7 +54,7 @@ class FieldCheck:
 
 
 def check_value(what: str, hint: Any, value: Any) -> Any:
-    """The value, converted to `hint` where needed. Raises InvalidUpdateError, which calls it `what`.
+    """Return the value, converted to `hint` if needed. Raises InvalidUpdateError, which names it `what`.
 
     `hint` is a type, or a JSON Schema as a mapping.
     """
@@ -108,7 +108,7 @@ class SchemaChecks:
         }
 
     def check(self, update: dict[str, Any]) -> dict[str, Any]:
-        """The update with each value checked; itself if nothing had to be converted.
+        """Return the update with checked values; the same object if nothing was converted.
 
         An Overwrite is checked by what it holds. Raises InvalidUpdateError.
         """
@@ -122,7 +122,7 @@ class SchemaChecks:
 
 
 def checkable(field: Field) -> bool:
-    """Whether an update to the field has the field's type: fields that keep what is written, and lists of lists."""
+    """Return whether updates have the type of the field: for fields without a reducer, and for lists of lists."""
     channel = field.channel
     return type(channel) in (LastValue, AnyValue) or (type(channel) is Append and not channel.items)
 
@@ -150,7 +150,7 @@ def type_adapter(annotation: Any) -> Any:
 
 
 def modern_typeddict(annotation: Any) -> Any:
-    """A hint with each `typing.TypedDict` in it as one of typing_extensions: pydantic refuses those below Python 3.12.
+    """Return a hint with TypedDicts of typing_extensions, since pydantic refuses those of typing below Python 3.12.
 
     A TypedDict that contains itself is any mapping where it comes up again.
     """
@@ -187,7 +187,7 @@ def _modern_class(annotation: Any, above: tuple[Any, ...]) -> Any:
 
 
 def with_any_type(typeddict: Any) -> Any:
-    """The TypedDict, whose fields may be of classes that pydantic does not know."""
+    """Return the TypedDict with permission for fields of classes unknown to pydantic."""
     from pydantic import ConfigDict
 
     typeddict.__pydantic_config__ = ConfigDict(arbitrary_types_allowed=True)
@@ -195,14 +195,14 @@ def with_any_type(typeddict: Any) -> Any:
 
 
 def unqualified(hint: Any) -> Any:
-    """A hint without Required, NotRequired or Final around it."""
+    """Return a hint without Required, NotRequired or Final around it."""
     while typing.get_origin(hint) in (typing.Required, typing.NotRequired, typing.Final):
         hint = typing.get_args(hint)[0]
     return hint
 
 
 def is_required(source: Any, name: str, hint: Any) -> bool:
-    """Whether a key of a TypedDict must be there. The resolved hint knows, also where annotations are texts."""
+    """Return whether a key of a TypedDict is required, by its resolved hint, since annotations may be strings."""
     origin = typing.get_origin(hint)
     if origin in (typing.Required, typing.NotRequired):
         return origin is typing.Required
@@ -210,7 +210,7 @@ def is_required(source: Any, name: str, hint: Any) -> bool:
 
 
 def glance_for(hint: Any) -> Glance | None:
-    """A cheap test that is true only for values that certainly conform to `hint`; None if there is none."""
+    """Return a cheap test that is true only for values that certainly conform to `hint`; None if there is none."""
     if hint is Any or hint is object:
         return _anything
     if hint is None:

@@ -1,7 +1,7 @@
-"""Stored bytes made smaller, or unreadable for others.
+"""Compression and encryption of stored bytes.
 
-What is neither is stored as it is. Otherwise it begins with a byte that no MessagePack value begins with, and a letter
-that says what was done.
+Plain bytes are stored as they are. Others begin with a byte with which no MessagePack value begins, and with a letter
+for the operation.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _MARK: Final = b"\xc1"
 _COMPRESSED: Final = _MARK + b"z"
 _ENCRYPTED: Final = _MARK + b"e"
 _NONCE: Final = 12
-"""Bytes of a nonce of AES-GCM, drawn for each value."""
+"""Bytes of the random nonce of AES-GCM for each value."""
 _WORTHWHILE: Final = 256
-"""Bytes below which nothing is compressed."""
+"""The minimal size for compression in bytes."""
 LARGEST: Final = 256 << 20
-"""Bytes above which nothing is compressed, so that what expands to more was never written by us."""
+"""The maximal size for compression in bytes; data that expands to more is damaged."""
 
 
 class Encryptor:
-    """Closes what is stored, and opens it."""
+    """Encrypts and decrypts stored bytes, and compresses them."""
 
     def __init__(self, key: bytes | None = None, *, compress: bool = False) -> None:
         self._cipher: Any = None if key is None else _cipher(key)
@@ -33,10 +33,11 @@ class Encryptor:
 
     @property
     def encrypts(self) -> bool:
+        """Whether there is a key."""
         return self._cipher is not None
 
     def encrypt(self, data: bytes, *, compress: bool = False) -> bytes:
-        """The bytes as they are stored. Those of older checkpoints are compressed if the database is told to."""
+        """Return bytes in stored form; with `compress` they are compressed, if the database has that option."""
         if compress and self._compress and _WORTHWHILE <= len(data) <= LARGEST:
             data = _COMPRESSED + zlib.compress(data, 6)
         if self._cipher is None:
@@ -49,27 +50,27 @@ class Encryptor:
         if stored[:1] != _MARK:
             return stored
         if stored[:2] == _ENCRYPTED:
-            stored = self._decrypted(stored[2:])
+            stored = self._decrypt(stored[2:])
         if stored[:2] != _COMPRESSED:
             return stored
         decompressor = zlib.decompressobj()
         try:
-            opened = decompressor.decompress(stored[2:], LARGEST)
+            plain = decompressor.decompress(stored[2:], LARGEST)
         except zlib.error as error:
             raise DamagedDatabase(f"compressed bytes cannot be read: {error}") from error
         if not decompressor.eof:
-            reason = f"they hold more than {LARGEST} bytes" if len(opened) >= LARGEST else "they are cut off"
+            reason = f"they hold more than {LARGEST} bytes" if len(plain) >= LARGEST else "they are cut off"
             raise DamagedDatabase(f"compressed bytes cannot be read: {reason}")
-        return opened
+        return plain
 
-    def _decrypted(self, stored: bytes) -> bytes:
+    def _decrypt(self, stored: bytes) -> bytes:
         if self._cipher is None:
             raise WrongEncryptionKey("The database is encrypted, and no key was given. Pass key=.")
         try:
             return self._cipher.decrypt(stored[:_NONCE], stored[_NONCE:], None)
         except Exception as error:
             raise WrongEncryptionKey(
-                "What is stored cannot be decrypted: the key is another one, or the file is damaged."
+                "Stored data cannot be decrypted: the key is wrong, or the file is damaged."
             ) from error
 
 

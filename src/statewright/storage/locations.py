@@ -1,4 +1,4 @@
-"""Where a SQLite file is: paths and URLs as people write them."""
+"""Locations of SQLite files: paths and URLs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:|sqlite:")
 
 
 def path_of(location: str | os.PathLike[str]) -> Path:
-    """The path that a text or a URL such as `sqlite:///runs.db` names; `~` is the home of the user.
+    """Return the path for a path or a URL such as `sqlite:///runs.db`; `~` is the home of the user.
 
     Raises InvalidConfig for what names no file.
     """

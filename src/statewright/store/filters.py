@@ -22,7 +22,7 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def matches(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether a value meets every condition. Raises InvalidUpdateError for an unknown operator."""
+    """Return whether a value meets every condition. Raises InvalidUpdateError for an unknown operator."""
     return all(_holds(value, path, condition) for path, condition in wanted.items())
 
 
@@ -39,7 +39,7 @@ def _holds(value: Mapping[str, Any], path: str, condition: Any) -> bool:
 
 
 def _at(value: Mapping[str, Any], path: str) -> tuple[Any, bool]:
-    """What stands at a path like `author.name`, and whether anything does."""
+    """Return the value at a path like `author.name`, and whether it exists."""
     if path in value:
         return value[path], True
     found: list[Any] = [value]

@@ -19,7 +19,7 @@ Place = tuple[Namespace, str]
 
 
 class _Kept:
-    """An item, with what the store needs to find it and to let it go."""
+    """An item with its vectors and its expiry."""
 
     __slots__ = ("item", "ttl", "until", "vectors")
 
@@ -175,7 +175,7 @@ class InMemoryStore(StoreFace):
 
 
 def _score(kept: _Kept, wanted: Vector | None) -> float | None:
-    """How near the nearest part of an item is; None where nothing is asked, or nothing can be compared."""
+    """Return the similarity of the nearest part of an item; None without a query or comparable vectors."""
     if wanted is None or not kept.vectors:
         return None
     return max(similarity(vector, wanted) for vector in kept.vectors)
@@ -186,7 +186,7 @@ def _nearest_first(found: tuple[float | None, _Kept]) -> float:
 
 
 def _fits(labels: Namespace, pattern: Namespace) -> bool:
-    """Whether labels are as a pattern says; `"*"` stands for any."""
+    """Return whether labels match a pattern, in which `"*"` stands for any label."""
     return len(labels) == len(pattern) and all(p in ("*", label) for p, label in zip(pattern, labels, strict=True))
 
 

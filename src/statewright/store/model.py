@@ -20,7 +20,7 @@ Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Index:
-    """How the items of a store are found by what they mean."""
+    """The configuration of search by meaning."""
 
     dims: int
     """The length of a vector."""
@@ -65,7 +65,7 @@ class SearchItem(Item):
 
 
 def checked_namespace(namespace: Namespace) -> Namespace:
-    """The namespace. Raises InvalidUpdateError for an empty one, and for labels that are empty or hold a dot."""
+    """Return the namespace. Raises InvalidUpdateError if it is empty, or if a label is empty or contains a dot."""
     if not isinstance(namespace, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  # users give anything
         raise InvalidUpdateError(f"The namespace is {namespace!r}. Give a tuple of labels, e.g. ('users', '42').")
     bad = [label for label in namespace if not isinstance(label, str) or not label or "." in label]  # pyright: ignore

@@ -1,7 +1,7 @@
-"""The port that every store obeys: memory across threads.
+"""The port of stores: memory across threads.
 
-`Store` is what runs and adapters need. `StoreFace` adds what users of a store expect besides: batches, and the same
-methods for coroutines.
+`Store` has the methods for runs and adapters. `StoreFace` adds those for users: batches, and the same methods for
+coroutines.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class StoreFace:
     """What a store offers to its users besides the port. Adapters derive from it."""
 
     def batch(self: Any, operations: Iterable[Operation]) -> list[Any]:
-        """The answers to several operations, done in their order."""
+        """Perform operations in order, and return their results."""
         return [perform(self, operation) for operation in operations]
 
     async def abatch(self: Any, operations: Iterable[Operation]) -> list[Any]:
@@ -108,7 +108,7 @@ def _put(store: Store, operation: PutOp) -> None:
 
 
 def perform(store: Store, operation: Operation) -> Any:
-    """The answer of a store to one operation."""
+    """Perform one operation of a store, and return its result."""
     match operation:
         case GetOp():
             return store.get(operation.namespace, operation.key, refresh_ttl=operation.refresh_ttl)

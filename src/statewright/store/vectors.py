@@ -15,7 +15,7 @@ Vector = Sequence[float]
 
 
 def embedded(index: Index, texts: Sequence[str]) -> list[Vector]:
-    """The vectors of texts, each of length 1. Raises InvalidUpdateError if they do not have the index's dimensions."""
+    """Return the vectors of texts, normalised to length 1. Raises InvalidUpdateError for wrong dimensions."""
     vectors = [list(map(float, vector)) for vector in index.embed(texts)] if texts else []
     wrong = next((len(vector) for vector in vectors if len(vector) != index.dims), index.dims)
     if wrong != index.dims or len(vectors) != len(texts):
@@ -32,12 +32,12 @@ def _unit(vector: Vector) -> Vector:
 
 
 def similarity(first: Vector, second: Vector) -> float:
-    """The cosine of the angle between two vectors of length 1."""
+    """Return the cosine of the angle between two vectors of length 1."""
     return sum(a * b for a, b in zip(first, second, strict=True))
 
 
 def texts_at(value: Mapping[str, Any], paths: Iterable[str]) -> list[str]:
-    """The texts that stand at some paths of a value; what is no text as JSON."""
+    """Return the texts at some paths of a value; other values as JSON."""
     found = (one for path in paths for one in _at(value, path))
     return [one if isinstance(one, str) else _as_text(one) for one in found]
 
@@ -69,7 +69,7 @@ _PLACE = re.compile(r"-?[0-9]+")
 
 
 def _chosen(value: Any, place: str) -> Sequence[Any]:
-    """The items of a list that a place names: all of them for `*`."""
+    """Return the items of a list for an index, or all items for `*`."""
     items = cast(list[Any], value) if isinstance(value, list) else []
     if place == "*":
         return items

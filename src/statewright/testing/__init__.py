@@ -1,6 +1,6 @@
-"""For tests of programs that use Statewright, and of adapters to its ports.
+"""Tools for tests of programs that use Statewright, and conformance suites for adapters to its ports.
 
-`TestService` is loaded when it is met: it brings the whole service along.
+`TestService` is loaded on first use, because it imports the whole service.
 """
 
 from __future__ import annotations
@@ -8,17 +8,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from statewright.models import RecordedModel, ScriptedModel
-from statewright.testing.cache_conformance import CacheConformance
-from statewright.testing.chat_model_conformance import ChatModelConformance
-from statewright.testing.checkpointer_conformance import CheckpointerConformance
 from statewright.testing.clock import FakeClock
-from statewright.testing.ledger_conformance import LedgerConformance
-from statewright.testing.record import record
+from statewright.testing.conformance.cache import CacheConformance
+from statewright.testing.conformance.chat_model import ChatModelConformance
+from statewright.testing.conformance.checkpointer.checkpointer import CheckpointerConformance
+from statewright.testing.conformance.checkpointer.workspace import WorkspaceCheckpointerConformance
+from statewright.testing.conformance.ledger.ledger import LedgerConformance
+from statewright.testing.conformance.store import StoreConformance
 from statewright.testing.recording import RecordingInstrument
-from statewright.testing.replay import Replayed, ReplayMismatch, replay
-from statewright.testing.replay_file import Recording, read_recording
-from statewright.testing.store_conformance import StoreConformance
-from statewright.testing.workspace_conformance import WorkspaceCheckpointerConformance
+from statewright.testing.replay.file import read_recording
+from statewright.testing.replay.mismatch import ReplayMismatch
+from statewright.testing.replay.record import record
+from statewright.testing.replay.records import Recording
+from statewright.testing.replay.replay import Replayed, replay
 
 if TYPE_CHECKING:
     from statewright.testing.service import AsyncTestService, TestService

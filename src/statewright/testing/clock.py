@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told to go on."""
+"""A clock that stands still until a test moves it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from statewright.clock import Alarm, Duration, as_seconds
 
 T = TypeVar("T")
 QUIET = 0.01
-"""Seconds of the machine without a question after which a clock that jumps does so."""
-TURNS = 20
-"""How often `run` lets the loop turn before it takes it that everything waits for the clock."""
+"""Real seconds without a request after which a clock with `jumps=True` advances."""
+LOOP_ITERATIONS = 20
+"""Iterations of the event loop after which `run` assumes that all tasks wait for the clock."""
 
 
 class FakeClock:
-    """Obeys the port `Clock`; time passes only in `advance`, in `run`, or by itself with `jumps=True`.
+    """A `Clock` whose time passes only in `advance`, in `run`, or by itself with `jumps=True`.
 
-    With `jumps=True` it goes on to the next call that is due whenever nobody has asked it anything for a moment, so
-    that waits are over at once. That suits nodes that take no time of their own; timeouts are tested with `advance`.
+    With `jumps=True` it advances to the next requested call whenever there was no request for a moment, so that waits
+    end at once. That suits nodes that take no time of their own; test timeouts with `advance`.
     """
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC), *, jumps: bool = False) -> None:
@@ -35,9 +35,9 @@ class FakeClock:
         self._order = itertools.count()
         self._lock = threading.RLock()
         self._jumper: threading.Thread | None = None
-        self._asked = 0
+        self._requests = 0
         self._wakers: dict[int, threading.Event] = {}
-        """What ends a wait before its alarm rings, by the alarm."""
+        """Events that end a wait before its alarm rings, by the id of the alarm."""
 
     def now(self) -> datetime:
         return self._start + timedelta(seconds=self._passed)
@@ -49,7 +49,7 @@ class FakeClock:
         with self._lock:
             alarm = Alarm(self._passed + max(seconds, 0.0), next(self._order), callback)
             heapq.heappush(self._alarms, alarm)
-            self._asked += 1
+            self._requests += 1
             if self._jumps and self._jumper is None:
                 self._jumper = threading.Thread(target=self._jump_when_quiet, name="fake-clock", daemon=True)
                 self._jumper.start()
@@ -58,12 +58,12 @@ class FakeClock:
     def _jump_when_quiet(self) -> None:
         while True:
             with self._lock:
-                asked, waiting = self._asked, any(alarm.callback is not None for alarm in self._alarms)
-                if not waiting:
+                requests, is_waiting = self._requests, any(alarm.callback is not None for alarm in self._alarms)
+                if not is_waiting:
                     self._jumper = None
                     return
             time.sleep(QUIET)
-            if asked == self._asked:
+            if requests == self._requests:
                 self._jump()
 
     def wait(self, woken: threading.Event, seconds: float) -> None:
@@ -72,18 +72,18 @@ class FakeClock:
             alarm = self.call_later(seconds, over.set)
             self._wakers[id(alarm)] = woken
         while not (over.is_set() or woken.wait(0.001)):
-            pass  # somebody else lets time pass
+            pass  # another thread moves the clock
         alarm.cancel()
         del self._wakers[id(alarm)]
 
     def advance(self, by: Duration) -> None:
-        """Let time pass, in seconds if a number is given, and make the calls that fall due, in their order.
+        """Let time pass, by seconds if `by` is a number, and make the calls that fall due, in order.
 
-        Raises ValueError for going back.
+        Raises ValueError for a negative duration.
         """
         seconds = as_seconds(by)
         if seconds < 0:
-            raise ValueError(f"Time does not go back: {by!r}.")
+            raise ValueError(f"Time cannot go back: {by!r}.")
         target = self._passed + seconds
         while (alarm := self._pop(target)) is not None:
             self._passed = max(self._passed, alarm.due)
@@ -91,17 +91,17 @@ class FakeClock:
         self._passed = target
 
     async def run(self, awaitable: Awaitable[T]) -> T:
-        """What `awaitable` gives; whenever everything waits for the clock, it jumps to the next call that is due."""
-        running = asyncio.ensure_future(awaitable)
-        while not running.done():
-            for _ in range(TURNS):
+        """Await a result; whenever all tasks wait for the clock, it jumps to the next requested call."""
+        task = asyncio.ensure_future(awaitable)
+        while not task.done():
+            for _ in range(LOOP_ITERATIONS):
                 await asyncio.sleep(0)
-            if not running.done() and not self._jump():
-                await asyncio.wait([running], timeout=0.001)  # a thread works, say
-        return await running
+            if not task.done() and not self._jump():
+                await asyncio.wait([task], timeout=0.001)  # for a thread, say
+        return await task
 
     def _jump(self) -> bool:
-        """Go on to the next call that is due, and make it; False if there is none."""
+        """Advance to the next requested call and make it. Return False if there is none."""
         alarm = self._pop(None)
         if alarm is None:
             return False
@@ -118,6 +118,6 @@ class FakeClock:
             return heapq.heappop(self._alarms)
 
     def _is_over(self, alarm: Alarm) -> bool:
-        """Whether nobody waits for it any more. A thread that was woken may not have had the time to cancel it."""
+        """Return whether an alarm is not needed any more. A thread may be awake without having cancelled it yet."""
         woken = self._wakers.get(id(alarm))
         return alarm.callback is None or (woken is not None and woken.is_set())

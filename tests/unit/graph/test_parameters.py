@@ -7,14 +7,8 @@ from typing import Any, Literal, TypedDict
 import pytest
 
 from statewright import Command, Runtime, Send
-from statewright.graph.parameters import (
-    ASKABLE,
-    declared_by_hint,
-    is_coroutine_function,
-    literal_names,
-    may_go_anywhere,
-    read_parameters,
-)
+from statewright.graph.functions.hints import declared_by_hint, literal_names, may_go_anywhere
+from statewright.graph.functions.parameters import ASKABLE, is_coroutine_function, read_parameters
 
 
 class State(TypedDict):

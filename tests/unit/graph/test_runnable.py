@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from statewright import START, InMemorySaver, StateGraph
-from statewright.graph.runnable import PlainRunnable, RunnableNode, as_action, as_path
+from statewright.graph.functions.runnable import PlainRunnable, RunnableNode, as_action, as_path
 
 
 class State(TypedDict, total=False):

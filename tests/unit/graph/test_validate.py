@@ -132,7 +132,7 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     ),
     "conditional edge without a function": (
         lambda: good().add_conditional_edges("review", "publish"),  # type: ignore[arg-type]
-        r"conditional edge from 'review' has no function: found 'publish'",
+        r"conditional edge from 'review' has no function, but 'publish'",
     ),
     "conditional edge back to START": (
         lambda: good().add_conditional_edges("review", nothing, [START]),
@@ -177,11 +177,11 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     # nodes
     "a node without a function": (
         lambda: good().add_node("draft2").add_edge("draft", "draft2"),  # type: ignore[arg-type]
-        r"'draft2' has no function: found None",
+        r"'draft2' has no function, but None",
     ),
     "a node whose function is none": (
         lambda: graph_of("a").add_node("b", 7).add_edge("a", "b"),  # type: ignore[arg-type]
-        r"'b' has no function: found 7",
+        r"'b' has no function, but 7",
     ),
     "an unknown join": (
         lambda: graph_of("a").add_node("b", nothing, join="all").add_edge("a", "b"),  # type: ignore[arg-type]
@@ -189,7 +189,7 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     ),
     "defer with another join": (
         lambda: graph_of("a").add_node("b", nothing, defer=True, join="reachable").add_edge("a", "b"),
-        r"'b': defer=True means join='idle', found join='reachable'",
+        r"'b': defer=True means join='idle', but join is 'reachable'",
     ),
     "an unknown memory": (
         lambda: graph_of("a").add_node("b", nothing, memory="forever").add_edge("a", "b"),  # type: ignore[arg-type]
@@ -201,7 +201,7 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     ),
     "an inline coroutine": (
         lambda: graph_of("a").add_node("b", coroutine, inline=True).add_edge("a", "b"),
-        r"'b' is a coroutine.*Drop inline=True",
+        r"'b' is a coroutine.*Remove inline=True",
     ),
     "an unknown channel to wait for": (
         lambda: graph_of("a").add_node("b", nothing, on=["lgo"]),
@@ -221,7 +221,7 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     ),
     "a store that is not there": (
         lambda: graph_of("a").add_node("b", lambda state, store: None).add_edge("a", "b"),
-        r"'b' asks for a store, and there is none",
+        r"'b' has a store parameter, but the graph has no store",
     ),
     # schemas
     "a reducer of one parameter": (
@@ -239,11 +239,11 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     "two reducers of one field": (lambda: graph_of("a", input_schema=OtherReducer), r"'log'"),
     "a computed value in the input": (
         lambda: graph_of("a", input_schema=WithManaged),
-        r"input schema holds 'last', a computed value",
+        r"input schema contains 'last', a computed value",
     ),
     "a computed value in the output": (
         lambda: graph_of("a", output_schema=WithManaged),
-        r"output schema holds 'last', a computed value",
+        r"output schema contains 'last', a computed value",
     ),
     "a reducer in a dict that is none": (lambda: graph_of("a", schema={"x": 7}), r"'x'"),
 }
@@ -344,7 +344,7 @@ def test_a_wrong_schema_is_found_beside_what_was_wrong_already() -> None:
     with pytest.raises(InvalidGraph) as caught:
         graph.compile()
     assert [problem.split(":")[0] for problem in caught.value.problems] == [
-        "Node 'a' is added twice. Give one of the two another name.",
+        "Node 'a' is added twice. Rename one of them.",
         "Field 'x'",
         "The graph has no entry. Add an edge from START, e.g. add_edge(START, 'a').",
     ]

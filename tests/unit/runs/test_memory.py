@@ -23,8 +23,8 @@ from statewright.runs import (
     delivery_of,
     where,
 )
-from statewright.testing.checkpointer_conformance import commit_after
-from statewright.testing.ledger_conformance import label, run
+from statewright.testing.conformance.checkpointer.samples import commit_after
+from statewright.testing.conformance.ledger.samples import label, run
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -53,5 +53,5 @@ def test_a_node_cannot_write_it() -> None:
 def test_only_an_output_schema_may_hold_it(which: str) -> None:
     schemas: dict[str, Any] = {"state_schema": Result} if which == "state" else {"input_schema": Result}
     graph = StateGraph(**{"state_schema": State, **schemas}).add_node("a", lambda state: None).add_edge(START, "a")
-    with pytest.raises(InvalidGraph, match=f"{which} schema holds 'total'"):
+    with pytest.raises(InvalidGraph, match=f"{which} schema contains 'total'"):
         graph.compile()

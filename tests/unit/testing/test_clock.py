@@ -47,7 +47,7 @@ def test_time_passes_when_it_is_advanced(steps: list[Duration], passed: float) -
 @pytest.mark.parametrize("back", [-1, -0.001, timedelta(seconds=-1)])
 def test_time_does_not_go_back(back: Duration) -> None:
     clock = FakeClock()
-    with pytest.raises(ValueError, match="does not go back"):
+    with pytest.raises(ValueError, match="cannot go back"):
         clock.advance(back)
     assert clock.monotonic() == 0.0
 

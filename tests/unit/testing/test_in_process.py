@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from statewright.service.background.loop_thread import LoopThread
-from statewright.testing.in_process import InProcess
+from statewright.testing.service.in_process import InProcess
 
 
 class App:

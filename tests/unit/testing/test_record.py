@@ -31,7 +31,8 @@ from statewright.runtime.instrument import Instrument
 from statewright.serde.serde import Serde
 from statewright.storage.sqlite import SqliteSaver
 from statewright.testing import FakeClock, RecordingInstrument, read_recording, record, replay
-from statewright.testing.replay_file import FORMAT, Asked, Failed, Landed
+from statewright.testing.replay.file import FORMAT
+from statewright.testing.replay.records import Completed, Failed, Interrupted
 
 
 class State(TypedDict, total=False):
@@ -70,7 +71,7 @@ def test_a_recording_holds_input_outcomes_frontiers_and_states(file: Path) -> No
     assert (call.given, call.graph, call.thread_id, call.saves) == ({"x": 1}, app.name, None, False)
     entry, first, second = call.steps
     assert (entry.is_input, entry.tasks, entry.after.changes) == (True, [], {"log": [], "x": 1})
-    assert first.tasks[0].outcome == Landed({"x": 2}, [Send("b", 1)], True)
+    assert first.tasks[0].outcome == Completed({"x": 2}, [Send("b", 1)], True)
     assert (first.after.changes, first.after.frontier) == ({"x": 2}, [["b", 1]])
     assert (second.tasks[0].node, second.tasks[0].arg) == ("b", 1)
     assert list(second.after.changes["log"].items) == [1]
@@ -87,7 +88,7 @@ def test_a_recording_holds_questions_answers_and_the_journal(file: Path) -> None
     first, second = read_recording(file, app).calls
 
     asking, answered = first.steps[-1].tasks[0], second.steps[0].tasks[0]
-    assert isinstance(asking.outcome, Asked)
+    assert isinstance(asking.outcome, Interrupted)
     assert [one.id for one in asking.outcome.interrupts] == first.rest.interrupts
     assert asking.id == answered.id
     assert [entry[:3] + entry[4:] for entry in asking.journal] == [["", "charge", 0, 42]]
@@ -263,7 +264,7 @@ def test_the_graph_itself_is_not_recorded(file: Path) -> None:
 
 
 def test_nothing_is_no_recording(file: Path) -> None:
-    with pytest.raises(InvalidConfig, match="Nothing ran to be recorded"), record(one_node(ask), file):
+    with pytest.raises(InvalidConfig, match="No run was recorded"), record(one_node(ask), file):
         pass
     assert not file.exists()
 
@@ -349,7 +350,7 @@ def test_an_older_format_is_refused(file: Path) -> None:
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04\n", b"statewright replay\n", b"statewright replay x\n"])
 def test_what_is_no_recording_is_refused(file: Path, data: bytes) -> None:
     file.write_bytes(data)
-    with pytest.raises(SerdeError, match="it is no recording"):
+    with pytest.raises(SerdeError, match="it is not a recording"):
         replay(file, one_node(ask))
 
 
@@ -359,7 +360,7 @@ def test_a_damaged_recording_is_refused(file: Path) -> None:
     with pytest.raises(SerdeError, match="cut short"):
         replay(file, app)
     file.write_bytes(b"statewright replay 1\n" + Serde().encode([1, 2]))
-    with pytest.raises(SerdeError, match="does not hold a recording"):
+    with pytest.raises(SerdeError, match="does not contain a recording"):
         replay(file, app)
 
 

@@ -954,7 +954,7 @@ def test_a_field_that_is_gone_is_named(nodes: Nodes, file: Path, play: Play) -> 
         recorded.invoke({"log": ["given"]})
     with pytest.raises(ReplayMismatch) as found:
         play(app(TypedDict("Less", {"log": Annotated[list, append], "xs": int}, total=False)))
-    assert "superstep 1, task 'a': it wrote what is no field" in told(found)
+    assert "superstep 1, task 'a': it wrote to an unknown field" in told(found)
     assert "Did you mean 'xs'?" in told(found)
 
 

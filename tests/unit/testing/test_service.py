@@ -96,7 +96,7 @@ def test_time_passes_only_when_it_is_told_to(path: Path | None) -> None:
         assert service.run(run).status is RunStatus.WAITING
         service.advance(1)
         assert service.run(run).status is RunStatus.FAILED
-        with pytest.raises(ValueError, match="Time does not go back"):
+        with pytest.raises(ValueError, match="Time cannot go back"):
             service.advance(-1)
 
 

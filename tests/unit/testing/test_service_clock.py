@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statewright.service.background.background_tasks import Background
-from statewright.testing.service_clock import HOUSEKEEPING, ServiceClock
+from statewright.testing.service.clock import HOUSEKEEPING, ServiceClock
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -61,9 +61,9 @@ def test_housekeeping_is_no_wait() -> None:
     clock = ServiceClock(BEGIN)
     background = Background([], clock)
     clock.call_later(5, background.ring)
-    assert (clock.awaited(), clock.asked) == ([], 0)
+    assert (clock.awaited(), clock.requests) == ([], 0)
     timer = clock.call_later(7, lambda: None)
-    assert (clock.awaited(), clock.asked) == ([BEGIN + timedelta(seconds=7)], 1)
+    assert (clock.awaited(), clock.requests) == ([BEGIN + timedelta(seconds=7)], 1)
     timer.cancel()
     assert clock.awaited() == []
 

@@ -37,10 +37,10 @@ def test_a_node_that_never_ends_is_named() -> None:
         with TestService({"hang": graph(hang)}, patience=seconds) as service, pytest.raises(TimeoutError) as caught:
             service.start("hang")
         said = str(caught.value)
-        if "At work" in said:
+        if "Running" in said:
             break
         assert f"within {seconds:g} seconds" in said
-    assert re.search(r"within [\d.]+ seconds\. At work: 'node' of run_.*has to be replaced", said)
+    assert re.search(r"within [\d.]+ seconds\. Running: 'node' of run_.*Replace nodes", said)
 
 
 def test_the_next_instant_is_that_of_the_first_timer() -> None:

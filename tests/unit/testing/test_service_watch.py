@@ -14,7 +14,7 @@ from statewright.checkpoint import InMemorySaver
 from statewright.events import Event
 from statewright.runs import InMemoryLedger, Insert, Ledger, Worker
 from statewright.testing import FakeClock, LedgerConformance
-from statewright.testing.service_watch import TaskWatch, WatchedLedger, WatchedPart, WatchedParts
+from statewright.testing.service.watch import TaskWatch, WatchedLedger, WatchedPart, WatchedParts
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -63,7 +63,7 @@ def test_a_task_is_executed_until_it_ends_or_its_run_begins_anew() -> None:
     assert watch.of(["other"]) == []
     watch.on_run_started(event("run_started", ""))
     assert watch.of(["r"]) == []
-    assert watch.heard == 6
+    assert watch.event_count == 6
 
 
 class Part:

@@ -1,6 +1,7 @@
-"""Graphs as drawings: Mermaid, DOT, SVG, text and JSON, from what is declared and never by simulation."""
+"""Drawings of graphs in Mermaid, DOT, SVG, text and JSON, from their declarations and not by simulation."""
 
-from statewright.graph.draw.drawing import Drawing, DrawnEdge, DrawnNode
+from statewright.graph.draw.drawing import Drawing
 from statewright.graph.draw.read import drawing_of
+from statewright.graph.draw.shapes import DrawnEdge, DrawnNode
 
 __all__ = ["Drawing", "DrawnEdge", "DrawnNode", "drawing_of"]

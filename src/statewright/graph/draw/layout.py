@@ -1,8 +1,8 @@
-"""Where boxes go: layers from top to bottom, as Sugiyama, Tagawa and Toda (1981) do it.
+"""Layered layout of boxes from top to bottom, after Sugiyama, Tagawa and Toda (1981).
 
-Edges that close a loop are set aside; the rest runs downwards. A node stands one layer below the lowest of those
-that lead to it. Where an edge passes a layer by, a *bend* keeps its place there. Within a layer things are ordered
-by the mean place of what they hang on, in a few sweeps. All passes are linear in nodes, edges and bends.
+Edges that close a loop are set aside; the others run downwards. A node is one layer below its lowest predecessor. An
+edge that crosses a layer gets a *bend* there, which takes part in the order of the layer. A few sweeps sort each layer
+by the mean position of the neighbours above or below. All passes are linear in nodes, edges and bends.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from statewright.graph.draw.drawing import Drawing, DrawnEdge
+from statewright.graph.draw.shapes import DrawnEdge, Shapes
 
 SWEEPS = 4
 Slot = str | tuple[int, int]
-"""What has a place in a layer: a node by its id, or a bend by the number of its edge and its layer."""
+"""A position in a layer: a node by its id, or a bend by the number of its edge and its layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +24,19 @@ class Layout:
 
     layers: tuple[tuple[Slot, ...], ...]
     paths: Mapping[int, tuple[Slot, ...]]
-    """For each edge that runs downwards, by its number, what it passes: source, bends, target."""
+    """The slots of each downward edge, by its number: source, bends, target."""
     loops: tuple[int, ...]
-    """The numbers of the edges that close a loop."""
+    """Numbers of the edges that close a loop."""
 
 
-def lay_out(drawing: Drawing) -> Layout:
-    """The layout of a drawing; the same for the same drawing."""
-    loops = _closing(drawing)
-    down = [(number, edge) for number, edge in enumerate(drawing.edges) if number not in loops]
-    layer_of = _layers(drawing, [edge for _, edge in down])
+def lay_out(shapes: Shapes) -> Layout:
+    """Return the layout of a drawing. It is deterministic."""
+    loops = _loop_edges(shapes)
+    down = [(number, edge) for number, edge in enumerate(shapes.edges) if number not in loops]
+    layer_of = _layers(shapes, [edge for _, edge in down])
     paths = {number: _path(number, edge, layer_of) for number, edge in down}
     layers: list[list[Slot]] = [[] for _ in range(max(layer_of.values(), default=-1) + 1)]
-    for node in drawing.nodes:
+    for node in shapes.nodes:
         layers[layer_of[node.id]].append(node.id)
     for path in paths.values():
         for bend in path[1:-1]:
@@ -45,10 +45,10 @@ def lay_out(drawing: Drawing) -> Layout:
     return Layout(tuple(map(tuple, layers)), paths, tuple(sorted(loops)))
 
 
-def _closing(drawing: Drawing) -> set[int]:
-    """The edges that lead back to where a depth-first walk still is. Without recursion: chains are long."""
-    ways: dict[str, list[tuple[int, str]]] = {node.id: [] for node in drawing.nodes}
-    for number, edge in enumerate(drawing.edges):
+def _loop_edges(shapes: Shapes) -> set[int]:
+    """Return the edges back to a node on the path of a depth-first search. No recursion: chains may be long."""
+    ways: dict[str, list[tuple[int, str]]] = {node.id: [] for node in shapes.nodes}
+    for number, edge in enumerate(shapes.edges):
         ways[edge.source].append((number, edge.target))
     closing: set[int] = set()
     done: set[str] = set()
@@ -70,14 +70,14 @@ def _closing(drawing: Drawing) -> set[int]:
     return closing
 
 
-def _layers(drawing: Drawing, down: Sequence[DrawnEdge]) -> dict[str, int]:
-    """The length of the longest way to each node (Kahn's order)."""
-    waiting = {node.id: 0 for node in drawing.nodes}
-    ways: dict[str, list[str]] = {node.id: [] for node in drawing.nodes}
+def _layers(shapes: Shapes, down: Sequence[DrawnEdge]) -> dict[str, int]:
+    """Return the length of the longest path to each node, in Kahn's order."""
+    waiting = {node.id: 0 for node in shapes.nodes}
+    ways: dict[str, list[str]] = {node.id: [] for node in shapes.nodes}
     for edge in down:
         ways[edge.source].append(edge.target)
         waiting[edge.target] += 1
-    layer_of = {node.id: 0 for node in drawing.nodes}
+    layer_of = {node.id: 0 for node in shapes.nodes}
     ready = [name for name, count in waiting.items() if not count]
     for name in ready:
         for target in ways[name]:
@@ -94,7 +94,7 @@ def _path(number: int, edge: DrawnEdge, layer_of: Mapping[str, int]) -> tuple[Sl
 
 
 def _order(layers: list[list[Slot]], paths: Sequence[Sequence[Slot]]) -> None:
-    """Put each layer in the order of what it hangs on, from above and from below in turn."""
+    """Sort each layer by its neighbours, those above and those below in turn."""
     above: dict[Slot, list[Slot]] = {}
     below: dict[Slot, list[Slot]] = {}
     for path in paths:
@@ -103,12 +103,14 @@ def _order(layers: list[list[Slot]], paths: Sequence[Sequence[Slot]]) -> None:
             below.setdefault(upper, []).append(lower)
     for sweep in range(SWEEPS):
         neighbours = below if sweep % 2 else above
-        place = {slot: at for layer in layers for at, slot in enumerate(layer)}
+        position = {slot: at for layer in layers for at, slot in enumerate(layer)}
         for layer in reversed(layers) if sweep % 2 else layers:
             if len(layer) > 1:
-                layer.sort(key=lambda slot: _mean([place[one] for one in neighbours.get(slot, [])], place[slot]))
-                place.update((slot, at) for at, slot in enumerate(layer))
+                layer.sort(
+                    key=lambda slot: _mean([position[other] for other in neighbours.get(slot, [])], position[slot])
+                )
+                position.update((slot, at) for at, slot in enumerate(layer))
 
 
-def _mean(places: Sequence[int], own: int) -> float:
-    return sum(places) / len(places) if places else own
+def _mean(positions: Sequence[int], own: int) -> float:
+    return sum(positions) / len(positions) if positions else own

@@ -1,8 +1,8 @@
-"""Drawings as Mermaid flowcharts. Ids are made up, since names may be words that Mermaid knows."""
+"""Drawings as Mermaid flowcharts. Ids are generated, because names may be keywords of Mermaid."""
 
 from __future__ import annotations
 
-from statewright.graph.draw.drawing import Drawing, DrawnEdge, DrawnNode
+from statewright.graph.draw.shapes import DrawnEdge, DrawnNode, Shapes
 
 _SHAPES = {
     "start": ("([", "])"),
@@ -16,13 +16,13 @@ _SHAPES = {
 _DASHED = "stroke-dasharray:4 4,color:#888,stroke:#888"
 
 
-def mermaid(drawing: Drawing, direction: str) -> str:
-    """The flowchart, with a line a node and a line an edge."""
-    ids = {node.id: f"n{place}" for place, node in enumerate(drawing.nodes)}
+def mermaid(shapes: Shapes, direction: str) -> str:
+    """Return the flowchart, with a line for each node and each edge."""
+    ids = {node.id: f"n{number}" for number, node in enumerate(shapes.nodes)}
     lines = [f"flowchart {direction}"]
-    lines += [f"    {ids[node.id]}{_box(node)}" for node in drawing.nodes]
-    lines += [f"    {ids[edge.source]} {_arrow(edge)} {ids[edge.target]}" for edge in drawing.edges]
-    unreachable = [ids[node.id] for node in drawing.nodes if node.kind == "unreachable"]
+    lines += [f"    {ids[node.id]}{_box(node)}" for node in shapes.nodes]
+    lines += [f"    {ids[edge.source]} {_arrow(edge)} {ids[edge.target]}" for edge in shapes.edges]
+    unreachable = [ids[node.id] for node in shapes.nodes if node.kind == "unreachable"]
     if unreachable:
         lines += [f"    classDef unreachable {_DASHED}", f"    class {','.join(unreachable)} unreachable"]
     return "\n".join(lines) + "\n"
@@ -39,5 +39,5 @@ def _arrow(edge: DrawnEdge) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text between quotes: Mermaid knows entities there, and no backslash."""
+    """Return text for quotes, in which Mermaid accepts entities but not backslashes."""
     return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace("\n", " ")

@@ -1,4 +1,4 @@
-"""The drawing of a graph, read off its declared edges."""
+"""Drawings of graphs, from their declared edges."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from statewright.graph.command import END, START
-from statewright.graph.draw.drawing import Drawing, DrawnEdge, DrawnNode, EdgeKind, NodeKind
+from statewright.graph.draw.drawing import Drawing
+from statewright.graph.draw.shapes import DrawnEdge, DrawnNode, EdgeKind, NodeKind
 from statewright.graph.graph import Graph
 from statewright.graph.node import Branch, Node
 
 LABELS = {START: "start", END: "end"}
 
 Arrow = tuple[str, EdgeKind, str]
-"""Where a front end draws an edge to, of which kind it is, and its label."""
+"""The target of an edge, its kind and its label."""
 
 
 def drawing_of(graph: Graph, *, xray: bool | int = False) -> Drawing:
-    """The graph as a drawing. `xray` opens subgraphs: all of them, or down to a depth."""
+    """Return the drawing of a graph. `xray` opens subgraphs: all of them, or down to a depth."""
     depth = int(xray) if not isinstance(xray, bool) else (1_000 if xray else 0)
     nodes, edges = [*_nodes(graph, "", depth)], [*_edges(graph, "", depth)]
     used = {end for edge in edges for end in (edge.source, edge.target)}
@@ -42,14 +43,16 @@ def _nodes(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnNode]:
 
 
 def _unreachable(graph: Graph) -> Mapping[str, Sequence[Arrow]]:
-    """Return the arrows of states that an author wrote and that nothing leads to, by their names.
+    """Return the arrows of unreachable states by name.
 
-    They are not nodes, since they can never run. A front end names them in `metadata["unreachable"]` of a node.
+    They are not nodes, because they can never run. A front end lists them in `metadata["unreachable"]` of a node.
     """
-    return {name: arrows for node in graph.nodes.values() for name, arrows in _noted(node, "unreachable", {}).items()}
+    return {
+        name: arrows for node in graph.nodes.values() for name, arrows in _metadata(node, "unreachable", {}).items()
+    }
 
 
-def _noted(node: Node, name: str, default: Any) -> Any:
+def _metadata(node: Node, name: str, default: Any) -> Any:
     return (node.metadata or {}).get(name, default)
 
 
@@ -60,7 +63,7 @@ def _kind(node: Node) -> NodeKind:
 
 
 class _Box(NamedTuple):
-    """What is drawn of a node."""
+    """A box of a node."""
 
     id: str
     label: str
@@ -69,11 +72,11 @@ class _Box(NamedTuple):
 
 
 def _boxes(node: Node) -> list[_Box]:
-    """The boxes of a node: one, or those of `metadata["boxes"]`, where one node does the work of several.
+    """Return the boxes of a node: one, or those of `metadata["boxes"]` of a node that does the work of several.
 
-    These are the graphs that they call, as functions that give them, by name.
+    The metadata has, by name, functions that return the graphs that are called.
     """
-    boxes: Mapping[str, Callable[[], object]] | None = _noted(node, "boxes", None)
+    boxes: Mapping[str, Callable[[], object]] | None = _metadata(node, "boxes", None)
     if boxes is not None:
         return [_Box(f"{node.name}:{name}", name, "subgraph", inner) for name, inner in boxes.items()]
     action = node.action
@@ -83,7 +86,7 @@ def _boxes(node: Node) -> list[_Box]:
 
 
 def _opened(box: _Box, depth: int) -> Graph | None:
-    """The graph inside a box, if it is to be opened."""
+    """Return the graph in a box, if it is to be opened."""
     inner = box.inner() if depth > 0 else None
     return inner if isinstance(inner, Graph) else None
 
@@ -91,37 +94,37 @@ def _opened(box: _Box, depth: int) -> Graph | None:
 def _edges(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnEdge]:
     boxes = {name: _boxes(node) for name, node in graph.nodes.items()}
     all_boxes = [box for of_node in boxes.values() for box in of_node]
-    inner = {box.id: one for box in all_boxes if (one := _opened(box, depth)) is not None}
+    inner = {box.id: subgraph for box in all_boxes if (subgraph := _opened(box, depth)) is not None}
 
     def ends(name: str, within: str) -> list[str]:
         ids = [box.id for box in boxes[name]] if name in boxes else [name]
-        return [f"{prefix}{one}:{within}" if one in inner else prefix + one for one in ids]
+        return [f"{prefix}{box_id}:{within}" if box_id in inner else prefix + box_id for box_id in ids]
 
     for edge in _declared(graph):
         for source, target in product(ends(edge.source, END), ends(edge.target, START)):
             yield DrawnEdge(source, target, edge.kind, edge.label)
-    for name, one in inner.items():
-        yield from _edges(one, f"{prefix}{name}:", depth - 1)
+    for name, subgraph in inner.items():
+        yield from _edges(subgraph, f"{prefix}{name}:", depth - 1)
 
 
 def _declared(graph: Graph) -> Iterator[DrawnEdge]:
-    """The edges of one graph, by the order in which their sources were declared."""
+    """Yield the edges of one graph, in the order in which their sources were declared."""
     for source in (START, *(name for name, node in graph.nodes.items() if not is_hidden(node))):
-        ways = [*_ways(graph, source)]
-        yield from ways or [DrawnEdge(source, END)]
+        edges = [*_outgoing(graph, source)]
+        yield from edges or [DrawnEdge(source, END)]
     for source, arrows in _unreachable(graph).items():
         yield from (DrawnEdge(source, *arrow) for arrow in arrows)
 
 
 def is_hidden(node: Node) -> bool:
-    """Whether a node is no part of what its author wrote: `metadata={"hidden": True}`."""
-    return bool(_noted(node, "hidden", False))
+    """Return whether a node is not the author's own and is not drawn: `metadata={"hidden": True}`."""
+    return bool(_metadata(node, "hidden", False))
 
 
-def _ways(graph: Graph, source: str) -> Iterator[DrawnEdge]:
-    """The ways on from a node. A front end that knows better than the edges says so in `metadata["drawn"]`."""
+def _outgoing(graph: Graph, source: str) -> Iterator[DrawnEdge]:
+    """Yield the edges from a node. A front end may replace them by `metadata["drawn"]`."""
     node = graph.nodes.get(source)
-    drawn = _noted(node, "drawn", None) if node is not None else None
+    drawn = _metadata(node, "drawn", None) if node is not None else None
     if drawn is not None:
         yield from (DrawnEdge(source, *arrow) for arrow in drawn)
         return
@@ -136,9 +139,9 @@ def _ways(graph: Graph, source: str) -> Iterator[DrawnEdge]:
 
 
 def _branch(graph: Graph, branch: Branch) -> Iterator[DrawnEdge]:
-    """A conditional edge: an arrow to each target, or to every node where it may go anywhere."""
+    """Yield the arrows of a conditional edge: to each target, or to every node if its targets are not declared."""
     targets = branch.targets if branch.targets is not None else {name: name for name in (*graph.nodes, END)}
     for label, target in targets.items():
         ends = target if target in graph.nodes else END
-        shown = "" if label in (target, END) else str(label)
-        yield DrawnEdge(branch.source, ends, "conditional", shown)
+        text = "" if label in (target, END) else str(label)
+        yield DrawnEdge(branch.source, ends, "conditional", text)

@@ -1,4 +1,4 @@
-"""Drawings as SVG: the same layers as the text drawing, with curves, on a ground of their own."""
+"""Drawings as SVG: the layers of the text drawing, with curves, on a background."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape as escape_html
 from itertools import pairwise
 
-from statewright.graph.draw.drawing import Drawing, DrawnEdge, DrawnNode
 from statewright.graph.draw.layout import Layout, Slot, lay_out
+from statewright.graph.draw.shapes import DrawnEdge, DrawnNode, Shapes
 
 HEIGHT, LAYER, GAP, MARGIN = 36, 84, 32, 24
-"""Of a box; from layer to layer; between boxes; around everything. In pixels."""
+"""Height of a box, distance of layers, gap between boxes, margin of the drawing. In pixels."""
 LETTER = 7.6
-"""The width of a letter at 13 pixels, with a little room."""
+"""Width of a letter at 13 pixels, with some room."""
 LABEL_LETTER = 6.4
-"""That of a letter beside an arrow, at 11 pixels."""
+"""Width of a letter of a label at 11 pixels."""
 Point = tuple[float, float]
 
 _STYLE = (
@@ -38,32 +38,32 @@ _UNWRITABLE = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U
 
 
 def escape(text: str) -> str:
-    """A text as XML can hold it; signs that XML does not know are shown as a box."""
+    """Return text for XML; characters that are not allowed in XML become a white square."""
     return escape_html(_UNWRITABLE.sub("\N{WHITE SQUARE}", text))
 
 
-def svg(drawing: Drawing) -> str:
-    """The drawing as one SVG element."""
-    layout = lay_out(drawing)
-    nodes = {node.id: node for node in drawing.nodes}
-    lone = _lone_labels(drawing, layout)
+def svg(shapes: Shapes) -> str:
+    """Return the drawing as one SVG element."""
+    layout = lay_out(shapes)
+    nodes = {node.id: node for node in shapes.nodes}
+    lone = _lone_labels(shapes, layout)
     points, inner = _points(layout, nodes, {target: len(label) * LABEL_LETTER for target, label in lone.items()})
     lanes = 26 * len(layout.loops)
-    labels = max((len(drawing.edges[number].label or "") for number in layout.loops), default=0) * LETTER / 2
+    labels = max((len(shapes.edges[number].label or "") for number in layout.loops), default=0) * LETTER / 2
     width, height = inner + lanes + labels + 2 * MARGIN, LAYER * (len(layout.layers) - 1) + HEIGHT + 2 * MARGIN
     lines = [
-        _edge(drawing.edges[number], [points[slot] for slot in path], is_lone=drawing.edges[number].target in lone)
+        _edge(shapes.edges[number], [points[slot] for slot in path], is_lone=shapes.edges[number].target in lone)
         for number, path in layout.paths.items()
     ]
     loops = [
-        _loop(drawing.edges[number], points, nodes, inner + MARGIN + 26 * lane)
+        _loop(shapes.edges[number], points, nodes, inner + MARGIN + 26 * lane)
         for lane, number in enumerate(layout.loops)
     ]
-    boxes = [_box(node, points[node.id]) for node in drawing.nodes]
+    boxes = [_box(node, points[node.id]) for node in shapes.nodes]
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" '
-            f'viewBox="0 0 {width:.0f} {height}" role="img"><title>{escape(drawing.name)}</title>',
+            f'viewBox="0 0 {width:.0f} {height}" role="img"><title>{escape(shapes.name)}</title>',
             f"<style>{_STYLE}</style><defs>{_TIP}</defs>",
             '<rect class="ground" width="100%" height="100%" rx="10"/>',
             *lines,
@@ -74,13 +74,13 @@ def svg(drawing: Drawing) -> str:
     )
 
 
-def _lone_labels(drawing: Drawing, layout: Layout) -> dict[str, str]:
-    """The labels of boxes to which only one arrow comes from above: they stand right over the box."""
+def _lone_labels(shapes: Shapes, layout: Layout) -> dict[str, str]:
+    """Return the labels, by target, of single arrows from above, which are written right over the box."""
     labels: dict[str, list[str]] = {}
     for number in layout.paths:
-        edge = drawing.edges[number]
+        edge = shapes.edges[number]
         labels.setdefault(edge.target, []).append(edge.label or "")
-    return {target: found[0] for target, found in labels.items() if len(found) == 1 and found[0]}
+    return {target: texts[0] for target, texts in labels.items() if len(texts) == 1 and texts[0]}
 
 
 def _width(node: DrawnNode) -> float:
@@ -90,7 +90,7 @@ def _width(node: DrawnNode) -> float:
 def _points(
     layout: Layout, nodes: Mapping[str, DrawnNode], labels: Mapping[str, float]
 ) -> tuple[dict[Slot, Point], float]:
-    """The middle of everything, and the width of the widest layer; `labels` are the widths of those over boxes."""
+    """Return the centre of each slot, and the width of the widest layer; `labels` are widths of labels over boxes."""
     widths = [
         [max(_width(nodes[slot]), labels.get(slot, 0.0)) if isinstance(slot, str) else 12.0 for slot in layer]
         for layer in layout.layers
@@ -117,7 +117,7 @@ def _box(node: DrawnNode, middle: Point) -> str:
 
 
 def _edge(edge: DrawnEdge, points: Sequence[Point], *, is_lone: bool) -> str:
-    """A curve that leaves downwards, passes its bends upright, and arrives from above."""
+    """Return a curve that leaves downwards, passes its bends vertically, and arrives from above."""
     ends = [(points[0][0], points[0][1] + HEIGHT / 2), *points[1:-1], (points[-1][0], points[-1][1] - HEIGHT / 2 - 1)]
     path = f"M{ends[0][0]:.1f},{ends[0][1]:.1f}" + "".join(_curves(ends))
     (x1, y1), (x2, y2) = ends[-2], ends[-1]
@@ -132,7 +132,7 @@ def _curves(points: Sequence[Point]) -> Iterable[str]:
 
 
 def _loop(edge: DrawnEdge, points: Mapping[Slot, Point], nodes: Mapping[str, DrawnNode], lane: float) -> str:
-    """A curve that leaves to the right and comes back beside everything else."""
+    """Return a curve that leaves to the right and returns in a lane beside all boxes."""
     x1, y1 = points[edge.source][0] + _width(nodes[edge.source]) / 2, points[edge.source][1] + 5
     x2, y2 = points[edge.target][0] + _width(nodes[edge.target]) / 2 + 1, points[edge.target][1] - 5
     out = max(lane, x1 + 18, x2 + 18)

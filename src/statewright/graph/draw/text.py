@@ -1,6 +1,7 @@
 """Drawings as text: boxes in layers, lines between them, loops listed below.
 
-Lines are kept as sets of directions for each cell, so that where they meet or cross the right sign comes out.
+A cell of a line holds the set of directions in which lines leave it, so that crossings and junctions get the right
+character.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
-from statewright.graph.draw.drawing import Drawing, DrawnEdge, DrawnNode
 from statewright.graph.draw.layout import Layout, Slot, lay_out
+from statewright.graph.draw.shapes import DrawnEdge, DrawnNode, Shapes
 
 UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
-_SIGNS = {
+_CHARACTERS = {
     UP: "│", DOWN: "│", UP | DOWN: "│", LEFT: "─", RIGHT: "─", LEFT | RIGHT: "─",
     DOWN | RIGHT: "┌", DOWN | LEFT: "┐", UP | RIGHT: "└", UP | LEFT: "┘",
     UP | DOWN | RIGHT: "├", UP | DOWN | LEFT: "┤", LEFT | RIGHT | DOWN: "┬", LEFT | RIGHT | UP: "┴",
@@ -24,34 +25,34 @@ _SIDES = {"subgraph": "║", "waiting": "┆", "unreachable": "╎"}
 GAP = 3
 """Columns between boxes."""
 Step = tuple[Slot, Slot, int]
-"""A piece of an edge from one layer to the next, and the number of the edge."""
+"""A segment of an edge from one layer to the next, and the number of the edge."""
 
 
-def text(drawing: Drawing) -> str:
-    """The drawing as lines of text."""
-    layout = lay_out(drawing)
-    canvas = _Canvas(drawing, layout)
+def text(shapes: Shapes) -> str:
+    """Return the drawing as lines of text."""
+    layout = lay_out(shapes)
+    canvas = _Canvas(shapes, layout)
     row = 0
     for number, layer in enumerate(layout.layers):
         row = canvas.boxes(layer, row)
         if number + 1 < len(layout.layers):
             row = canvas.lines(layer, row)
-    return "\n".join([*canvas.rows(), *_loops(drawing, layout)]) + "\n"
+    return "\n".join([*canvas.rows(), *_loops(shapes, layout)]) + "\n"
 
 
 class _Canvas:
-    """Cells with letters, and cells with lines."""
+    """A grid of cells with letters and of cells with lines."""
 
-    def __init__(self, drawing: Drawing, layout: Layout) -> None:
-        self._nodes = {node.id: node for node in drawing.nodes}
+    def __init__(self, shapes: Shapes, layout: Layout) -> None:
+        self._nodes = {node.id: node for node in shapes.nodes}
         self._steps = _steps(layout)
-        self._labels = _labels(drawing, layout)
+        self._labels = _labels(shapes, layout)
         self._columns = _columns(layout, self._nodes, self._labels)
         self._letters: dict[tuple[int, int], str] = {}
         self._lines: dict[tuple[int, int], int] = {}
 
     def boxes(self, layer: Sequence[Slot], row: int) -> int:
-        """Draw a layer of boxes; the row below it."""
+        """Draw a layer of boxes, and return the row below it."""
         for slot in layer:
             if isinstance(slot, str):
                 self._box(self._nodes[slot], self._columns[slot], row)
@@ -60,10 +61,10 @@ class _Canvas:
         return row + 3
 
     def lines(self, layer: Sequence[Slot], row: int) -> int:
-        """Draw what leads from a layer to the next; the row where that begins. One row a bent line."""
+        """Draw the edges from a layer to the next, a row for each bent line, and return the row of the next layer."""
         steps = [step for slot in layer for step in self._steps[slot]]
         bent = [step for step in steps if self._columns[step[0]] != self._columns[step[1]]]
-        rows = {step: row + 1 + place for place, step in enumerate(self._in_turn(bent))}
+        rows = {step: row + 1 + index for index, step in enumerate(self._in_order(bent))}
         last = row + 1 + len(rows)
         for upper, lower, number in steps:
             self._bend(self._columns[upper], self._columns[lower], row, rows.get((upper, lower, number)), last)
@@ -73,23 +74,23 @@ class _Canvas:
         return last + 1
 
     def rows(self) -> Iterable[str]:
-        cells = {**{at: _SIGNS[bits] for at, bits in self._lines.items()}, **self._letters}
+        cells = {**{at: _CHARACTERS[bits] for at, bits in self._lines.items()}, **self._letters}
         by_row: dict[int, dict[int, str]] = {}
-        for (row, column), sign in cells.items():
-            by_row.setdefault(row, {})[column] = sign
+        for (row, column), character in cells.items():
+            by_row.setdefault(row, {})[column] = character
         for row in range(max(by_row, default=-1) + 1):
-            signs = by_row.get(row, {})
-            yield "".join(signs.get(column, " ") for column in range(max(signs, default=-1) + 1)).rstrip()
+            characters = by_row.get(row, {})
+            yield "".join(characters.get(column, " ") for column in range(max(characters, default=-1) + 1)).rstrip()
 
-    def _in_turn(self, bent: Sequence[Step]) -> list[Step]:
-        """Bent lines from top to bottom: one that leaves a column comes before one that arrives in it."""
+    def _in_order(self, bent: Sequence[Step]) -> list[Step]:
+        """Return bent lines from top to bottom: a line that leaves a column comes before a line that arrives in it."""
         leaving: dict[int, list[Step]] = {}
         for step in sorted(bent, key=self._span):
             leaving.setdefault(self._columns[step[0]], []).append(step)
         before = {step: leaving.get(self._columns[step[1]], []) for step in sorted(bent, key=self._span)}
         try:
             return list(TopologicalSorter(before).static_order())
-        except CycleError:  # two lines that change places: they have to cross
+        except CycleError:  # two lines that swap columns have to cross
             return list(before)
 
     def _span(self, step: Step) -> tuple[int, int, int]:
@@ -125,12 +126,12 @@ class _Canvas:
         self._write(left, row + 2, corners[2] + "─" * inside + corners[3])
 
     def _write(self, column: int, row: int, letters: str) -> None:
-        for place, letter in enumerate(letters):
-            self._letters[row, column + place] = letter
+        for offset, letter in enumerate(letters):
+            self._letters[row, column + offset] = letter
 
 
 def _steps(layout: Layout) -> Mapping[Slot, Sequence[Step]]:
-    """Return the pieces of all edges by the slot from which they lead down."""
+    """Return the segments of all edges by their upper slot."""
     steps: dict[Slot, list[Step]] = defaultdict(list)
     for number, path in layout.paths.items():
         for upper, lower in pairwise(path):
@@ -139,27 +140,27 @@ def _steps(layout: Layout) -> Mapping[Slot, Sequence[Step]]:
 
 
 def _line(label: str) -> str:
-    """A label on one line."""
+    """Return a label on one line."""
     return " ".join(label.split())
 
 
-def _labels(drawing: Drawing, layout: Layout) -> dict[Slot, str]:
-    """What stands beside the arrow that leads to a node: the labels of all edges that do."""
-    found: dict[Slot, dict[str, None]] = {}
+def _labels(shapes: Shapes, layout: Layout) -> dict[Slot, str]:
+    """Return the joined labels of the edges to each node."""
+    texts_by_slot: dict[Slot, dict[str, None]] = {}
     for number, path in layout.paths.items():
-        label = drawing.edges[number].label
+        label = shapes.edges[number].label
         if label:
-            found.setdefault(path[-1], {})[_line(label)] = None
-    return {slot: ", ".join(labels) for slot, labels in found.items()}
+            texts_by_slot.setdefault(path[-1], {})[_line(label)] = None
+    return {slot: ", ".join(texts) for slot, texts in texts_by_slot.items()}
 
 
 def _width(node: DrawnNode) -> int:
-    """The width of a box, odd so that it has a middle."""
+    """Return the width of a box: odd, so that it has a centre."""
     return (len(_line(node.label)) + 4) | 1
 
 
 def _columns(layout: Layout, nodes: Mapping[str, DrawnNode], labels: Mapping[Slot, str]) -> dict[Slot, int]:
-    """The middle column of everything: each layer is centred under the widest, with room for labels."""
+    """Return the centre column of each slot: layers are centred under the widest, with room for labels."""
 
     def room(slot: Slot) -> int:
         if not isinstance(slot, str):
@@ -177,9 +178,9 @@ def _columns(layout: Layout, nodes: Mapping[str, DrawnNode], labels: Mapping[Slo
     return columns
 
 
-def _loops(drawing: Drawing, layout: Layout) -> Iterable[str]:
-    names = {node.id: _line(node.label) for node in drawing.nodes}
-    edges: list[DrawnEdge] = [drawing.edges[number] for number in layout.loops]
+def _loops(shapes: Shapes, layout: Layout) -> Iterable[str]:
+    names = {node.id: _line(node.label) for node in shapes.nodes}
+    edges: list[DrawnEdge] = [shapes.edges[number] for number in layout.loops]
     if edges:
         yield ""
     for edge in edges:

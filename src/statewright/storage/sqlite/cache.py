@@ -18,21 +18,17 @@ from statewright.storage.sqlite.faults import reading
 from statewright.storage.sqlite.statements import statements
 from statewright.storage.sqlite.view import Given, View
 
-_NEVER: Final = 2**62
-"""As an end, in microseconds: results from here on have none. They are counted on, so that the oldest stands first."""
 _SQL: Final = statements("cache")
 
-_FORGET_OVER: Final = _SQL["forget_over"]
-_FORGET_NODE: Final = _SQL["forget_node"]
-_FORGET_ALL: Final = _SQL["forget_all"]
+_NEVER: Final = 2**62
+"""The smallest expiry, in microseconds, of results that do not expire. They are numbered, the oldest first."""
 
 
 class SqliteCache(View):
-    """Keeps results in a SQLite file; safe to use from several threads and processes.
+    """Stores results in a SQLite file; safe to use from several threads and processes.
 
-    Takes a path, and what `SqliteDatabase` takes besides, or a database that others use too. When there are more than
-    `max_size`, those go first that would end first, and then the oldest. A result whose type nobody knows any more
-    counts as none.
+    It takes a path with the options of `SqliteDatabase`, or a shared database. Above `max_size`, results that expire
+    first are removed first, and then the oldest. A result of an unknown type counts as absent.
     """
 
     def __init__(
@@ -63,7 +59,7 @@ class SqliteCache(View):
         row = {"node": key.node, "input": key.input, "value": stored, "until": until, "never": _NEVER}
 
         def keep(connection: Connection) -> None:
-            connection.execute(_FORGET_OVER, (now,))
+            connection.execute(_SQL["forget_over"], (now,))
             connection.execute(_SQL["put"], row)
             if self._max_size is not None:
                 connection.execute(_SQL["surplus"], {"max_size": self._max_size})
@@ -73,8 +69,8 @@ class SqliteCache(View):
     def clear(self, nodes: Sequence[str] | None = None) -> LightFuture[None]:
         def forget(connection: Connection) -> None:
             if nodes is None:
-                connection.execute(_FORGET_ALL)
+                connection.execute(_SQL["forget_all"])
             else:
-                connection.executemany(_FORGET_NODE, [(node,) for node in nodes])
+                connection.executemany(_SQL["forget_node"], [(node,) for node in nodes])
 
         return self.database.hand_over(forget)

@@ -1,14 +1,27 @@
-"""One SQLite file: who may read it, and how writes become transactions.
+"""One SQLite file: connections, and the grouping of writes into transactions.
 
-Readers have connections of their own and never wait for writers (write-ahead log). Writes are jobs: functions of the
-one writing connection. Whoever writes takes everything that waits along, in one transaction: a commit costs what the
-disk needs to confirm it, and many runs share that cost. A job that fails fails alone.
+*The problem.* With `synchronous=FULL` a commit waits for the disk, and SQLite permits a single writer. With a
+transaction for each superstep, concurrent runs would queue for the disk one after another.
 
-Signal handlers run on the main thread and may raise anywhere. So that thread never writes for others: it does its own
-job while nothing else waits, and hands it over otherwise. What an interruption leaves half done is undone by whoever
-writes next, if not at once.
+*The approach* is group commit. Writes are jobs, functions of the single writing connection, in a queue. A thread that
+gets the lock takes all queued jobs into one transaction, and the others find their jobs done when they get the lock. A
+lone write has no detour over another thread; with many writers the cost of the disk is shared. Readers have connections
+of their own and never wait for writers (write-ahead log).
 
-The file is safe with several processes; within one, share one `SqliteDatabase`.
+*Failures.* A job that fails before it has written anything just reports its error. If it fails later, the group is
+rolled back and each of its jobs repeated in a transaction of its own (`_write_group`), so that no job fails because of
+another. Therefore a job checks before it writes, and may be called twice.
+
+*Interruptions.* Signal handlers run on the main thread and may raise between any two instructions. If that thread wrote
+for others, they could wait forever for a job that was taken from the queue and lost. So the main thread writes alone,
+if nothing is queued, and otherwise hands its job to the writer thread. `_has_begun` is set before `BEGIN`: if the next
+writer finds it set, the transaction was interrupted, and is rolled back.
+
+*Rejected.* A connection for each thread, with `busy_timeout`: waiters poll, and each pays for the disk. A permanent
+writer thread for all writes: two context switches for each superstep of a single run. `synchronous=NORMAL`: the last
+commits may be lost when the machine fails, although their events have been seen.
+
+Several processes may open the file; within a process, share one `SqliteDatabase`.
 """
 
 from __future__ import annotations
@@ -33,25 +46,25 @@ from statewright.runtime.concurrency.worker_threads import call_beside, workers
 from statewright.serde.serde import Serde
 from statewright.storage.encryption import Encryptor
 from statewright.storage.locations import path_of
-from statewright.storage.sqlite.checkpoints.head_cache import Known, check_format
+from statewright.storage.sqlite.checkpoints.head_cache import HeadCache, check_format
 from statewright.storage.sqlite.faults import check_in_place, identity_of, translated
 from statewright.storage.sqlite.forks import fork_between_transactions
 from statewright.storage.sqlite.migrate import prepare
 
 T = TypeVar("T")
 Job = Callable[[sqlite3.Connection], T]
-"""What to do in a transaction. It checks before it writes, and may be called again if the transaction was undone."""
+"""Work in a transaction. It checks before it writes, and may be called again after a rollback."""
 
 PATIENCE: Final = 10.0
-"""Seconds for which a write waits for other processes that write."""
+"""Seconds to wait for the writes of other processes."""
 STATEMENTS: Final = 512
-"""How many prepared statements a connection keeps: faces of a database have more than the usual 128 together."""
+"""Prepared statements kept by a connection: the views of a database have more than the default of 128."""
 LARGEST_GROUP: Final = 256
-"""How many jobs one transaction takes."""
+"""Jobs in one transaction."""
 
 
 class _Write(LightFuture[T]):
-    """A job, and the promise to do it."""
+    """A job and the future of its result."""
 
     __slots__ = ("_job", "answer", "error")
 
@@ -62,7 +75,7 @@ class _Write(LightFuture[T]):
         self.error: BaseException | None = None
 
     def attempt(self, connection: sqlite3.Connection) -> None:
-        """Do the job; what comes of it counts once the transaction is through."""
+        """Do the job. Its outcome is valid when the transaction has been committed."""
         try:
             self.answer, self.error = self._job(connection), None
         except BaseException as error:
@@ -70,6 +83,7 @@ class _Write(LightFuture[T]):
             self.error = error
 
     def settle(self) -> None:
+        """Report the outcome to the waiting threads."""
         if self.error is not None:
             self.set_exception(self.error)
         else:
@@ -77,14 +91,14 @@ class _Write(LightFuture[T]):
 
 
 class SqliteDatabase:
-    """A file that keeps threads, a store and a cache; `SqliteSaver`, `SqliteStore`, `SqliteCache` are its faces.
+    """A file with threads, a store and a cache; `SqliteSaver`, `SqliteStore` and `SqliteCache` are views of it.
 
-    With a `key` (16, 24 or 32 bytes) what runs and users put in is encrypted: AES-GCM; names of threads, namespaces and
+    With a `key` of 16, 24 or 32 bytes, the values of runs and users are encrypted with AES-GCM; ids, namespaces and
     times are not. `compress` makes older checkpoints smaller and slower to read.
     """
 
     _closed = True
-    """Until it is open: `__del__` runs even where `__init__` raises."""
+    """True until the file is open, because `__del__` runs even if `__init__` raises."""
 
     def __init__(
         self,
@@ -95,18 +109,18 @@ class SqliteDatabase:
         serde: Serde | None = None,
     ) -> None:
         self.path = path_of(path)
-        self._location = os.path.abspath(self.path)  # wherever the process will work later
+        self._location = os.path.abspath(self.path)  # the working directory may change
         self.serde = serde or Serde()
         self.seal = Encryptor(key, compress=compress)
-        self.known = Known(self.path)
-        """What was written lately; used under the lock of the writer alone."""
+        self.head_cache = HeadCache(self.path)
+        """Recently written heads; used under the lock of the writer alone."""
         self.ahead: dict[tuple[str, str], LightFuture[Any]] = {}
-        """By workspace and id of a thread, the last commit that a run has not waited for: who reads the thread does."""
+        """The last commit by workspace and thread, if its run has not waited for it; readers of the thread do."""
         self._lock = threading.Lock()
         self._starting = threading.Lock()
         self._queue: deque[_Write[Any]] = deque()
-        self._begun = False
-        """Whether a transaction is under way. Found so by who writes next, it was interrupted."""
+        self._has_begun = False
+        """Whether a transaction is open. If the next writer finds it set, the transaction was interrupted."""
         self._forget_writer()
         self._readers: list[sqlite3.Connection] = []
         self._process = os.getpid()
@@ -123,17 +137,17 @@ class SqliteDatabase:
 
     @property
     def transaction_lock(self) -> threading.Lock:
-        """The lock under which transactions are made."""
+        """The lock that is held during a transaction."""
         return self._lock
 
     @property
     def scope(self) -> Hashable:
-        """Equal for databases of this process that have the same file open."""
+        """Equal for databases of this process with the same file."""
         return self._identity or self._location
 
     @classmethod
     def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
-        """The database of a path, or of a URL such as `sqlite:///runs.db`."""
+        """Open the database at a path, or at a URL such as `sqlite:///runs.db`."""
         return cls(conn_string, **options)
 
     def __enter__(self) -> Self:
@@ -146,19 +160,19 @@ class SqliteDatabase:
         return f"{type(self).__name__}({str(self.path)!r})"
 
     def __del__(self) -> None:
-        """Have another thread close what was dropped: here nothing may be locked, waited for, or written."""
+        """Close on another thread, because a finaliser must not take locks, wait or write."""
         if not self._closed and self._process == os.getpid() and not sys.is_finalizing():
             workers.hand_over(self.close)
 
     def close(self) -> None:
-        """Write what waits, and let go of the file. Nothing can be read or written any more."""
+        """Write all queued jobs and close the file. Later reads and writes raise."""
         if self._closed:
             return
         self._check_process()
         if is_main_thread():
             try:
                 closing = call_beside(self._close)
-            except RuntimeError:  # no thread can be started any more: the interpreter ends
+            except RuntimeError:  # the interpreter shuts down and starts no threads
                 self._close()
             else:
                 closing.result()
@@ -170,7 +184,7 @@ class SqliteDatabase:
             while self._queue:
                 self._drain()
             self._closed = True
-            while self._queue:  # what was handed over meanwhile is told that it came too late
+            while self._queue:  # jobs that were queued meanwhile fail
                 self._drain()
             self._bell.set()
             for connection in (*self._readers, self._connection):
@@ -183,7 +197,7 @@ class SqliteDatabase:
 
     @contextmanager
     def read(self) -> Generator[sqlite3.Connection]:
-        """A connection that sees one state of the database, for as long as the block lasts."""
+        """Provide a connection that sees a single state of the database during the block."""
         self._check_process()
         with self._faults():
             connection = self._reader()
@@ -192,7 +206,7 @@ class SqliteDatabase:
                 check_format(connection, self.path)
                 yield connection
             except BaseException as error:
-                # A cursor in what failed would keep the connection at this state, as long as somebody keeps the error.
+                # A cursor in a frame of the traceback would keep the read transaction open as long as the error exists.
                 clear_frames(error.__traceback__)
                 raise
             finally:
@@ -208,13 +222,13 @@ class SqliteDatabase:
         check_in_place(self._location, self._identity)
         try:
             return self._readers.pop()
-        except IndexError:  # all are in use
+        except IndexError:  # all connections are in use
             return self._connect()
 
     def read_beside(
         self, read: Callable[[sqlite3.Connection], T], *, after: LightFuture[Any] | None = None
     ) -> LightFuture[T]:
-        """What a function reads, on a thread of its own, when a write is through."""
+        """Call a function on a thread of its own, with a connection, after a write has completed."""
 
         def call() -> T:
             if after is not None:
@@ -225,7 +239,7 @@ class SqliteDatabase:
         return call_beside(call)
 
     def unsaved_of(self, thread: tuple[str, str]) -> LightFuture[Any] | None:
-        """Find the last commit to a thread, given by its workspace and id, if it is still on its way to the disk."""
+        """Return the last commit to a thread (workspace and id), if it has not been written yet."""
         self._check_process()
         promise = self.ahead.get(thread)
         return None if promise is None or promise.done() else promise
@@ -233,34 +247,34 @@ class SqliteDatabase:
     # -- writing
 
     def write(self, job: Job[T]) -> T:
-        """Do a job in a transaction, with whatever else waits to be written; its answer.
+        """Do a job in a transaction, together with queued jobs, and return its result.
 
-        Raises what a signal handler raises meanwhile; the job may have been done all the same.
+        Exceptions of signal handlers propagate; the job may have been done nevertheless.
         """
         self._check_process()
         if is_main_thread():
-            return self._write_uncertainly(job)
+            return self._write_on_main_thread(job)
         promise = _Write(job)
         self._queue.append(promise)
         with self._lock:
-            while not promise.done() and self._queue:  # whoever held the lock may have done it already
+            while not promise.done() and self._queue:  # the previous holder of the lock may have done it
                 self._drain()
-        if not promise.done():  # who had taken it along was ended from outside
-            raise _broken_off(self.path)
+        if not promise.done():  # the thread that had taken it was killed
+            raise _interrupted(self.path)
         return promise.result()
 
-    def _write_uncertainly(self, job: Job[T]) -> T:
-        """Do a job on a thread that may be interrupted anywhere: by itself, or on the writer thread with others."""
+    def _write_on_main_thread(self, job: Job[T]) -> T:
+        """Do a job for a thread that may be interrupted anywhere: alone, or on the writer thread with others."""
         if not self._queue and not self._lock.locked():
             with self._lock:
-                if not self._queue:  # nobody has come first
-                    return self._write_by_itself(job)
+                if not self._queue:  # checked again under the lock
+                    return self._write_alone(job)
         return self.hand_over(job).result()
 
     def vacuum(self) -> int:
-        """Write the file anew without what is empty in it; how many bytes it became smaller.
+        """Rewrite the file without its free pages, and return by how many bytes it has shrunk.
 
-        Others can read meanwhile and cannot write, and the disk needs room for a second copy. Raises StorageLocked if
+        Meanwhile the database can be read but not written, and the disk needs room for a copy. Raises StorageLocked if
         another process writes.
         """
         self._check_process()
@@ -268,21 +282,21 @@ class SqliteDatabase:
             if self._closed:
                 raise sqlite3.ProgrammingError(_CLOSED)
             check_in_place(self._location, self._identity)
-            self._note_begin()
+            self._mark_begun()
             try:
-                self.known.refresh(self._connection)
+                self.head_cache.refresh(self._connection)
                 before = os.path.getsize(self._location)
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 self._connection.execute("VACUUM")
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 return before - os.path.getsize(self._location)
             finally:
-                self._undo()  # nothing, except what is known: rows may have other numbers
+                self._undo()  # to clear the cache: rows may have other ids
 
     def hand_over(self, job: Job[T]) -> LightFuture[T]:
-        """Let a job be done in a transaction on the writer thread; jobs keep their order.
+        """Queue a job for a transaction on the writer thread; jobs keep their order.
 
-        It is done even if nobody waits for it any more. The promise of a closed database raises.
+        It is done even if no caller waits for it any more. The future of a closed database raises.
         """
         self._check_process()
         if self._writer is None:
@@ -291,7 +305,7 @@ class SqliteDatabase:
         self._queue.append(promise)
         if not self._bell.is_set():
             self._bell.set()
-        if self._closed:  # it came too late, unless whoever has closed has found it
+        if self._closed:  # too late, unless `_close` has taken it from the queue
             try:
                 self._queue.remove(promise)
             except ValueError:
@@ -301,7 +315,7 @@ class SqliteDatabase:
         return promise
 
     def _start_writer(self) -> None:
-        with self._starting:  # not the lock: whoever hands over does not wait for those who write
+        with self._starting:  # not the lock of transactions, for which `hand_over` must not wait
             if self._writer is None and not self._closed:
                 # Not a `threading.Thread`: one whose start is interrupted may wait for ever. If a signal comes between
                 # the start and the assignment there will be two writers, which does no harm.
@@ -312,46 +326,46 @@ class SqliteDatabase:
         self._writer: int | None = None
 
     def _write_all(self) -> bool:
-        """Write whatever waits; False if the database is closed."""
+        """Write all queued jobs. Return False if the database is closed."""
         with self._lock:
             while self._queue:
                 self._drain()
         return not self._closed
 
     def _drain(self) -> None:
-        """Write what waits as one transaction. The lock is held, and no signal handler interrupts this thread."""
+        """Write queued jobs as one transaction. The lock is held, and signal handlers run on another thread."""
         queue, group = self._queue, list[_Write[Any]]()
         try:
             while queue and len(group) < LARGEST_GROUP:
                 group.append(queue.popleft())
-            if group and not self._written_together(group):
-                for one in group:
-                    self._written_alone(one)
+            if group and not self._write_group(group):
+                for write in group:
+                    self._write_single(write)
         except Exception as error:
-            for one in group:
-                one.error = one.error or error
-        except BaseException:  # this thread was told to end, which is no business of the others
-            for one in group:
-                one.error = one.error or _broken_off(self.path)
+            for write in group:
+                write.error = write.error or error
+        except BaseException:  # this thread is being killed, which the others must learn as an error
+            for write in group:
+                write.error = write.error or _interrupted(self.path)
             raise
         finally:
-            for one in group:
-                self._settle(one)
+            for write in group:
+                self._settle(write)
 
     def _settle(self, write: _Write[Any]) -> None:
         if write.error is not None:
             write.error = translated(write.error, self.path) or write.error
         write.settle()
 
-    def _written_together(self, group: list[_Write[Any]]) -> bool:
-        """Write a group; False if one failed after it had written, so that nothing was kept."""
+    def _write_group(self, group: list[_Write[Any]]) -> bool:
+        """Write a group. Return False, after a rollback, if a job failed after it had written."""
         connection = self._connection
         try:
             self._begin()
-            for one in group:
+            for write in group:
                 before = connection.total_changes
-                one.attempt(connection)
-                if one.error is not None and (connection.total_changes != before or not connection.in_transaction):
+                write.attempt(connection)
+                if write.error is not None and (connection.total_changes != before or not connection.in_transaction):
                     self._undo()
                     return False
             self._commit()
@@ -360,57 +374,56 @@ class SqliteDatabase:
             raise
         return True
 
-    def _write_by_itself(self, job: Job[T]) -> T:
-        """Do a job while nothing else waits. The lock is held.
+    def _write_alone(self, job: Job[T]) -> T:
+        """Do a job while the queue is empty. The lock is held.
 
-        A signal handler may raise anywhere in between. Nobody else waits for what is done here, and a transaction that
-        is left open is undone.
+        A signal handler may raise anywhere. No other thread waits for this job, and an open transaction is rolled back.
         """
-        one = _Write(job)
+        write = _Write(job)
         try:
-            self._written_alone(one)
+            self._write_single(write)
         finally:
-            if self._begun:  # the signal came while it was undone
+            if self._has_begun:  # the signal interrupted the rollback
                 self._undo()
-        self._settle(one)
-        return one.result()
+        self._settle(write)
+        return write.result()
 
-    def _written_alone(self, one: _Write[Any]) -> None:
+    def _write_single(self, write: _Write[Any]) -> None:
         try:
             self._begin()
-            one.attempt(self._connection)
-            if one.error is None:
+            write.attempt(self._connection)
+            if write.error is None:
                 self._commit()
             else:
                 self._undo()
         except BaseException as error:
             self._undo()
-            one.error = error
+            write.error = error
 
     def _begin(self) -> None:
         if self._closed:
             raise sqlite3.ProgrammingError(_CLOSED)
         check_in_place(self._location, self._identity)
-        self._note_begin()
+        self._mark_begun()
         self._connection.execute("BEGIN IMMEDIATE")
-        self.known.refresh(self._connection)
+        self.head_cache.refresh(self._connection)
 
-    def _note_begin(self) -> None:
-        """Note that something is under way, once what was interrupted before is undone."""
-        if self._begun:
+    def _mark_begun(self) -> None:
+        """Mark a transaction as open, after a rollback of an interrupted one."""
+        if self._has_begun:
             self._undo()
-        self._begun = True
+        self._has_begun = True
 
     def _commit(self) -> None:
         self._connection.execute("COMMIT")
-        self._begun = False
+        self._has_begun = False
 
     def _undo(self) -> None:
-        """Write nothing of the present transaction, if there is one."""
-        if self._begun:
+        """Roll back the open transaction, if there is one."""
+        if self._has_begun:
             self._connection.rollback()
-            self.known.forget()
-            self._begun = False
+            self.head_cache.forget()
+            self._has_begun = False
 
     # -- connections
 
@@ -432,7 +445,7 @@ class SqliteDatabase:
         return connection
 
     def _check_process(self) -> None:
-        """After a fork, begin with connections of one's own: those of the parent must not even be closed."""
+        """After a fork, open new connections: those of the parent must not even be closed."""
         if self._process == os.getpid():
             return
         with _after_fork:
@@ -442,25 +455,25 @@ class SqliteDatabase:
             self._lock, self._starting = threading.Lock(), threading.Lock()
             self._forget_writer()
             self._connection = self._connect()
-            self._begun = False
-            self.known.forget()
+            self._has_begun = False
+            self.head_cache.forget()
             self.ahead = {}
-            self._process = os.getpid()  # last: until then other threads wait
+            self._process = os.getpid()  # last, because other threads proceed once it is set
 
     @contextmanager
     def _faults(self) -> Generator[None]:
-        """Raises errors of SQLite as those of Statewright."""
+        """Raise errors of SQLite as errors of Statewright."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            ours = translated(error, self.path)
-            if ours is None:
+            storage_error = translated(error, self.path)
+            if storage_error is None:
                 raise
-            raise ours from error
+            raise storage_error from error
 
 
 def _write_on(database: ref[SqliteDatabase], bell: SafeEvent, ended: SafeEvent) -> None:
-    """Write whatever waits, until the database is closed. The thread that does so must not keep the database."""
+    """Write queued jobs until the database is closed. The thread must not keep the database alive."""
     try:
         while True:
             bell.wait()
@@ -473,10 +486,10 @@ def _write_on(database: ref[SqliteDatabase], bell: SafeEvent, ended: SafeEvent) 
         ended.set()
 
 
-def _broken_off(path: Path) -> StorageUnavailable:
+def _interrupted(path: Path) -> StorageUnavailable:
     return StorageUnavailable(
-        f"The thread that wrote to {path} for others was ended from outside while it did so. Whether this write was "
-        f"kept is not known: read what is stored before you write it again."
+        f"The thread that wrote to {path} for others was killed while it did so, so it is not known whether this write "
+        f"was saved. Read the stored data before you write it again."
     )
 
 
@@ -488,5 +501,5 @@ def _disconnect(connection: sqlite3.Connection) -> None:
 _CLOSED: Final = "it was closed"
 _after_fork = threading.Lock()
 _connections: set[sqlite3.Connection] = set()
-"""All that are open. Kept here because a connection that is collected as garbage is closed there and then, which
-touches the disk; and in a forked process closing those of its parent would release the locks of that."""
+"""All open connections. They are referenced here because garbage collection would close a connection at once, which
+touches the disk; and closing a connection of the parent in a forked process would release the locks of the parent."""

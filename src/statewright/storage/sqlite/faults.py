@@ -1,4 +1,4 @@
-"""What SQLite raises, as errors of Statewright: each fault has one, because different people repair them."""
+"""Errors of SQLite as errors of Statewright: one for each kind of fault, because their remedies differ."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from statewright.errors import DamagedDatabase, SerdeError, StorageError, Storag
 
 T = TypeVar("T")
 _NOT_WRITTEN = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
-"""The disk did not take what was written. SQLite does not say why: a quota and a limit to the size of files look like a
-disk that fails."""
+"""A failed write. SQLite does not report the cause: a quota or a limit of file sizes looks like a failing disk."""
 _LITTLE: Final = 1 << 20
-"""Bytes left below which it is taken that a write failed for want of room."""
+"""Free bytes below which a failed write is attributed to lack of space."""
 UNREADABLE: Final = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""What decoding raises for bytes that were changed."""
+"""Exceptions of decoding damaged bytes."""
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 _PRIMARY = 0xFF
-"""The lower byte of a result code says what happened; the rest says where."""
+"""Mask of the primary result code; the upper bits are details."""
 
 
 def translated(error: BaseException, path: Path) -> StorageError | None:
-    """The error of Statewright that a fault of SQLite or of the file system is; None for what is neither."""
-    ours = _translated(error, path)
-    if ours is not None:
-        ours.__cause__ = error
-    return ours
+    """Return the error for a fault of SQLite or the file system; None for other exceptions."""
+    storage_error = _translated(error, path)
+    if storage_error is not None:
+        storage_error.__cause__ = error
+    return storage_error
 
 
 def _translated(error: BaseException, path: Path) -> StorageError | None:
@@ -64,7 +63,7 @@ def _translated(error: BaseException, path: Path) -> StorageError | None:
 
 
 def _is_short_of_room(path: Path) -> bool:
-    """Whether the disk is full, or the file has the size that this process may give it."""
+    """Return whether the disk is full, or the file has the maximal size for this process."""
     folder = Path(os.path.abspath(path)).parent
     try:
         room = os.statvfs(folder)
@@ -79,7 +78,7 @@ def _is_short_of_room(path: Path) -> bool:
 
 
 def _largest_file() -> int | None:
-    """How many bytes this process may give a file; None where there is no limit."""
+    """Return the maximal size of files for this process in bytes; None without a limit."""
     try:
         import resource
     except ImportError:  # not a Unix system
@@ -121,24 +120,24 @@ def _storage_error(what: str, error: Exception) -> StorageError:
 
 
 FileIdentity = tuple[int, int] | None
-"""The device and the number of a file; None where there is none."""
+"""The device and the inode of a file; None if there is no file."""
 
 
 def identity_of(location: str) -> FileIdentity:
-    """What tells the file in a place from one that takes its place."""
+    """Return the identity of the file at a path, which differs from that of a replacement."""
     try:
-        found = os.stat(location)
+        status = os.stat(location)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
-def check_in_place(location: str, known: FileIdentity) -> None:
-    """Raise StorageUnavailable if a file is not in its place any more.
+def check_in_place(location: str, expected: FileIdentity) -> None:
+    """Raise StorageUnavailable if a file was removed or replaced.
 
-    SQLite would go on with the file that it has open, where nobody finds what it writes.
+    SQLite would continue with the open file, and its writes would be lost.
     """
-    if identity_of(location) != known:
+    if identity_of(location) != expected:
         raise StorageUnavailable(
             f"The database {location} was removed or replaced while it was open. Nothing was written. "
             f"Put the file back in its place, or open the database again."

@@ -1,8 +1,8 @@
-"""Keeps a process from being forked in the middle of a transaction.
+"""Prevention of forks in the middle of a transaction.
 
-SQLite records in memory which locks on a file its own process holds. A child gets a copy of that record: if it was made
-during a transaction, the write lock counts as taken in the child for ever, and nothing there can write to the file. So
-a fork waits for the end of the transactions that are open.
+SQLite records in memory which locks on a file its process holds. A child process gets a copy of that record: if it was
+forked during a transaction, the write lock counts as taken in the child forever, and nothing there can write to the
+file. So a fork waits for the end of open transactions.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
 PATIENCE: Final = 10.0
-"""Seconds for which a fork waits for a transaction. After that it goes on: the transaction may be open in the very
-thread that forks, in a job or in a signal handler, and would never end."""
+"""Seconds to wait for a transaction. The fork proceeds after that, because the transaction may be open in the forking
+thread itself, in a job or a signal handler, and would never end."""
 
 
 class Writer(Protocol):
-    """Writes to a file in transactions, each under its lock."""
+    """Writes to a file in transactions under a lock."""
 
     @property
     def transaction_lock(self) -> threading.Lock:
-        """Its present lock: a forked process has another one."""
+        """The current lock: a forked process has another one."""
         ...
 
 
 _writers: WeakValueDictionary[int, Writer] = WeakValueDictionary()
 _held = threading.local()
-"""The locks that a thread holds while it forks."""
+"""Locks that a thread holds while it forks."""
 
 
 def fork_between_transactions(writer: Writer) -> None:
-    """Let every fork of this process wait for the open transaction of a writer, as long as the writer exists."""
+    """Make forks of this process wait for the open transaction of a writer, as long as the writer exists."""
     _writers[id(writer)] = writer
 
 
@@ -43,12 +43,12 @@ def _take_locks() -> None:
     locks = [writer.transaction_lock for writer in open_writers if writer is not None]
     held: list[threading.Lock] = []
     _held.locks = held
-    # One call of C: no signal handler can raise after a lock is taken and before it is in the list.
+    # A single call of C, so that no signal handler can raise between taking a lock and adding it to the list.
     held.extend(filter(methodcaller("acquire", True, PATIENCE), locks))
 
 
 def _release_locks() -> None:
-    deque(map(methodcaller("release"), _held.__dict__.pop("locks", ())), maxlen=0)  # one call of C again
+    deque(map(methodcaller("release"), _held.__dict__.pop("locks", ())), maxlen=0)  # a single call of C again
 
 
 if hasattr(os, "register_at_fork"):

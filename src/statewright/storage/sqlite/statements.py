@@ -1,4 +1,4 @@
-"""The SQL of a module, read from the file of its name under `sql/`: each statement stands after a line `-- name`."""
+"""SQL statements by name, from files under `sql/`: each statement follows a line `-- name`."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _NAME = re.compile(r"^-- ([a-z0-9_]+)$", re.MULTILINE)
 
 @cache
 def script(name: str) -> str:
-    """The text of a file of statements."""
+    """Return the text of a file of statements."""
     return files("statewright.storage.sqlite").joinpath(f"sql/{name}.sql").read_text("utf-8")
 
 
 @cache
 def statements(name: str) -> Mapping[str, str]:
-    """The statements of a file, by name."""
+    """Return the statements of a file by name."""
     _, *parts = _NAME.split(script(name))
-    return {parts[place]: parts[place + 1].strip().rstrip(";") for place in range(0, len(parts), 2)}
+    return {parts[index]: parts[index + 1].strip().rstrip(";") for index in range(0, len(parts), 2)}
 
 
 def run_script(connection: sqlite3.Connection, name: str) -> None:
-    """Execute the statements of a file. Unlike `executescript` this is part of the present transaction.
+    """Execute the statements of a file in the open transaction, unlike `executescript`.
 
-    Comments are left out: a database keeps the text of its tables, and small ones are mostly that.
+    Comments are removed, because a database stores the text of its tables, and small databases consist mostly of it.
     """
     part = ""
     for line in script(name).splitlines():

@@ -23,7 +23,7 @@ from statewright.futures import resolve
 from statewright.ids import task_id
 from statewright.runs import RECORDS, Delete, Insert, Record, Schedule, Update, Worker, columns_of, where
 from statewright.storage.sqlite import SqliteCache, SqliteLedger, SqliteSaver, SqliteStore
-from statewright.testing.ledger_conformance import bare, filled
+from statewright.testing.conformance.ledger.samples import bare, filled
 
 RECORDED = Path(__file__).parents[3] / "durability/recorded"
 WORK = [kind for kind in RECORDS if kind is not Worker]

@@ -8,7 +8,7 @@ import pytest
 
 from statewright import END, START, Command, StateGraph
 from statewright.graph.draw import Drawing, drawing_of
-from statewright.graph.draw.drawing import NodeKind
+from statewright.graph.draw.shapes import NodeKind
 
 Edges = list[tuple[str, str, str, str]]
 

@@ -35,8 +35,8 @@ from statewright.storage.sqlite.checkpoints import segments as fold
 from statewright.storage.sqlite.checkpoints.commits import Writer
 from statewright.storage.sqlite.checkpoints.history import HistoryReader
 from statewright.storage.sqlite.checkpoints.prune import Pruner
-from statewright.storage.sqlite.checkpoints.row_ids import find_line, find_place
-from statewright.storage.sqlite.checkpoints.segments import Folder
+from statewright.storage.sqlite.checkpoints.row_ids import find_checkpoint, find_line
+from statewright.storage.sqlite.checkpoints.segments import SegmentWriter
 from statewright.storage.sqlite.database import SqliteDatabase
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Scribe:
 
     def __init__(self, database: SqliteDatabase) -> None:
         self.database = database
-        self.writer = Writer(database.serde, database.seal, database.known, "default")
+        self.writer = Writer(database.serde, database.seal, database.head_cache, "default")
         self.written: dict[CheckpointId, SavedCheckpoint] = {}
         self.heads: dict[BranchKey, CheckpointId] = {}
         self._numbers = itertools.count(1)
@@ -135,26 +135,26 @@ class Scribe:
             known = self.written[CheckpointId(identity)]
             self.written[known.id] = replace(known, pending=known.pending.merged(pending))
 
-    def fold(self, line: BranchKey = LINE) -> int:
+    def compact(self, line: BranchKey = LINE) -> int:
         """Lay the oldest records of a line together; how many those were."""
 
         def job(connection: sqlite3.Connection) -> int:
             number = find_line(connection, "default", line)
             assert number is not None
-            self.database.known.forget()
-            return Folder(connection, self.database.serde, self.database.seal).fold(number)
+            self.database.head_cache.forget()
+            return SegmentWriter(connection, self.database.serde, self.database.seal).compact(number)
 
         return self.database.write(job)
 
     def fold_all(self, line: BranchKey = LINE) -> None:
-        while self.fold(line):
+        while self.compact(line):
             pass
 
     def prune(self, thread: int = 1, *, dry_run: bool = False, **policy: Any) -> int:
         """How many checkpoints of a thread went, or would go; what stays is remembered."""
 
         def job(connection: sqlite3.Connection) -> int:
-            self.database.known.forget()
+            self.database.head_cache.forget()
             pruner = Pruner(connection, self.database.serde, self.database.seal)
             return pruner.prune(thread, PrunePolicy(**policy), dry_run=dry_run)
 
@@ -195,7 +195,7 @@ class Scribe:
         """Where a checkpoint is, whatever its line."""
         with self.database.read() as connection:
             lines = [number for (number,) in connection.execute("SELECT id FROM lines")]
-            found = [place for number in lines if (place := find_place(connection, number, identity)) is not None]
+            found = [place for number in lines if (place := find_checkpoint(connection, number, identity)) is not None]
         assert len(found) <= 1
         return found[0] if found else None
 

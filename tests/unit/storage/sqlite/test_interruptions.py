@@ -138,10 +138,10 @@ def test_what_is_known_of_threads_is_what_was_written(scribe: Any) -> None:
         scribe.database.write(scribe.writer.commit_job(commit, ()))
 
     def unwritten(connection: sqlite3.Connection) -> list[Any]:
-        known = scribe.database.known
+        known = scribe.database.head_cache
         places = {place for (place,) in connection.execute("SELECT place FROM records")}
         threads = {thread for (thread,) in connection.execute("SELECT id FROM threads")}
-        return [one for one in known.heads.values() if one.place not in places] + [
+        return [one for one in known.heads.values() if one.row_id not in places] + [
             one for one in known.threads.values() if one.id not in threads
         ]
 

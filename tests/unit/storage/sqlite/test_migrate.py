@@ -144,7 +144,7 @@ def test_a_file_is_opened_with_its_key(path: Path) -> None:
 @pytest.mark.parametrize(
     ("with_key", "opened_with", "said"),
     [
-        (KEY, OTHER, "the key is another one"),
+        (KEY, OTHER, "the key is wrong"),
         (KEY, None, "no key was given"),
         (None, KEY, "not encrypted, and a key was given"),
     ],

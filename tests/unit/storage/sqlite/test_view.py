@@ -38,7 +38,10 @@ def test_options_are_for_the_database_that_is_opened(tmp_path: Path) -> None:
     View.from_conn_string(f"sqlite:///{tmp_path}/a.db", key=bytes(32)).close()
     with pytest.raises(WrongEncryptionKey):
         View(tmp_path / "a.db")
-    with SqliteDatabase(tmp_path / "b.db") as database, pytest.raises(InvalidConfig, match="key, serde: this is for"):
+    with (
+        SqliteDatabase(tmp_path / "b.db") as database,
+        pytest.raises(InvalidConfig, match="key, serde: these options open a file"),
+    ):
         View(database, key=bytes(32), serde=None)
     with pytest.raises(TypeError, match="colour"):
         View(tmp_path / "b.db", colour="red")

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from statewright.langchain_messages import KEPT, SAID_ELSEWHERE, calls_of, content_of, reasoning_of, text_of
+from statewright.langchain_forms import KEPT, SAID_ELSEWHERE, content_of, reasoning_of, text_of
+from statewright.langchain_messages import calls_of
 from statewright.messages import Message, ToolCall, read_tool_call
 from statewright.models.adapters.conversion import find_finish_reason, sampling_settings
 from statewright.models.conversation.prepare import starting_with_user

@@ -1,7 +1,7 @@
-"""Supersteps written: each commit, and each addition to what is known of a frontier, is one job of a transaction.
+"""Writing of commits and results, each as one job of a transaction.
 
-Everything is encoded (`checkpoint/encoding.py`) where the job is made, in the thread of the run and before the run goes
-on. The job checks first and writes then.
+Everything is encoded (`checkpoint/encoding.py`) when the job is created, on the thread of the run and before the run
+continues, so that later changes of mutable values have no effect. The job checks first, and writes then.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from statewright.ids import CheckpointId
 from statewright.serde.serde import Serde
 from statewright.storage.encryption import Encryptor
 from statewright.storage.sqlite.checkpoints.drop import drop_calls
-from statewright.storage.sqlite.checkpoints.head_cache import Head, Known, Thread
+from statewright.storage.sqlite.checkpoints.head_cache import Head, HeadCache, Thread
 from statewright.storage.sqlite.checkpoints.history import HistoryReader
-from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, find_place, place_of
-from statewright.storage.sqlite.checkpoints.segments import LARGEST, RECENT, Folder
+from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, find_checkpoint, row_id_of
+from statewright.storage.sqlite.checkpoints.segments import LARGEST, RECENT, SegmentWriter
 from statewright.storage.sqlite.faults import reading, with_damage_report
 from statewright.storage.sqlite.statements import statements
 
@@ -30,21 +30,21 @@ Job = Callable[[sqlite3.Connection], Any]
 
 
 class Writer:
-    """Writes to the threads of a workspace within transactions, with what is known of them."""
+    """Writes to the threads of a workspace within transactions, and keeps the head cache up to date."""
 
-    def __init__(self, serde: Serde, seal: Encryptor, known: Known, workspace: str) -> None:
+    def __init__(self, serde: Serde, seal: Encryptor, cache: HeadCache, workspace: str) -> None:
         self._serde = serde
         self._seal = seal
         self._encoder = Encoder(serde, seal.encrypt)
-        self._known = known
+        self._cache = cache
         self._workspace = workspace
 
     # -- commits
 
     def commit_job(self, commit: Commit, also: Iterable[Job]) -> Job:
-        """The job that saves a commit. Raises CheckpointConflict, ThreadBusy or LeaseLost, and writes nothing then."""
-        encoder, identity = self._encoder, commit.checkpoint.id
-        key = key_of(identity)
+        """Return the job that saves a commit. It raises CheckpointConflict, ThreadBusy or LeaseLost before a write."""
+        encoder, checkpoint_id = self._encoder, commit.checkpoint.id
+        key = key_of(checkpoint_id)
         expected = key_of(commit.expected) if commit.expected is not None else None
         deltas = commit.deltas
         control, changes = encoder.control(commit), encoder.changes(commit, deltas)
@@ -62,58 +62,58 @@ class Writer:
                 raise self._conflict(connection, commit.line.thread_id, commit.expected, head)
             parent = self._parent(connection, thread, commit, head)
             stored = changes
-            if deltas is None and parent is not None:  # rare: runs say what they changed
+            if deltas is None and parent is not None:  # rare: runs supply their deltas
                 stored = encoder.whole(commit, HistoryReader(connection, self._serde, self._seal).state_at(parent))
-            thread = self._taken(connection, thread, commit)
+            thread = self._claim(connection, thread, commit)
             run, number = self._run(connection, thread, commit.run_id)
-            place = head.place + 1 if head is not None else self._new_line(connection, thread, commit.line)
-            connection.execute(_INSERT_RECORD, (place, key, run, number if events else None, control, stored, events))
-            if parent != (head.place if head is not None else None):
-                connection.execute(_INSERT_JUMP, (place, parent))
+            row_id = head.row_id + 1 if head is not None else self._new_line(connection, thread, commit.line)
+            connection.execute(_INSERT_RECORD, (row_id, key, run, number if events else None, control, stored, events))
+            if parent != (head.row_id if head is not None else None):
+                connection.execute(_INSERT_JUMP, (row_id, parent))
             if parent is not None and commit.source != "fork" and _may_have_entries(head, parent):
                 is_done = commit.source == "loop"
                 connection.execute(_CONSUME, (parent, is_done, is_done, parent))
             if entries:
-                _store_entries(connection, place, entries)
+                _store_entries(connection, row_id, entries)
             if log is not None and events is not None:
-                self._known.runs[thread.id, commit.run_id] = (run, number + len(log.entries))
+                self._cache.runs[thread.id, commit.run_id] = (run, number + len(log.entries))
             if log is not None and other is not None:
                 self._store_log(connection, thread, log, other)
             if commit.drops:
                 drop_calls(connection, self._serde, self._seal, thread.id, commit.line.branch, commit.drops)
-                self._known.forget_lines()
-            return head, place
+                self._cache.forget_lines()
+            return head, row_id
 
         reporting_store = with_damage_report(store, commit.line.thread_id)
 
         def job(connection: sqlite3.Connection) -> CheckpointId:
-            head, place = reporting_store(connection)
+            head, row_id = reporting_store(connection)
             for other_job in also:  # outside `reporting_store`: their errors do not concern this thread's data
                 other_job(connection)
-            self._moved(connection, commit, head, place, key, bool(entries))
-            return CheckpointId(identity)
+            self._note_head(connection, commit, head, row_id, key, bool(entries))
+            return CheckpointId(checkpoint_id)
 
         return job
 
-    def _moved(
+    def _note_head(
         self,
         connection: sqlite3.Connection,
         commit: Commit,
         head: Head | None,
-        place: int,
+        row_id: int,
         key: bytes,
         has_entries: bool,
     ) -> None:
-        """Note the new head; lay old checkpoints together when there are many records, or large ones."""
+        """Update the cached head, and compact old records if there are many of them, or large ones."""
         if head is None:
-            head = self._known.heads[place >> 32] = Head(place, key, 0, 0)
-        head.place, head.key, head.has_entries = place, key, has_entries
+            head = self._cache.heads[row_id >> 32] = Head(row_id, key, 0, 0)
+        head.row_id, head.key, head.has_entries = row_id, key, has_entries
         head.count += 1
         head.size += commit.size or 0
         if head.count >= RECENT or (head.size >= LARGEST and head.count > 1):
             with reading(f"thread {commit.line.thread_id!r}"):
-                Folder(connection, self._serde, self._seal).fold(place >> 32)
-                head.count, head.size = _counted(connection, place >> 32)
+                SegmentWriter(connection, self._serde, self._seal).compact(row_id >> 32)
+                head.count, head.size = _counted(connection, row_id >> 32)
 
     def results_job(
         self,
@@ -124,7 +124,7 @@ class Writer:
         log: Log | None,
         also: Iterable[Job] = (),
     ) -> Job:
-        """The job that adds to what is known of a frontier. Raises like a commit, and CheckpointNotFound."""
+        """Return the job that adds results to a frontier. It raises like a commit, and CheckpointNotFound."""
         entries = self._encoder.entries(pending)
         stored = self._encoder.log(log, line.namespace) if log is not None else None
         key = key_of(checkpoint_id)
@@ -133,10 +133,10 @@ class Writer:
             thread = self.thread(connection, line.thread_id)
             check_hold(thread, line.thread_id, hold)
             head = self._head(connection, thread, line)
-            place = head.place if head is not None and head.key == key else None
-            if place is None and head is not None:
-                place = find_place(connection, head.place >> 32, checkpoint_id)
-            if place is None or thread is None or head is None:
+            row_id = head.row_id if head is not None and head.key == key else None
+            if row_id is None and head is not None:
+                row_id = find_checkpoint(connection, head.row_id >> 32, checkpoint_id)
+            if row_id is None or thread is None or head is None:
                 raise CheckpointNotFound(
                     f"Thread {line.thread_id!r} has no checkpoint {checkpoint_id!r} to which results could be added."
                 )
@@ -144,9 +144,9 @@ class Writer:
                 raise self._conflict(connection, line.thread_id, checkpoint_id, head)
             self.take(connection, thread, line.thread_id, hold)
             for journal_key in pending.journal:
-                _check_journal(connection, place, journal_key)
+                _check_journal(connection, row_id, journal_key)
             if entries:
-                _store_entries(connection, place, entries)
+                _store_entries(connection, row_id, entries)
                 head.has_entries = True
             if log is not None and stored is not None:
                 self._store_log(connection, thread, log, stored)
@@ -155,41 +155,42 @@ class Writer:
 
         def job(connection: sqlite3.Connection) -> None:
             reporting_store(connection)
-            for one in also:
-                one(connection)
+            for other_job in also:
+                other_job(connection)
 
         return job
 
-    # -- who may write
+    # -- leases
 
     def thread(self, connection: sqlite3.Connection, thread_id: str) -> Thread | None:
+        """Return a thread of the workspace, if it exists."""
         key = (self._workspace, thread_id)
-        found = self._known.threads.get(key)
-        if found is None:
+        thread = self._cache.threads.get(key)
+        if thread is None:
             row = connection.execute(_THREAD, key).fetchone()
             if row is None:
                 return None
-            found = self._known.threads[key] = Thread(*row)
-        return found
+            thread = self._cache.threads[key] = Thread(*row)
+        return thread
 
-    def _taken(self, connection: sqlite3.Connection, thread: Thread | None, commit: Commit) -> Thread:
-        """The thread, which is made if it is new, held as the commit says."""
+    def _claim(self, connection: sqlite3.Connection, thread: Thread | None, commit: Commit) -> Thread:
+        """Return the thread with the lease that the commit requests; create a new one."""
         thread_id = commit.line.thread_id
         if thread is None:
             values = (self._workspace, thread_id, microseconds(commit.created_at))
             number = connection.execute(_INSERT_THREAD, values).lastrowid or 0
-            thread = self._known.threads[self._workspace, thread_id] = Thread(number, 0, None, None, None)
+            thread = self._cache.threads[self._workspace, thread_id] = Thread(number, 0, None, None, None)
         return self.take(connection, thread, thread_id, commit.hold)
 
     def take(self, connection: sqlite3.Connection, thread: Thread, thread_id: str, hold: LeaseRequest | None) -> Thread:
-        """The thread, taken, kept or let go.
+        """Claim, keep or release a thread, and return it.
 
-        A hold that is good for long still is not written again: that would make each commit dearer.
+        A lease that lasts for more than half of its duration is not written again, which saves a write in most commits.
         """
-        if hold is None:  # a write from outside: whoever has loaded the thread must load it again
+        if hold is None:  # a write from outside: runs that have loaded the thread must load it again
             connection.execute(_RAISE_EPOCH, (thread.id,))
-            raised = self._known.threads[self._workspace, thread_id] = thread._replace(epoch=thread.epoch + 1)
-            return raised
+            thread = self._cache.threads[self._workspace, thread_id] = thread._replace(epoch=thread.epoch + 1)
+            return thread
         if thread.owner == hold.owner and hold.until is not None and thread.until is not None:
             enough = hold.now + (hold.until - hold.now) / 2
             if thread.until >= microseconds(enough):
@@ -197,7 +198,7 @@ class Writer:
         return self.write_hold(connection, thread, thread_id, hold)
 
     def write_hold(self, connection: sqlite3.Connection, thread: Thread, thread_id: str, hold: LeaseRequest) -> Thread:
-        """Write who holds a thread from now on; the thread."""
+        """Write the lease of a thread, and return the thread."""
         keeps = thread.owner == hold.owner
         has_lapsed = thread.until is not None and thread.until <= microseconds(hold.now)
         epoch = thread.epoch if keeps and hold.until is not None and not has_lapsed else thread.epoch + 1
@@ -205,84 +206,85 @@ class Writer:
         owner = hold.owner if until is not None else None
         wanted = thread.wanted if keeps and owner is not None else None
         connection.execute(_HOLD, (epoch, owner, until, wanted, microseconds(hold.now), thread.id))
-        held = self._known.threads[self._workspace, thread_id] = Thread(thread.id, epoch, owner, until, wanted)
-        return held
+        updated = Thread(thread.id, epoch, owner, until, wanted)
+        self._cache.threads[self._workspace, thread_id] = updated
+        return updated
 
-    # -- where it stands
+    # -- heads
 
     def _head(self, connection: sqlite3.Connection, thread: Thread | None, line: BranchKey) -> Head | None:
         if thread is None:
             return None
-        known = self._known
+        cache = self._cache
         named = (thread.id, line.namespace, line.branch)
-        number = known.lines.get(named)
+        number = cache.lines.get(named)
         if number is None:
             row = connection.execute(_LINE, named).fetchone()
             if row is None:
                 return None
-            number = known.lines[named] = row[0]
-        head = known.heads.get(number)
+            number = cache.lines[named] = row[0]
+        head = cache.heads.get(number)
         if head is None:
             row = connection.execute(_HEAD, _bounds(number)).fetchone()
             if row is None:
                 return None
             count, size = _counted(connection, number)
-            head = known.heads[number] = Head(row[0], row[1], count, size)
+            head = cache.heads[number] = Head(row[0], row[1], count, size)
         return head
 
     def _new_line(self, connection: sqlite3.Connection, thread: Thread, line: BranchKey) -> int:
-        """The place of the first checkpoint of a line that is made now."""
+        """Create a line, and return the row id of its first checkpoint."""
         named = (thread.id, line.namespace, line.branch)
         number = connection.execute(_INSERT_LINE, named).lastrowid or 0
-        self._known.lines[named] = number
-        return place_of(number, 0)
+        self._cache.lines[named] = number
+        return row_id_of(number, 0)
 
     def _conflict(
         self, connection: sqlite3.Connection, thread_id: str, expected: str | None, head: Head | None
     ) -> CheckpointConflict:
         reader = HistoryReader(connection, self._serde, self._seal)
-        current = reader.id_at(head.place) if head is not None else None
+        current = reader.id_at(head.row_id) if head is not None else None
         return CheckpointConflict(thread_id, expected, current)
 
     def _parent(
         self, connection: sqlite3.Connection, thread: Thread | None, commit: Commit, head: Head | None
     ) -> int | None:
-        """The place of the parent. Raises CheckpointNotFound if it is not there."""
+        """Return the row id of the parent. Raises CheckpointNotFound if it does not exist."""
         if commit.parent_id is None:
             return None
         if head is not None and commit.parent_id == commit.expected:
-            return head.place
+            return head.row_id
         own = (thread.id if thread is not None else 0, commit.line.namespace)
         for (line,) in connection.execute(_LINES, own).fetchall():
-            place = find_place(connection, line, commit.parent_id)
-            if place is not None:
-                return place
+            row_id = find_checkpoint(connection, line, commit.parent_id)
+            if row_id is not None:
+                return row_id
         raise CheckpointNotFound(f"Thread {commit.line.thread_id!r} has no checkpoint {commit.parent_id!r} to follow.")
 
     # -- logs
 
     def _run(self, connection: sqlite3.Connection, thread: Thread, run_id: str) -> tuple[int, int]:
-        """The number of a run, which is made if it is new, and of the next event in its log."""
-        found = self._known.runs.get((thread.id, run_id))
-        if found is None:
+        """Return the number of a run, created if it is new, and of the next event in its log."""
+        entry = self._cache.runs.get((thread.id, run_id))
+        if entry is None:
             row = connection.execute(_RUN, (thread.id, run_id)).fetchone()
             if row is None:
-                found = (connection.execute(_INSERT_RUN, (thread.id, run_id)).lastrowid or 0, 1)
+                entry = (connection.execute(_INSERT_RUN, (thread.id, run_id)).lastrowid or 0, 1)
             else:
                 reader = HistoryReader(connection, self._serde, self._seal)
-                found = (row[0], reader.next_number(thread.id, row[0]))
-            self._known.runs[thread.id, run_id] = found
-        return found
+                entry = (row[0], reader.next_number(thread.id, row[0]))
+            self._cache.runs[thread.id, run_id] = entry
+        return entry
 
     def _store_log(self, connection: sqlite3.Connection, thread: Thread, log: Log, stored: bytes) -> None:
-        """Add to the log of a run; its numbers go on from the last one."""
+        """Add to the log of a run, with consecutive numbers."""
         run, number = self._run(connection, thread, log.run_id)
-        connection.execute(_INSERT_EVENTS, (place_of(run, number), stored))
-        self._known.runs[thread.id, log.run_id] = (run, number + len(log.entries))
+        connection.execute(_INSERT_EVENTS, (row_id_of(run, number), stored))
+        self._cache.runs[thread.id, log.run_id] = (run, number + len(log.entries))
 
 
 def check_hold(thread: Thread | None, thread_id: str, hold: LeaseRequest | None) -> None:
-    """Raise ThreadBusy or LeaseLost if a hold is not right."""
+    """Raise ThreadBusy or LeaseLost if a request conflicts with the lease of a thread."""
     if hold is None or (thread is not None and thread.owner == hold.owner):
         return
     lease = thread.lease if thread is not None else None
@@ -293,33 +295,33 @@ def check_hold(thread: Thread | None, thread_id: str, hold: LeaseRequest | None)
 
 
 def has_moved(thread: Thread | None, hold: LeaseRequest | None) -> bool:
-    """Return whether a claim was decided on something that has changed since."""
+    """Return whether a thread has changed since the load on which a claim is based."""
     if hold is None or not hold.claims or hold.expected_epoch is None:
         return False
     return thread is None or thread.epoch != hold.expected_epoch
 
 
-def _check_journal(connection: sqlite3.Connection, place: int, key: JournalKey) -> None:
-    """Raise JournalConflict for a step that is recorded already: its first record is what others have seen."""
-    if connection.execute(_PENDING, (place, JOURNAL, journal_text(key))).fetchone() is not None:
+def _check_journal(connection: sqlite3.Connection, row_id: int, key: JournalKey) -> None:
+    """Raise JournalConflict for a recorded step: its first record may have been seen."""
+    if connection.execute(_PENDING, (row_id, JOURNAL, journal_text(key))).fetchone() is not None:
         raise JournalConflict(*key)
 
 
 def _may_have_entries(head: Head | None, parent: int) -> bool:
-    return head is None or parent != head.place or head.has_entries
+    return head is None or parent != head.row_id or head.has_entries
 
 
 def _bounds(line: int) -> tuple[int, int]:
-    return place_of(line, 0), place_of(line, LAST_NUMBER)
+    return row_id_of(line, 0), row_id_of(line, LAST_NUMBER)
 
 
 def _counted(connection: sqlite3.Connection, line: int) -> tuple[int, int]:
-    """How many records a line has, and of how many bytes."""
+    """Return the number of records of a line, and their size in bytes."""
     return connection.execute(_COUNT, _bounds(line)).fetchone()
 
 
-def _store_entries(connection: sqlite3.Connection, place: int, entries: Entries) -> None:
-    connection.executemany(_UPSERT, [(place, *entry) for entry in entries])
+def _store_entries(connection: sqlite3.Connection, row_id: int, entries: Entries) -> None:
+    connection.executemany(_UPSERT, [(row_id, *entry) for entry in entries])
 
 
 _SQL: Final = statements("commits")

@@ -1,6 +1,6 @@
-"""Calls of subgraphs forgotten, once the tasks that made them are done.
+"""Deletion of the calls of subgraphs, once the calling tasks are done.
 
-A call belongs to one branch, as its caller does. Whatever forked from it is kept whole.
+A call belongs to one branch, like its caller. Checkpoints that forked from it are kept, with their states.
 """
 
 from __future__ import annotations
@@ -15,21 +15,18 @@ from statewright.storage.sqlite.checkpoints.prune import Pruner
 from statewright.storage.sqlite.checkpoints.removal import delete_line, keep_log
 from statewright.storage.sqlite.statements import statements
 
+_SQL: Final = statements("drop")
+
 
 def drop_calls(
     connection: sqlite3.Connection, serde: Serde, seal: Encryptor, thread: int, branch: str, namespaces: Sequence[str]
 ) -> None:
-    """Forget namespaces of a thread, and those inside them, on one branch."""
+    """Delete namespaces of a thread, and the namespaces inside them, on one branch."""
     inside = tuple(namespace + end for namespace in namespaces for end in "|:")
-    found = connection.execute(_CALLS, (thread, branch)).fetchall()
-    for line, namespace in found:
+    lines = connection.execute(_SQL["calls"], (thread, branch)).fetchall()
+    for line, namespace in lines:
         if namespace in namespaces or namespace.startswith(inside):
-            for (place,) in connection.execute(_FORKS, {"line": line}).fetchall():
-                Pruner(connection, serde, seal).make_whole(place)
+            for (row_id,) in connection.execute(_SQL["forks"], {"line": line}).fetchall():
+                Pruner(connection, serde, seal).make_whole(row_id)
             keep_log(connection, serde, seal, line)
             delete_line(connection, line)
-
-
-_SQL: Final = statements("drop")
-_CALLS: Final = _SQL["calls"]
-_FORKS: Final = _SQL["forks"]

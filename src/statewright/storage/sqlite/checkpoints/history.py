@@ -1,9 +1,10 @@
-"""Checkpoints read: states made again from what is stored of their changes.
+"""Reading of checkpoints: states are rebuilt from stored changes.
 
-The newest checkpoints of a line are records, one row each. Older ones lie together in segments: what they changed in
-fields that do not grow, and apart from that, field by field, what growing fields gained. A segment may begin with a
-`base`, the state of the fields that do not grow; so a state is made of one base, of the few changes since, and of
-the content of the fields that grow, which is stored once.
+The newest checkpoints of a line are records, a row each. Older ones are in segments (`segments.py`): the changes of
+fields that do not grow, and in rows of their own, by field, the gains of growing fields. A segment may begin with a
+`base`, the state of the fields that do not grow. So a state consists of a base, of the few changes since, and of the
+content of growing fields, which is stored once. It is rebuilt by walking the path of ancestors from the newest interval
+backwards until every field is settled, and applying the parts forwards.
 """
 
 from __future__ import annotations
@@ -27,23 +28,25 @@ from statewright.storage.sqlite.checkpoints.row_ids import (
     line_of,
     number_of,
     path_to,
-    place_of,
+    row_id_of,
 )
 from statewright.storage.sqlite.statements import statements
 
+_SQL: Final = statements("history")
+
 Changes = Mapping[str, Any]
 ADD, MERGE, SET, GONE = range(4)
-"""What an entry of a growing field says."""
+"""The kinds of gains of a growing field."""
 Growth = tuple[int, int, Any]
-"""The number of the checkpoint, what it says, and the items or the value."""
+"""The number of the checkpoint, the kind of the gain, and the items or the value."""
 
 
 _Base = tuple[Changes, frozenset[str]]
-"""The state before a segment, and the fields that are no part of it because they grow."""
+"""The state before a segment, and the growing fields, which it does not contain."""
 
 
 class _Part(NamedTuple):
-    """What one interval contributes to a state, in the order in which it is applied."""
+    """The contribution of an interval to a state, in order of application."""
 
     base: _Base | None
     changes: Sequence[Changes]
@@ -52,14 +55,14 @@ class _Part(NamedTuple):
 
 
 class State(NamedTuple):
-    """The state of a checkpoint that was read before."""
+    """The known state of a checkpoint."""
 
-    place: int
+    row_id: int
     values: Values
 
 
 class HistoryReader:
-    """Reads checkpoints over one connection, which sees one state of the database."""
+    """Reads checkpoints over one connection, which sees a single state of the database."""
 
     def __init__(self, connection: sqlite3.Connection, serde: Serde, seal: Encryptor) -> None:
         self._connection = connection
@@ -68,43 +71,41 @@ class HistoryReader:
 
     # -- states
 
-    def state_at(self, place: int, *, fields: frozenset[str] | None = None) -> Values:
-        """The state of a checkpoint; of some fields alone if they are named, and then nothing that others gained is
-        read."""
+    def state_at(self, row_id: int, *, fields: frozenset[str] | None = None) -> Values:
+        """Return the state of a checkpoint, or some fields of it, without reading the gains of the others."""
         values: Values = {}
-        for part in reversed(list(self._parts(place, fields))):
+        for part in reversed(list(self._parts(row_id, fields))):
             if part.base is not None:
                 based, apart = part.base
-                values = {**{name: one for name, one in values.items() if name in apart}, **based}
+                values = {**{name: value for name, value in values.items() if name in apart}, **based}
             for changes in part.changes:
                 _apply(values, changes)
             for field, growth in part.growth.items():
                 _grow(values, field, growth)
             _apply_all(values, part.recent)
-        return values if fields is None else {name: one for name, one in values.items() if name in fields}
+        return values if fields is None else {name: value for name, value in values.items() if name in fields}
 
-    def apart_at(self, place: int | None) -> frozenset[str]:
-        """The fields whose content is stored apart from the rest, everywhere on the way to a checkpoint.
+    def apart_at(self, row_id: int | None) -> frozenset[str]:
+        """Return the fields whose gains are in rows of their own, on the whole path to a checkpoint.
 
-        None of those of which a part may still lie among other changes: of records, or of segments that were made
-        before the field was found to grow.
+        Fields with a part among other changes are excluded: in records, or in segments from before they grew.
         """
-        if place is None:
+        if row_id is None:
             return frozenset()
-        row = self._connection.execute(_APART, (place, place_of(line_of(place) + 1, 0) - 1)).fetchone()
-        if row is None or row[0] > number_of(place) or row[1] is None:
+        row = self._connection.execute(_SQL["apart"], (row_id, row_id_of(line_of(row_id) + 1, 0) - 1)).fetchone()
+        if row is None or row[0] > number_of(row_id) or row[1] is None:
             return frozenset()
         return frozenset(self._value(row[1]))
 
-    def _parts(self, place: int, fields: frozenset[str] | None) -> Iterator[_Part]:
-        """What is needed for a state, the newest interval first; of growing fields only those that are named."""
+    def _parts(self, row_id: int, fields: frozenset[str] | None) -> Iterator[_Part]:
+        """Yield the parts of a state, the newest interval first; of growing fields only the requested ones."""
         apart: frozenset[str] | None = None
         settled = set[str]()
-        for interval in path_to(self._connection, place):
+        for interval in path_to(self._connection, row_id):
             recent: Sequence[Changes] = [changes for _, changes in self._records(interval)]
-            if apart is not None:  # of the rest there is a base: only what grows is of interest still
+            if apart is not None:  # a base has the other fields: only growing ones are needed
                 wanted = apart - settled
-                recent = [{field: one for field, one in changes.items() if field in wanted} for changes in recent]
+                recent = [{field: change for field, change in changes.items() if field in wanted} for changes in recent]
             end = self._end_of_segments(interval)
             base, changes = (None, []) if apart is not None or end is None else self._segments(interval, end)
             growth = self._growth(interval, end, settled, fields) if end is not None else {}
@@ -114,90 +115,88 @@ class HistoryReader:
                 return
 
     def _end_of_segments(self, interval: Interval) -> int | None:
-        """The place of the segment that ends an interval, or of the last one before its records."""
-        first, last = interval.places
-        row = self._connection.execute(_SEGMENT_AT, (last, place_of(interval.line + 1, 0) - 1)).fetchone()
+        """Return the row id of the segment at the end of an interval, or of the last one before its records."""
+        first, last = interval.row_ids
+        row = self._connection.execute(_SQL["segment_at"], (last, row_id_of(interval.line + 1, 0) - 1)).fetchone()
         if row is not None and row[1] <= interval.last:
             return row[0]
-        row = self._connection.execute(_SEGMENT_BEFORE, (first, last)).fetchone()
+        row = self._connection.execute(_SQL["segment_before"], (first, last)).fetchone()
         return row[0] if row is not None else None
 
     def _segments(self, interval: Interval, end: int) -> tuple[_Base | None, list[Changes]]:
-        """The newest base in an interval, and the changes of all checkpoints after it."""
-        found: list[Changes] = []
-        rows = self._connection.execute(_SEGMENTS, (interval.places[0], end))
+        """Return the newest base in an interval, and the changes of all checkpoints after it."""
+        later: list[Changes] = []
+        rows = self._connection.execute(_SQL["segments"], (interval.row_ids[0], end))
         for _, first, base, changes in rows:
             if changes is not None:
                 count = interval.last - first + 1
-                found.extend(reversed(self._value(changes)[:count]))
+                later.extend(reversed(self._value(changes)[:count]))
             if base is not None:
                 values, apart = self._value(base)
-                return (values, frozenset(apart)), found[::-1]
-        return None, found[::-1]
+                return (values, frozenset(apart)), later[::-1]
+        return None, later[::-1]
 
     def _growth(
         self, interval: Interval, end: int, settled: set[str], fields: frozenset[str] | None
     ) -> dict[str, list[Growth]]:
-        """What growing fields gained in an interval; fields that were set anew in it are settled then."""
+        """Return the gains of growing fields in an interval; fields that are set in it are settled then."""
         growth: dict[str, list[Growth]] = {}
         wanted = self._fields(interval.line) - settled
         for field in wanted if fields is None else wanted & fields:
             entries: list[list[Growth]] = []
-            rows = self._connection.execute(_GROWN, (interval.line, field, interval.first, number_of(end)))
+            rows = self._connection.execute(_SQL["grown"], (interval.line, field, interval.first, number_of(end)))
             for whole, body in rows:
-                entries.append([one for one in self._value(body) if one[0] <= interval.last])
+                entries.append([gain for gain in self._value(body) if gain[0] <= interval.last])
                 if whole and any(kind == SET for _, kind, _ in entries[-1]):
                     settled.add(field)
                     break
-            growth[field] = [one for row in reversed(entries) for one in row]
+            growth[field] = [gain for row in reversed(entries) for gain in row]
         return growth
 
     def _fields(self, line: int) -> frozenset[str]:
-        return frozenset(field for (field,) in self._connection.execute(_FIELDS, (line,)))
+        return frozenset(field for (field,) in self._connection.execute(_SQL["fields"], (line,)))
 
     def _records(self, interval: Interval) -> list[tuple[int, Changes]]:
-        """The changes of the checkpoints of an interval that are no part of a segment, by place."""
-        rows = self._connection.execute(_RECORDS, interval.places)
-        return [(place, self._value(changes) if changes is not None else {}) for place, changes in rows]
+        """Return the row ids and the changes of the checkpoints of an interval that are records."""
+        rows = self._connection.execute(_SQL["records"], interval.row_ids)
+        return [(row_id, self._value(changes) if changes is not None else {}) for row_id, changes in rows]
 
     # -- checkpoints
 
-    def checkpoint_at(self, place: int, line: BranchKey) -> SavedCheckpoint:
-        """A checkpoint as it was saved, with what has become known about its frontier."""
-        (found,) = self.checkpoints([place], line)
-        return found
+    def checkpoint_at(self, row_id: int, line: BranchKey) -> SavedCheckpoint:
+        """Return a checkpoint with the results that were saved for its frontier."""
+        return self.checkpoints([row_id], line)[0]
 
-    def checkpoints(self, places: Sequence[int], line: BranchKey, child: State | None = None) -> list[SavedCheckpoint]:
-        """Checkpoints of one path, the newest first as they are given.
+    def checkpoints(self, row_ids: Sequence[int], line: BranchKey, child: State | None = None) -> list[SavedCheckpoint]:
+        """Return checkpoints of one path, the newest first.
 
-        `child` is a checkpoint whose parent is the newest of them, if its state is known: what older ones have in
-        common with it is not read again.
+        `child` is a checkpoint whose parent is the newest of them: fields that older states share with it are not read.
         """
-        return list(reversed([*self._rolled(list(reversed(places)), line, child)])) if places else []
+        return list(reversed([*self._oldest_first(list(reversed(row_ids)), line, child)])) if row_ids else []
 
-    def _rolled(self, places: Sequence[int], line: BranchKey, child: State | None) -> Iterator[SavedCheckpoint]:
-        """Checkpoints of one path, the oldest first: the state of the first one, and the changes since."""
-        later = [*places[1:], child.place] if child is not None else places[1:]
-        controls = self.controls(places)
+    def _oldest_first(self, row_ids: Sequence[int], line: BranchKey, child: State | None) -> Iterator[SavedCheckpoint]:
+        """Yield checkpoints of one path, the oldest first: from the state of the first one and the changes since."""
+        later = [*row_ids[1:], child.row_id] if child is not None else row_ids[1:]
+        controls = self.controls(row_ids)
         changes = self.changes_by_place(later)
         if child is None:
-            values = self.state_at(places[0])
+            values = self.state_at(row_ids[0])
         else:
-            values = self._state_before(places[0], child, [changes.get(place, {}) for place in later])
-        known = self._known(places)
-        for position, place in enumerate(places):
+            values = self._state_before(row_ids[0], child, [changes.get(row_id, {}) for row_id in later])
+        entries = self._entries_of(row_ids)
+        for position, row_id in enumerate(row_ids):
             if position:
                 values = values.copy()
-                _apply(values, changes.get(place, {}))
-            parent = places[position - 1] if position else self.parent_of(place)
+                _apply(values, changes.get(row_id, {}))
+            parent = row_ids[position - 1] if position else self.parent_of(row_id)
             if parent is not None and parent not in controls:
                 controls.update(self.controls([parent]))
-            yield self._saved(line, controls[place], controls.get(parent or -1), values, known.get(place, ()))
+            yield self._saved(line, controls[row_id], controls.get(parent or -1), values, entries.get(row_id, ()))
 
-    def _state_before(self, place: int, child: State, since: Sequence[Changes]) -> Values:
-        """The state of a checkpoint, from that of a later one and all changes in between.
+    def _state_before(self, row_id: int, child: State, since: Sequence[Changes]) -> Values:
+        """Return the state of a checkpoint from a later state and all changes in between.
 
-        Fields that did not change, or only gained items at their end, are taken from there; only others are read.
+        Fields without changes, or with items appended, are taken from there; only the others are read.
         """
         gained: dict[str, int] = {}
         replaced = set[str]()
@@ -208,14 +207,14 @@ class HistoryReader:
                 else:
                     replaced.add(field)
         replaced.update(field for field in gained if not isinstance(child.values.get(field), list))
-        read = self.state_at(place, fields=frozenset(replaced)) if replaced else {}
+        read = self.state_at(row_id, fields=frozenset(replaced)) if replaced else {}
         for field, value in child.values.items():
             if field not in replaced:
                 read[field] = value[: len(value) - gained[field]] if field in gained else value
         return read
 
     def _saved(
-        self, line: BranchKey, own: _Controlled, parent: _Controlled | None, values: Values, known: Sequence[Entry]
+        self, line: BranchKey, own: _Controlled, parent: _Controlled | None, values: Values, entries: Sequence[Entry]
     ) -> SavedCheckpoint:
         key, run, plain = own
         control: Control = made_control(plain, key.hex())
@@ -237,126 +236,126 @@ class HistoryReader:
             run_id=run,
             created_at=control.created_at,
             metadata=control.metadata,
-            pending=made_pending(known, control.frontier, self._serde) if known else Pending(),
+            pending=made_pending(entries, control.frontier, self._serde) if entries else Pending(),
             graph_version=control.graph_version,
         )
 
     def ages(self, line: int) -> list[tuple[datetime, bytes, int]]:
-        """When each checkpoint of a line was made, the key of its id, and its place."""
+        """Return the time, the key of the id and the row id of each checkpoint of a line."""
         head = head_of(self._connection, line)
         if head is None:
             return []
-        bounds = {"first": place_of(line, 0), "last": head[0]}
-        first = self._connection.execute(_FIRST, bounds).fetchone()[0]
+        bounds = {"first": row_id_of(line, 0), "last": head[0]}
+        first = self._connection.execute(_SQL["first"], bounds).fetchone()[0]
         self.check_capacity(Interval(line, first, number_of(head[0])))
-        controls = self.controls(range(place_of(line, first), head[0] + 1))
-        return [(instant_of(control[0]), key, place) for place, (key, _, control) in controls.items()]
+        controls = self.controls(range(row_id_of(line, first), head[0] + 1))
+        return [(instant_of(control[0]), key, row_id) for row_id, (key, _, control) in controls.items()]
 
     def check_capacity(self, interval: Interval) -> None:
         """Raise DamagedDatabase if the file has fewer checkpoints than an interval.
 
-        One number that was changed makes an interval of billions, which must not be walked through, nor be listed.
+        A single damaged number could make an interval of billions, which must not be iterated.
         """
-        first, last = interval.places
-        bounds = {"first": first, "last": last, "end": place_of(interval.line + 1, 0) - 1}
-        held = self._connection.execute(_CAPACITY, bounds).fetchone()[0] if interval.first >= 0 else 0
+        first, last = interval.row_ids
+        bounds = {"first": first, "last": last, "end": row_id_of(interval.line + 1, 0) - 1}
+        held = self._connection.execute(_SQL["capacity"], bounds).fetchone()[0] if interval.first >= 0 else 0
         if held <= interval.last - interval.first:
             raise DamagedDatabase(
                 f"line {interval.line} has {held} checkpoints from {interval.first} to {interval.last}"
             )
 
-    def parent_of(self, place: int) -> int | None:
-        """The place of the parent."""
-        jump = self._connection.execute(_JUMP, (place,)).fetchone()
+    def parent_of(self, row_id: int) -> int | None:
+        """Return the row id of the parent, if there is one."""
+        jump = self._connection.execute(_SQL["jump"], (row_id,)).fetchone()
         if jump is not None:
             return jump[0]
-        return place - 1 if number_of(place) else None
+        return row_id - 1 if number_of(row_id) else None
 
-    def id_at(self, place: int) -> CheckpointId:
-        """The id of a checkpoint."""
-        return _id_of(self.controls([place])[place])
+    def id_at(self, row_id: int) -> CheckpointId:
+        """Return the id of a checkpoint."""
+        return _id_of(self.controls([row_id])[row_id])
 
-    def controls(self, places: Sequence[int]) -> dict[int, _Controlled]:
-        """All about checkpoints but their states."""
-        found: dict[int, _Controlled] = {}
-        for first, last in _stretches(places):
-            for place, key, run, control in self._connection.execute(_CONTROLS, (first, last)):
-                found[place] = (key, run, self._value(control))
-            for segment, number, ids, controls in self._overlapping(_SEGMENT_CONTROLS, first, last):
+    def controls(self, row_ids: Sequence[int]) -> dict[int, _Controlled]:
+        """Return all about checkpoints except their states, by row id."""
+        controls_by_row: dict[int, _Controlled] = {}
+        for first, last in _runs_of(row_ids):
+            for row_id, key, run, control in self._connection.execute(_SQL["controls"], (first, last)):
+                controls_by_row[row_id] = (key, run, self._value(control))
+            for segment, number, ids, controls in self._overlapping(_SQL["segment_controls"], first, last):
                 runs, each = self._value(controls)
                 for offset, (run, control) in enumerate(each):
-                    place = place_of(line_of(segment), number + offset)
-                    if first <= place <= last:
-                        found[place] = (ids[offset * 16 : offset * 16 + 16], runs[run], control)
-        if len(found) < len(places):
-            missing = next(place for place in places if place not in found)
-            raise DamagedDatabase(f"checkpoint {number_of(missing)} of line {line_of(missing)} is not there")
-        return found
+                    row_id = row_id_of(line_of(segment), number + offset)
+                    if first <= row_id <= last:
+                        controls_by_row[row_id] = (ids[offset * 16 : offset * 16 + 16], runs[run], control)
+        if len(controls_by_row) < len(row_ids):
+            missing = next(row_id for row_id in row_ids if row_id not in controls_by_row)
+            raise DamagedDatabase(f"checkpoint {number_of(missing)} of line {line_of(missing)} is missing")
+        return controls_by_row
 
     def _overlapping(self, query: str, first: int, last: int) -> Iterable[Any]:
-        """The segments that hold some of the places of one line from `first` to `last`."""
-        return self._connection.execute(query, (first, place_of(line_of(first) + 1, 0) - 1, number_of(last)))
+        """Query the segments with some of the row ids of one line from `first` to `last`."""
+        return self._connection.execute(query, (first, row_id_of(line_of(first) + 1, 0) - 1, number_of(last)))
 
-    def changes_by_place(self, places: Sequence[int]) -> dict[int, dict[str, Any]]:
-        """What each checkpoint changed."""
-        found: dict[int, dict[str, Any]] = {}
-        for first, last in _stretches(places):
+    def changes_by_place(self, row_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+        """Return the changes of checkpoints by row id."""
+        changes_by_row: dict[int, dict[str, Any]] = {}
+        for first, last in _runs_of(row_ids):
             line = line_of(first)
-            for place, changes in self._records(Interval(line, number_of(first), number_of(last))):
-                found[place] = dict(changes)
-            for segment, number, _, changes in self._overlapping(_SEGMENT_CHANGES, first, last):
-                for offset, one in enumerate(self._value(changes) if changes is not None else ()):
-                    found.setdefault(place_of(line, number + offset), {}).update(one)
-                for field, body in self._connection.execute(_GROWN_IN, (line, number_of(segment))):
+            for row_id, changes in self._records(Interval(line, number_of(first), number_of(last))):
+                changes_by_row[row_id] = dict(changes)
+            for segment, number, _, changes in self._overlapping(_SQL["segment_changes"], first, last):
+                for offset, change in enumerate(self._value(changes) if changes is not None else ()):
+                    changes_by_row.setdefault(row_id_of(line, number + offset), {}).update(change)
+                for field, body in self._connection.execute(_SQL["grown_in"], (line, number_of(segment))):
                     for at, kind, gained in self._value(body):
-                        found.setdefault(place_of(line, at), {})[field] = _change(kind, gained)
-        return found
+                        changes_by_row.setdefault(row_id_of(line, at), {})[field] = _change(kind, gained)
+        return changes_by_row
 
-    def _known(self, places: Sequence[int]) -> dict[int, list[Entry]]:
-        """What is known of the frontiers of checkpoints."""
-        found: dict[int, list[Entry]] = {}
-        for first, last in _stretches(places):
-            for place, kind, key, body in self._connection.execute(_PENDING, (first, last)):
-                found.setdefault(place, []).append((kind, key, self._value(body)))
-        return found
+    def _entries_of(self, row_ids: Sequence[int]) -> dict[int, list[Entry]]:
+        """Return the results that were saved for the frontiers of checkpoints."""
+        entries: dict[int, list[Entry]] = {}
+        for first, last in _runs_of(row_ids):
+            for row_id, kind, key, body in self._connection.execute(_SQL["pending"], (first, last)):
+                entries.setdefault(row_id, []).append((kind, key, self._value(body)))
+        return entries
 
     # -- logs
 
     def log(self, thread: int, run: int, after: int = 0) -> list[tuple[int, list[Any]]]:
-        """The log of a run: what was written together, each with the number of its first event, in order."""
-        found: list[tuple[int, list[Any]]] = []
-        for place, body in self._connection.execute(_EVENTS, (place_of(run, 0), place_of(run, LAST_NUMBER))):
+        """Return the batches of the log of a run in order, each with the number of its first event."""
+        batches: list[tuple[int, list[Any]]] = []
+        for row_id, body in self._connection.execute(_SQL["events"], (row_id_of(run, 0), row_id_of(run, LAST_NUMBER))):
             first, *rest = self._value(body)
-            found.append((number_of(place), first))
-            found.extend((number_of(place) + one[0], [0, first[1] + one[1], *one[2:]]) for one in rest)
-        for (line,) in self._connection.execute(_THREAD_LINES, (thread,)).fetchall():
-            found.extend(self.log_of_line(line, LAST_NUMBER, run).get(run, ()))
-        found.sort(key=lambda one: one[0])
-        return [(number, [0, *batch[1:]]) for number, batch in found if number + len(batch) - 5 >= after]
+            batches.append((number_of(row_id), first))
+            batches.extend((number_of(row_id) + batch[0], [0, first[1] + batch[1], *batch[2:]]) for batch in rest)
+        for (line,) in self._connection.execute(_SQL["thread_lines"], (thread,)).fetchall():
+            batches.extend(self.log_of_line(line, LAST_NUMBER, run).get(run, ()))
+        batches.sort(key=lambda batch: batch[0])
+        return [(number, [0, *batch[1:]]) for number, batch in batches if number + len(batch) - 5 >= after]
 
     def next_number(self, thread: int, run: int) -> int:
-        """The number of the next event in the log of a run."""
+        """Return the number of the next event in the log of a run."""
         return max((number + len(batch) - 4 for number, batch in self.log(thread, run)), default=1)
 
     def log_of_line(self, line: int, last: int, run: int | None = None) -> dict[int, list[tuple[int, list[Any]]]]:
-        """What the records of a line, up to a number, hold of the logs of runs, as rows of those logs hold it."""
-        found: dict[int, list[tuple[int, list[Any]]]] = {}
-        row = self._connection.execute(_NAMESPACE, (line,)).fetchone()
-        rows = self._connection.execute(_RECORD_LOGS, (place_of(line, 0), place_of(line, last)))
+        """Return the parts of logs in the records of a line up to a number, by run, in the form of rows of logs."""
+        logs: dict[int, list[tuple[int, list[Any]]]] = {}
+        row = self._connection.execute(_SQL["namespace"], (line,)).fetchone()
+        rows = self._connection.execute(_SQL["record_logs"], (row_id_of(line, 0), row_id_of(line, last)))
         for own, number, control, events in rows:
             if run is None or run == own:
                 at, step = self._value(control)[:2]
-                batches = found.setdefault(own, [])
+                batches = logs.setdefault(own, [])
                 first = batches[0][0] if batches else number
                 batches.append((number, [number - first, at, row[0], step, *self._value(events)]))
-        return found
+        return logs
 
     def _value(self, stored: bytes) -> Any:
         return self._serde.decode(self._seal.decrypt(stored))
 
 
 _Controlled = tuple[bytes, str, Any]
-"""Of a checkpoint, the key of its id, its run, and everything else but its state."""
+"""The key of the id of a checkpoint, its run, and everything else except its state."""
 
 
 def _id_of(controlled: _Controlled) -> CheckpointId:
@@ -365,7 +364,7 @@ def _id_of(controlled: _Controlled) -> CheckpointId:
 
 
 def _apply(values: Values, changes: Changes) -> None:
-    """Make changes to a mapping of the caller's own."""
+    """Apply changes to a mapping that the caller owns."""
     for name, change in changes.items():
         value = changed(values.get(name, MISSING), change)
         if value is MISSING:
@@ -375,7 +374,7 @@ def _apply(values: Values, changes: Changes) -> None:
 
 
 def _apply_all(values: Values, each: Iterable[Changes]) -> None:
-    """Make changes one after the other to a mapping of the caller's own; what grows is copied once, not each time."""
+    """Apply changes in order to a mapping that the caller owns; growing lists are copied once, not each time."""
     own: dict[str, list[Any]] = {}
     for changes in each:
         for name, change in changes.items():
@@ -391,7 +390,7 @@ def _apply_all(values: Values, each: Iterable[Changes]) -> None:
 
 
 def _grow(values: Values, field: str, growth: Iterable[Growth]) -> None:
-    """Let a growing field gain what it gained: copied once, however much there is."""
+    """Apply the gains of a growing field; its list is copied once, however many there are."""
     value: Any = values.get(field, MISSING)
     if isinstance(value, list):
         value = [*value]  # pyright: ignore[reportUnknownVariableType]
@@ -412,41 +411,19 @@ def _change(kind: int, gained: Any) -> Any:
     return Merged(gained) if kind == MERGE else MISSING if kind == GONE else gained
 
 
-def _stretches(places: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Places in order, as first and last of those that follow each other."""
-    if isinstance(places, range) and places.step == 1:
-        if places:
-            yield places[0], places[-1]
+def _runs_of(row_ids: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last of consecutive row ids."""
+    if isinstance(row_ids, range) and row_ids.step == 1:
+        if row_ids:
+            yield row_ids[0], row_ids[-1]
         return
     first = last = None
-    for place in places:
-        if first is not None and last is not None and place == last + 1:
-            last = place
+    for row_id in row_ids:
+        if first is not None and last is not None and row_id == last + 1:
+            last = row_id
             continue
         if first is not None and last is not None:
             yield first, last
-        first = last = place
+        first = last = row_id
     if first is not None and last is not None:
         yield first, last
-
-
-_SQL: Final = statements("history")
-_APART: Final = _SQL["apart"]
-_SEGMENT_AT: Final = _SQL["segment_at"]
-_SEGMENT_BEFORE: Final = _SQL["segment_before"]
-_SEGMENTS: Final = _SQL["segments"]
-_SEGMENT_CONTROLS: Final = _SQL["segment_controls"]
-_SEGMENT_CHANGES: Final = _SQL["segment_changes"]
-_GROWN: Final = _SQL["grown"]
-_GROWN_IN: Final = _SQL["grown_in"]
-_FIELDS: Final = _SQL["fields"]
-_FIRST: Final = _SQL["first"]
-_CAPACITY: Final = _SQL["capacity"]
-_RECORDS: Final = _SQL["records"]
-_CONTROLS: Final = _SQL["controls"]
-_EVENTS: Final = _SQL["events"]
-_THREAD_LINES: Final = _SQL["thread_lines"]
-_NAMESPACE: Final = _SQL["namespace"]
-_RECORD_LOGS: Final = _SQL["record_logs"]
-_JUMP: Final = _SQL["jump"]
-_PENDING: Final = _SQL["pending"]

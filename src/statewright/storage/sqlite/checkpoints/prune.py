@@ -1,6 +1,7 @@
-"""Old checkpoints forgotten. The oldest that stays becomes the beginning of its line, with its state stored whole.
+"""Pruning of old checkpoints.
 
-So does the first checkpoint of every line that forks from what goes: nothing that stays needs what is gone.
+The oldest remaining checkpoint of a line gets its whole state, since it cannot be rebuilt from its parent any more. The
+same holds for the first checkpoint of a line that forked from a deleted one.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from statewright.serde.serde import Serde
 from statewright.storage.encryption import Encryptor
 from statewright.storage.sqlite.checkpoints.history import SET, HistoryReader
 from statewright.storage.sqlite.checkpoints.removal import keep_log
-from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, line_of, number_of, place_of
+from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, line_of, number_of, row_id_of
 from statewright.storage.sqlite.statements import statements
+
+_SQL: Final = statements("prune")
 
 
 class Pruner:
-    """Forgets checkpoints of threads, within a transaction."""
+    """Deletes checkpoints of threads, within a transaction."""
 
     def __init__(self, connection: sqlite3.Connection, serde: Serde, seal: Encryptor) -> None:
         self._connection = connection
@@ -27,65 +30,65 @@ class Pruner:
         self._reader = HistoryReader(connection, serde, seal)
 
     def prune(self, thread: int, policy: PrunePolicy, *, dry_run: bool = False) -> int:
-        """How many checkpoints of a thread went, or would go."""
+        """Delete checkpoints of a thread by a policy, and return their number; with `dry_run` only count them."""
         firsts = self._firsts(thread, policy)
         gone = sum(stays - first for first, stays in firsts.values())
         if gone and not dry_run:
             self._cut({line: stays for line, (_, stays) in firsts.items()})
         return gone
 
-    def make_whole(self, place: int) -> None:
-        """Let a line begin with a checkpoint that forks from another one: it needs nothing of that any more."""
-        self._make_whole(place, self._reader.state_at(place))
-        self._connection.execute(_JUMP, (place,))
+    def make_whole(self, row_id: int) -> None:
+        """Store the whole state of a checkpoint that forked from another one, and begin its line with it."""
+        self._make_whole(row_id, self._reader.state_at(row_id))
+        self._connection.execute(_SQL["jump"], (row_id,))
 
     def _firsts(self, thread: int, policy: PrunePolicy) -> dict[int, tuple[int, int]]:
-        """For each line of a thread, the number of its first checkpoint, and of the first that stays."""
-        found: dict[int, tuple[int, int]] = {}
-        for (line,) in self._connection.execute(_LINES, (thread,)).fetchall():
-            ages = sorted(self._reader.ages(line), key=lambda one: one[2], reverse=True)
+        """Return by line the number of its first checkpoint, and of the first one that stays."""
+        firsts: dict[int, tuple[int, int]] = {}
+        for (line,) in self._connection.execute(_SQL["lines"], (thread,)).fetchall():
+            ages = sorted(self._reader.ages(line), key=lambda age: age[2], reverse=True)
             if ages:
-                kept = policy.kept([created_at for created_at, _, _ in ages])
-                found[line] = (number_of(ages[-1][2]), number_of(ages[kept - 1][2]))
-        return found
+                count = policy.kept([created_at for created_at, _, _ in ages])
+                firsts[line] = (number_of(ages[-1][2]), number_of(ages[count - 1][2]))
+        return firsts
 
     def _cut(self, firsts: dict[int, int]) -> None:
-        """Let lines begin with the first of their checkpoints that stays."""
-        beginnings = [(place, self._reader.state_at(place)) for place in self._beginnings(firsts)]
-        for place, values in beginnings:
-            self._make_whole(place, values)
-            self._connection.execute(_JUMP, (place,))
+        """Delete the checkpoints of lines before the first ones that stay."""
+        beginnings = [(row_id, self._reader.state_at(row_id)) for row_id in self._beginnings(firsts)]
+        for row_id, values in beginnings:
+            self._make_whole(row_id, values)
+            self._connection.execute(_SQL["jump"], (row_id,))
         for line, first in firsts.items():
             keep_log(self._connection, self._serde, self._seal, line, first - 1)
             self._forget(line, first)
 
     def _beginnings(self, firsts: dict[int, int]) -> list[int]:
-        """The checkpoints that stay while their parents go."""
-        found: list[int] = []
+        """Return the remaining checkpoints whose parents are deleted."""
+        beginnings: list[int] = []
         for line, first in firsts.items():
-            bounds = place_of(line, first), place_of(line, LAST_NUMBER)
-            jumps = [place for (place,) in self._connection.execute(_JUMPS, bounds)]
-            for place in sorted({bounds[0], *jumps}):
-                parent = self._reader.parent_of(place)
+            bounds = row_id_of(line, first), row_id_of(line, LAST_NUMBER)
+            jumps = [row_id for (row_id,) in self._connection.execute(_SQL["jumps"], bounds)]
+            for row_id in sorted({bounds[0], *jumps}):
+                parent = self._reader.parent_of(row_id)
                 if parent is not None and number_of(parent) < firsts.get(line_of(parent), 0):
-                    found.append(place)
-        return found
+                    beginnings.append(row_id)
+        return beginnings
 
-    def _make_whole(self, place: int, values: Values) -> None:
-        """Store the state of a checkpoint whole, wherever it lies."""
-        if self._connection.execute(_RECORD, (self._stored(values), place)).rowcount:
+    def _make_whole(self, row_id: int, values: Values) -> None:
+        """Store the whole state of a checkpoint, in its record or its segment."""
+        if self._connection.execute(_SQL["record"], (self._stored(values), row_id)).rowcount:
             return
-        segment = self._connection.execute(_SEGMENT, (place, place_of(line_of(place) + 1, 0) - 1)).fetchone()
+        segment = self._connection.execute(_SQL["segment"], (row_id, row_id_of(line_of(row_id) + 1, 0) - 1)).fetchone()
         end, first, ids, changes, controls = segment
-        skipped = number_of(place) - first
+        skipped = number_of(row_id) - first
         runs, each = self._value(controls)
         rest = self._value(changes)[skipped + 1 :] if changes is not None else [{}] * (len(each) - skipped - 1)
-        apart = self._reader.apart_at(place)
+        apart = self._reader.apart_at(row_id)
         own = {name: value for name, value in values.items() if name not in apart}
         self._connection.execute(
-            _UPDATE,
+            _SQL["update"],
             (
-                number_of(place),
+                number_of(row_id),
                 ids[skipped * 16 :],
                 self._stored([own, *rest]),
                 self._stored([runs, each[skipped:]]),
@@ -93,19 +96,19 @@ class Pruner:
             ),
         )
         for field in apart:
-            self._grow_anew(place, end, field, values)
+            self._grow_anew(row_id, end, field, values)
 
-    def _grow_anew(self, place: int, end: int, field: str, values: Values) -> None:
-        """Let what a growing field gains in a segment begin with its value at a checkpoint."""
-        key = (line_of(place), field, number_of(end))
-        row = self._connection.execute(_GROWN, key).fetchone()
-        later = [one for one in (self._value(row[0]) if row is not None else ()) if one[0] > number_of(place)]
-        growth: list[Any] = [[number_of(place), SET, values[field]], *later] if field in values else later
+    def _grow_anew(self, row_id: int, end: int, field: str, values: Values) -> None:
+        """Begin the gains of a growing field in a segment with its value at a checkpoint."""
+        key = (line_of(row_id), field, number_of(end))
+        row = self._connection.execute(_SQL["grown"], key).fetchone()
+        later = [gain for gain in (self._value(row[0]) if row is not None else ()) if gain[0] > number_of(row_id)]
+        growth: list[Any] = [[number_of(row_id), SET, values[field]], *later] if field in values else later
         items = len(values.get(field, ())) if isinstance(values.get(field), list) else 1
-        self._connection.execute(_GROW, (*key, items, self._stored(growth)))
+        self._connection.execute(_SQL["grow"], (*key, items, self._stored(growth)))
 
     def _forget(self, line: int, first: int) -> None:
-        bounds = place_of(line, 0), place_of(line, first) - 1
+        bounds = row_id_of(line, 0), row_id_of(line, first) - 1
         for table in ("records", "segments", "jumps", "pending"):
             self._connection.execute(f"DELETE FROM {table} WHERE place BETWEEN ? AND ?", bounds)
         self._connection.execute("DELETE FROM grown WHERE line = ? AND last < ?", (line, first))
@@ -115,14 +118,3 @@ class Pruner:
 
     def _value(self, stored: bytes) -> Any:
         return self._serde.decode(self._seal.decrypt(stored))
-
-
-_SQL: Final = statements("prune")
-_LINES: Final = _SQL["lines"]
-_JUMPS: Final = _SQL["jumps"]
-_JUMP: Final = _SQL["jump"]
-_RECORD: Final = _SQL["record"]
-_SEGMENT: Final = _SQL["segment"]
-_UPDATE: Final = _SQL["update"]
-_GROWN: Final = _SQL["grown"]
-_GROW: Final = _SQL["grow"]

@@ -1,4 +1,4 @@
-"""Lines and threads forgotten. What a run did stays in its log, though its checkpoints go."""
+"""Deletion of lines and threads. The log of a run stays, though its checkpoints are deleted."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any, Final
 from statewright.serde.serde import Serde
 from statewright.storage.encryption import Encryptor
 from statewright.storage.sqlite.checkpoints.history import HistoryReader
-from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, place_of
+from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, row_id_of
 from statewright.storage.sqlite.statements import statements
+
+_SQL: Final = statements("removal")
 
 
 def keep_log(connection: sqlite3.Connection, serde: Serde, seal: Encryptor, line: int, last: int = LAST_NUMBER) -> None:
@@ -17,18 +19,18 @@ def keep_log(connection: sqlite3.Connection, serde: Serde, seal: Encryptor, line
     reader = HistoryReader(connection, serde, seal)
     for run, batches in reader.log_of_line(line, last).items():
         body = seal.encrypt(serde.encode(_packed([batch for _, batch in batches]), "event"))
-        connection.execute(_INSERT_EVENTS, (place_of(run, batches[0][0]), body))
+        connection.execute(_SQL["insert_events"], (row_id_of(run, batches[0][0]), body))
 
 
 def _packed(batches: list[list[Any]]) -> list[list[Any]]:
-    """What was written to a log, with times as how much later they are than the first: that takes less room."""
+    """Return batches of a log with times relative to the first one, which takes less space."""
     first = batches[0]
     return [first, *([offset, at - first[1], *rest] for offset, at, *rest in batches[1:])]
 
 
 def delete_line(connection: sqlite3.Connection, line: int) -> None:
-    """Forget a line with all its checkpoints."""
-    bounds = place_of(line, 0), place_of(line, LAST_NUMBER)
+    """Delete a line with all its checkpoints."""
+    bounds = row_id_of(line, 0), row_id_of(line, LAST_NUMBER)
     for table in ("records", "segments", "jumps", "pending"):
         connection.execute(f"DELETE FROM {table} WHERE place BETWEEN ? AND ?", bounds)
     connection.execute("DELETE FROM grown WHERE line = ?", (line,))
@@ -36,15 +38,11 @@ def delete_line(connection: sqlite3.Connection, line: int) -> None:
 
 
 def delete_thread(connection: sqlite3.Connection, thread: int) -> None:
-    """Forget a thread, with its logs."""
+    """Delete a thread with its logs."""
     for (line,) in connection.execute("SELECT id FROM lines WHERE thread = ?", (thread,)).fetchall():
         delete_line(connection, line)
     for (run,) in connection.execute("SELECT id FROM runs WHERE thread = ?", (thread,)).fetchall():
-        bounds = place_of(run, 0), place_of(run, LAST_NUMBER)
+        bounds = row_id_of(run, 0), row_id_of(run, LAST_NUMBER)
         connection.execute("DELETE FROM events WHERE place BETWEEN ? AND ?", bounds)
     connection.execute("DELETE FROM runs WHERE thread = ?", (thread,))
     connection.execute("DELETE FROM threads WHERE id = ?", (thread,))
-
-
-_SQL: Final = statements("removal")
-_INSERT_EVENTS: Final = _SQL["insert_events"]

@@ -1,4 +1,4 @@
-"""Threads in a SQLite file."""
+"""The checkpointer for SQLite."""
 
 from __future__ import annotations
 
@@ -42,27 +42,29 @@ from statewright.storage.sqlite.checkpoints.prune import Pruner
 from statewright.storage.sqlite.checkpoints.removal import delete_thread
 from statewright.storage.sqlite.checkpoints.row_ids import (
     LAST_NUMBER,
+    find_checkpoint,
     find_line,
-    find_place,
     head_of,
     line_of,
     lines_of,
     path_to,
-    place_of,
+    row_id_of,
 )
 from statewright.storage.sqlite.faults import with_damage_report
 from statewright.storage.sqlite.statements import statements
 from statewright.storage.sqlite.view import Given, View, on_event_loop
 
+_SQL: Final = statements("saver")
+
 T = TypeVar("T")
 
 
 class SqliteSaver(View):
-    """Keeps the checkpoints of threads in a database; give it to `compile(checkpointer=...)`.
+    """Saves the checkpoints of threads in a database; pass it to `compile(checkpointer=...)`.
 
-    Takes a path, or a `SqliteDatabase` that others use too; closes only what it has opened. It sees the threads of one
-    `workspace`; `for_workspace` gives a saver of the same database with those of another. `lease` is how long runs
-    hold their threads after each write; 60 seconds if not given.
+    It takes a path, or a `SqliteDatabase` that is shared with other views and is not closed by the saver. It sees the
+    threads of one `workspace`; `for_workspace` returns a saver for another one. `lease` is the duration of the lease of
+    a run on its thread after each write, 60 seconds by default.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class SqliteSaver(View):
 
     def _bind(self, workspace: str) -> None:
         self.workspace = check_workspace(workspace)
-        self._writer = Writer(self.database.serde, self.database.seal, self.database.known, workspace)
+        self._writer = Writer(self.database.serde, self.database.seal, self.database.head_cache, workspace)
 
     @property
     def scope(self) -> Hashable:
@@ -101,28 +103,28 @@ class SqliteSaver(View):
 
     def workspaces(self) -> MaybeFuture[Sequence[str]]:
         """List the workspaces that have threads, sorted."""
-        return self._read(lambda connection: [name for (name,) in connection.execute(_WORKSPACES)])
+        return self._read(lambda connection: [name for (name,) in connection.execute(_SQL["workspaces"])])
 
     @property
     def serde(self) -> Serde:
-        """How values are stored: types can be registered with it."""
+        """The serde for values, with which types can be registered."""
         return self.database.serde
 
     def allow(self, types: Iterable[type]) -> None:
-        """Let values of these types be stored."""
+        """Permit values of these types to be stored."""
         self.database.serde.allow(types)
 
     # -- writing
 
     def commit(self, commit: Commit, *, also: Sequence[Job] = ()) -> MaybeFuture[CheckpointId]:
-        beside = [self._writer.commit_job(one, ()) for one in commit.beside]
+        beside = [self._writer.commit_job(sibling, ()) for sibling in commit.beside]
         job = self._writer.commit_job(commit, [*beside, *also])
         if not commit.overlaps:
             return self._written(job)
         ahead = self.database.ahead
         promise = ahead[self.workspace, commit.line.thread_id] = self.database.hand_over(job)
         if len(ahead) > _MOST_AHEAD:
-            for key in [key for key, one in tuple(ahead.items()) if one.done()]:
+            for key in [key for key, promise in tuple(ahead.items()) if promise.done()]:
                 ahead.pop(key, None)
         return promise
 
@@ -150,8 +152,8 @@ class SqliteSaver(View):
 
     def want(self, thread_id: str, what: str) -> MaybeFuture[Lease | None]:
         def job(connection: sqlite3.Connection) -> Lease | None:
-            connection.execute(_WANT, (what, self.workspace, thread_id))
-            self.database.known.threads.pop((self.workspace, thread_id), None)
+            connection.execute(_SQL["want"], (what, self.workspace, thread_id))
+            self.database.head_cache.threads.pop((self.workspace, thread_id), None)
             thread = self._writer.thread(connection, thread_id)
             return thread.lease if thread is not None else None
 
@@ -162,13 +164,13 @@ class SqliteSaver(View):
             thread = self._writer.thread(connection, thread_id)
             if thread is not None:
                 delete_thread(connection, thread.id)
-                self.database.known.forget()
+                self.database.head_cache.forget()
 
         delete_reported = with_damage_report(delete, thread_id)
 
         def job(connection: sqlite3.Connection) -> None:
-            for one in also:  # first: a transaction that is refused before it has written costs the others nothing
-                one(connection)
+            for other_job in also:  # first: a job that fails before it has written does not cost a rollback
+                other_job(connection)
             delete_reported(connection)
 
         return self._written(job)
@@ -179,7 +181,7 @@ class SqliteSaver(View):
         return self._pruned(policy, thread_id, dry_run)
 
     def _pruned(self, policy: PrunePolicy, thread_id: str | None, dry_run: bool) -> Pruned:
-        """Prune thread by thread, each in a transaction of its own: others write in between."""
+        """Prune each thread in a transaction of its own, so that other writes come in between."""
         with self.database.read() as connection:
             threads = self._numbers(connection, thread_id)
         counts = [self._pruned_thread(number, name, policy, dry_run) for number, name in threads]
@@ -192,10 +194,10 @@ class SqliteSaver(View):
 
         def job(connection: sqlite3.Connection) -> int:
             count = prune(connection)
-            self.database.known.forget()
+            self.database.head_cache.forget()
             return count
 
-        # Counted first, on a reading connection: most threads have nothing to prune, and need no turn of the writer.
+        # Counted first on a reading connection, because most threads have nothing to prune and need no write lock.
         with self.database.read() as connection:
             count = with_damage_report(partial(prune, dry_run=True), thread_id)(connection)
         return self.database.write(with_damage_report(job, thread_id)) if count and not dry_run else count
@@ -203,8 +205,8 @@ class SqliteSaver(View):
     def _numbers(self, connection: sqlite3.Connection, thread_id: str | None) -> list[tuple[int, str]]:
         """Return the number and the id of one thread, or of all."""
         if thread_id is None:
-            return connection.execute(_THREAD_NUMBERS, (self.workspace,)).fetchall()
-        row = connection.execute(_THREAD, (self.workspace, thread_id)).fetchone()
+            return connection.execute(_SQL["thread_numbers"], (self.workspace,)).fetchall()
+        row = connection.execute(_SQL["thread"], (self.workspace, thread_id)).fetchone()
         return [(row[0], thread_id)] if row is not None else []
 
     def copy_thread(self, thread_id: str, to: str) -> MaybeFuture[None]:
@@ -234,25 +236,25 @@ class SqliteSaver(View):
         checkpoint_id: CheckpointId | None = None,
     ) -> MaybeFuture[SavedCheckpoint | None]:
         line = BranchKey(thread_id, namespace, branch)
-        return self._read(lambda connection: self._loaded(connection, line, checkpoint_id), thread_id)
+        return self._read(lambda connection: self._load(connection, line, checkpoint_id), thread_id)
 
-    def _loaded(
+    def _load(
         self, connection: sqlite3.Connection, line: BranchKey, checkpoint_id: CheckpointId | None
     ) -> SavedCheckpoint | None:
-        place: int | None = None
+        row_id: int | None = None
         if checkpoint_id is not None:
             for number, branch in lines_of(connection, self.workspace, line.thread_id, line.namespace):
-                place = find_place(connection, number, checkpoint_id)
-                if place is not None:
+                row_id = find_checkpoint(connection, number, checkpoint_id)
+                if row_id is not None:
                     line = line._replace(branch=branch)
                     break
         elif (number := find_line(connection, self.workspace, line)) is not None:
             head = head_of(connection, number)
-            place = head[0] if head is not None else None
-        if place is None:
+            row_id = head[0] if head is not None else None
+        if row_id is None:
             return None
-        saved = self._reader(connection).checkpoint_at(place, line)
-        thread = Thread(*connection.execute(_THREAD, (self.workspace, line.thread_id)).fetchone())
+        saved = self._reader(connection).checkpoint_at(row_id, line)
+        thread = Thread(*connection.execute(_SQL["thread"], (self.workspace, line.thread_id)).fetchone())
         return replace(saved, epoch=thread.epoch, lease=thread.lease)
 
     def history(
@@ -267,28 +269,28 @@ class SqliteSaver(View):
         def read(connection: sqlite3.Connection) -> Sequence[SavedCheckpoint]:
             line = BranchKey(thread_id, namespace, branch or "main")
             if branch is not None:
-                places = self._ancestry(connection, line, before)
+                row_ids = self._ancestry(connection, line, before)
             else:
-                places = iter(self._all(connection, line))
-                places = places if before is None else self._after(connection, places, before, line)
-            return self._shown(
-                connection, islice(places, cut_page(limit).stop), line, before, is_page=limit is not None
+                row_ids = iter(self._all(connection, line))
+                row_ids = row_ids if before is None else self._after(connection, row_ids, before, line)
+            return self._checkpoints(
+                connection, islice(row_ids, cut_page(limit).stop), line, before, is_page=limit is not None
             )
 
         return self._read(read, thread_id)
 
     def _after(
-        self, connection: sqlite3.Connection, places: Iterator[int], before: CheckpointId, line: BranchKey
+        self, connection: sqlite3.Connection, row_ids: Iterator[int], before: CheckpointId, line: BranchKey
     ) -> Iterator[int]:
-        """The places that come after a checkpoint. Raises CheckpointNotFound if it is not among them."""
+        """Return the row ids after a checkpoint. Raises CheckpointNotFound if it is not among them."""
         numbers = [number for number, _ in lines_of(connection, self.workspace, line.thread_id, line.namespace)]
-        wanted = {find_place(connection, number, before) for number in numbers}
-        if not any(place in wanted for place in places):
+        wanted = {find_checkpoint(connection, number, before) for number in numbers}
+        if not any(row_id in wanted for row_id in row_ids):
             raise CheckpointNotFound(f"Thread {line.thread_id!r} has no checkpoint {before!r}. List its history.")
-        return places
+        return row_ids
 
     def _ancestry(self, connection: sqlite3.Connection, line: BranchKey, before: CheckpointId | None) -> Iterator[int]:
-        """Yield the places of a branch and its ancestors, the newest first, or those after a checkpoint.
+        """Yield the row ids of a branch and its ancestors, the newest first, or those after a checkpoint.
 
         Raises CheckpointNotFound if it is not among them.
         """
@@ -296,73 +298,74 @@ class SqliteSaver(View):
         head = head_of(connection, number) if number is not None else None
         path = iter(path_to(connection, head[0]) if head is not None else ())
         if before is not None:
-            numbers = [one for one, _ in lines_of(connection, self.workspace, line.thread_id, line.namespace)]
-            known = {find_place(connection, one, before) for one in numbers}
+            lines = lines_of(connection, self.workspace, line.thread_id, line.namespace)
+            candidates = {find_checkpoint(connection, number, before) for number, _ in lines}
             reader = self._reader(connection)
             for interval in path:
                 reader.check_capacity(interval)
-                first, last = interval.places
-                place = next((one for one in known if one is not None and first <= one <= last), None)
-                if place is not None:
-                    yield from range(place - 1, first - 1, -1)
+                first, last = interval.row_ids
+                row_id = next((row_id for row_id in candidates if row_id is not None and first <= row_id <= last), None)
+                if row_id is not None:
+                    yield from range(row_id - 1, first - 1, -1)
                     break
             else:
                 raise CheckpointNotFound(f"Thread {line.thread_id!r} has no checkpoint {before!r}. List its history.")
         reader = self._reader(connection)
         for interval in path:
             reader.check_capacity(interval)
-            first, last = interval.places
+            first, last = interval.row_ids
             yield from range(last, first - 1, -1)
 
     def _all(self, connection: sqlite3.Connection, line: BranchKey) -> list[int]:
-        """The places of all checkpoints of a namespace, the newest first."""
-        found: list[tuple[datetime, bytes, int]] = []
+        """Return the row ids of all checkpoints of a namespace, the newest first."""
+        ages: list[tuple[datetime, bytes, int]] = []
         reader = self._reader(connection)
         for number, _ in lines_of(connection, self.workspace, line.thread_id, line.namespace):
-            found.extend(reader.ages(number))
-        return [place for _, _, place in sorted(found, reverse=True)]
+            ages.extend(reader.ages(number))
+        return [row_id for _, _, row_id in sorted(ages, reverse=True)]
 
-    def _shown(
+    def _checkpoints(
         self,
         connection: sqlite3.Connection,
-        places: Iterable[int],
+        row_ids: Iterable[int],
         line: BranchKey,
         before: CheckpointId | None,
         *,
         is_page: bool,
     ) -> list[SavedCheckpoint]:
-        """The checkpoints at places, in their order. Those that follow each other are made from each other."""
+        """Return the checkpoints with row ids, in their order. Consecutive states are derived from each other."""
         branches = dict(lines_of(connection, self.workspace, line.thread_id, line.namespace))
         reader = self._reader(connection)
         child = self._end_of_page(line, before)
-        shown: list[SavedCheckpoint] = []
-        for stretch in _stretches(places, reader.parent_of):
-            if child is not None and reader.parent_of(child.place) != stretch[0]:
+        checkpoints: list[SavedCheckpoint] = []
+        for stretch in _stretches(row_ids, reader.parent_of):
+            if child is not None and reader.parent_of(child.row_id) != stretch[0]:
                 child = None
             saved = reader.checkpoints(stretch, line, child)
-            shown.extend(_with_branch(one, branches[line_of(place)]) for one, place in zip(saved, stretch, strict=True))
+            for saved_checkpoint, row_id in zip(saved, stretch, strict=True):
+                checkpoints.append(_with_branch(saved_checkpoint, branches[line_of(row_id)]))
             child = None
             if is_page:
                 self._page_end = _PageEnd(line.thread_id, line.namespace, saved[-1].id, stretch[-1], _own(saved[-1]))
-        return shown
+        return checkpoints
 
     def _end_of_page(self, line: BranchKey, before: CheckpointId | None) -> State | None:
-        """The checkpoint where the page that was read last has ended, if the next page is wanted now.
+        """Return the last checkpoint of the previous page, if the next page is requested.
 
-        A page needs the state of its oldest checkpoint. Made from that of the page before, it costs what is on the
-        page; read from the file each time, a long history would cost the square of its length.
+        A page needs the state of its oldest checkpoint. Derived from the previous page, it costs as much as the page;
+        read from the file each time, paging through a long history would be quadratic.
         """
         end = self._page_end
         if end is None or before is None or end[:3] != (line.thread_id, line.namespace, before):
             return None
-        return State(end.place, end.values)
+        return State(end.row_id, end.values)
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> MaybeFuture[Sequence[ThreadEntry]]:
         bounds = (self.workspace, prefix, prefix, -1 if limit is None else cut_page(limit).stop)
         return self._read(
             lambda connection: [
                 ThreadEntry(name, instant_of(changed), owner)
-                for name, changed, owner in connection.execute(_THREADS, bounds)
+                for name, changed, owner in connection.execute(_SQL["threads"], bounds)
             ]
         )
 
@@ -374,7 +377,7 @@ class SqliteSaver(View):
 
     def namespaces(self, thread_id: str) -> MaybeFuture[Sequence[str]]:
         return self._read(
-            lambda connection: _names(connection.execute(_NAMESPACES, (self.workspace, thread_id))),
+            lambda connection: _names(connection.execute(_SQL["namespaces"], (self.workspace, thread_id))),
             thread_id,
         )
 
@@ -382,7 +385,7 @@ class SqliteSaver(View):
         return self._read(lambda connection: self._lease(connection, thread_id), thread_id)
 
     def _lease(self, connection: sqlite3.Connection, thread_id: str) -> Lease | None:
-        row = connection.execute(_THREAD, (self.workspace, thread_id)).fetchone()
+        row = connection.execute(_SQL["thread"], (self.workspace, thread_id)).fetchone()
         return Thread(*row).lease if row is not None else None
 
     def events(
@@ -391,7 +394,7 @@ class SqliteSaver(View):
         def read(connection: sqlite3.Connection) -> Sequence[Event]:
             reader = self._reader(connection)
             begin = after if run_id is not None else 0
-            runs = connection.execute(_RUNS, (self.workspace, thread_id)).fetchall()
+            runs = connection.execute(_SQL["runs"], (self.workspace, thread_id)).fetchall()
             log = (
                 event
                 for thread, run, name in runs
@@ -405,9 +408,9 @@ class SqliteSaver(View):
         return self._read(read, thread_id)
 
     def _read(self, read: Callable[[sqlite3.Connection], T], thread_id: str | None = None) -> MaybeFuture[T]:
-        """What a function reads; on a thread of its own where an event loop waits for the answer.
+        """Call a function with a reading connection; on a thread of its own if an event loop runs here.
 
-        What this process has committed to the thread is there: a run may have ended without waiting for it.
+        Commits of this process to the thread are waited for, since a run may have ended without waiting for its last.
         """
         read = with_damage_report(read, thread_id)
         ahead = self.database.unsaved_of((self.workspace, thread_id)) if thread_id is not None else None
@@ -428,7 +431,7 @@ class _PageEnd(NamedTuple):
     thread_id: str
     namespace: str
     checkpoint_id: CheckpointId
-    place: int
+    row_id: int
     values: Values
 
 
@@ -441,7 +444,7 @@ def _names(rows: Iterable[tuple[Any, ...]]) -> list[str]:
 
 
 def _own(saved: SavedCheckpoint) -> Values:
-    """The state of a checkpoint, in lists of our own: users may change those that they got."""
+    """Return the state of a checkpoint with copies of containers, since users may change theirs."""
     values: Values = {}
     for name, value in saved.checkpoint.values.items():
         values[name] = value.copy() if isinstance(value, list | dict | set) else value
@@ -454,67 +457,50 @@ def _events(plain: Sequence[Any], thread_id: str, run_id: str, number: int) -> l
 
 
 def _bounds(line: int) -> tuple[int, int]:
-    return place_of(line, 0), place_of(line, LAST_NUMBER)
+    return row_id_of(line, 0), row_id_of(line, LAST_NUMBER)
 
 
 def _with_branch(saved: SavedCheckpoint, branch: str) -> SavedCheckpoint:
     return saved if saved.line.branch == branch else replace(saved, line=saved.line._replace(branch=branch))
 
 
-def _stretches(places: Iterable[int], parent_of: Callable[[int], int | None]) -> Iterator[list[int]]:
-    """Places, the newest first, cut where one is not the parent of the one before."""
+def _stretches(row_ids: Iterable[int], parent_of: Callable[[int], int | None]) -> Iterator[list[int]]:
+    """Split row ids, the newest first, where one is not the parent of its predecessor."""
     stretch: list[int] = []
-    for place in places:
-        if stretch and parent_of(stretch[-1]) != place:
+    for row_id in row_ids:
+        if stretch and parent_of(stretch[-1]) != row_id:
             yield stretch
             stretch = []
-        stretch.append(place)
+        stretch.append(row_id)
     if stretch:
         yield stretch
 
 
 def _copy(connection: sqlite3.Connection, source: int, to: str) -> None:
-    """Give a new thread all that a thread has, under new numbers."""
-    target = connection.execute(_COPY_THREAD, (to, source)).lastrowid or 0
-    for run, name in connection.execute(_NAMED_RUNS, (source,)).fetchall():
+    """Copy all rows of a thread to a new thread, under new numbers."""
+    target = connection.execute(_SQL["copy_thread"], (to, source)).lastrowid or 0
+    for run, name in connection.execute(_SQL["named_runs"], (source,)).fetchall():
         copied = connection.execute("INSERT INTO runs (thread, name) VALUES (?, ?)", (target, name)).lastrowid or 0
-        shift = place_of(copied, 0) - place_of(run, 0)
-        connection.execute(_COPY_EVENTS, (shift, *_bounds(run)))
+        shift = row_id_of(copied, 0) - row_id_of(run, 0)
+        connection.execute(_SQL["copy_events"], (shift, *_bounds(run)))
     shifts: dict[int, int] = {}
-    for line, namespace, branch in connection.execute(_COPIED_LINES, (source,)).fetchall():
+    for line, namespace, branch in connection.execute(_SQL["copied_lines"], (source,)).fetchall():
         values = (target, namespace, branch)
         copied = connection.execute("INSERT INTO lines (thread, namespace, branch) VALUES (?, ?, ?)", values).lastrowid
-        shifts[line] = place_of(copied or 0, 0) - place_of(line, 0)
+        shifts[line] = row_id_of(copied or 0, 0) - row_id_of(line, 0)
     for line, shift in shifts.items():
         _copy_line(connection, line, shift, target)
-        for place, parent in connection.execute(_JUMPS, _bounds(line)).fetchall():
+        for row_id, parent in connection.execute(_SQL["jumps"], _bounds(line)).fetchall():
             moved = parent + shifts[line_of(parent)] if parent is not None else None
-            connection.execute("INSERT INTO jumps (place, parent) VALUES (?, ?)", (place + shift, moved))
+            connection.execute("INSERT INTO jumps (place, parent) VALUES (?, ?)", (row_id + shift, moved))
 
 
 def _copy_line(connection: sqlite3.Connection, line: int, shift: int, target: int) -> None:
-    connection.execute(_COPY_RECORDS, (shift, target, *_bounds(line)))
-    connection.execute(_COPY_SEGMENTS, (shift, *_bounds(line)))
-    connection.execute(_COPY_PENDING, (shift, *_bounds(line)))
-    connection.execute(_COPY_GROWN, (line_of(place_of(line, 0) + shift), line))
+    connection.execute(_SQL["copy_records"], (shift, target, *_bounds(line)))
+    connection.execute(_SQL["copy_segments"], (shift, *_bounds(line)))
+    connection.execute(_SQL["copy_pending"], (shift, *_bounds(line)))
+    connection.execute(_SQL["copy_grown"], (line_of(row_id_of(line, 0) + shift), line))
 
 
 _MOST_AHEAD: Final = 1000
-"""How many threads are remembered that were committed to without waiting."""
-_SQL: Final = statements("saver")
-_WANT: Final = _SQL["want"]
-_WORKSPACES: Final = _SQL["workspaces"]
-_THREAD_NUMBERS: Final = _SQL["thread_numbers"]
-_RUNS: Final = _SQL["runs"]
-_THREADS: Final = _SQL["threads"]
-_NAMESPACES: Final = _SQL["namespaces"]
-_THREAD: Final = _SQL["thread"]
-_NAMED_RUNS: Final = _SQL["named_runs"]
-_COPIED_LINES: Final = _SQL["copied_lines"]
-_COPY_THREAD: Final = _SQL["copy_thread"]
-_COPY_EVENTS: Final = _SQL["copy_events"]
-_COPY_RECORDS: Final = _SQL["copy_records"]
-_COPY_SEGMENTS: Final = _SQL["copy_segments"]
-_COPY_PENDING: Final = _SQL["copy_pending"]
-_COPY_GROWN: Final = _SQL["copy_grown"]
-_JUMPS: Final = _SQL["jumps"]
+"""Threads with unawaited commits above which completed ones are removed."""

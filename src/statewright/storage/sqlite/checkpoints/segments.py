@@ -1,8 +1,22 @@
-"""Old checkpoints of a line laid together in a segment: few rows to read, and nothing stored twice.
+"""Compaction: the oldest records of a line become a segment, a single row for up to 128 checkpoints.
 
-What fields that grow have gained is stored apart, so that a state is made without reading what else happened. A
-segment gets a base, the state of all other fields before it, when the changes since the last base have become as
-large as that base: so bases never cost more than what they stand for.
+*The problem.* A superstep is saved as a record with its changes. A state is rebuilt from all records before it, so
+reading gets slower with every superstep, and a row for each wastes pages. Writing whole states instead would store a
+conversation of n messages n times.
+
+*The approach.* A field that grows (a list that is appended to or merged) has its gains in rows of its own (`grown`), so
+its content is stored once and read without the other changes. All other fields of a segment share a blob of changes. A
+segment gets a *base*, the state of these other fields before it, once the changes since the last base are as large as
+that base, so bases never exceed the changes that they replace, and the changes to be read for a state are bounded.
+
+*Consequences.* Compaction runs in the transaction of the commit that makes it due, on packed data: extension types are
+copied as bytes (`_PackedExtension`), because decoding would require the classes of users in processes that only write.
+A field may be found to grow after earlier segments were written; its value before is then stored as a first gain (SET).
+The head is never compacted, since results are still added to it, and a segment ends where a fork jumps into the line.
+
+*Rejected.* Snapshots at fixed distances: each would copy the whole conversation. A row for each field and checkpoint:
+many more rows, and no compression across checkpoints. Compaction in a background thread: it needs the write lock
+anyway, and would compete with the runs for it.
 """
 
 from __future__ import annotations
@@ -18,19 +32,21 @@ from statewright.serde.serde import Serde
 from statewright.storage.encryption import Encryptor
 from statewright.storage.sqlite.checkpoints.history import ADD, GONE, MERGE, SET, HistoryReader
 from statewright.storage.sqlite.checkpoints.removal import keep_log
-from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, number_of, place_of
+from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, number_of, row_id_of
 from statewright.storage.sqlite.statements import statements
 
+_SQL: Final = statements("segments")
+
 LONGEST: Final = 128
-"""How many checkpoints lie in one segment."""
+"""Checkpoints in a segment."""
 LARGEST: Final = 1 << 20
-"""Bytes of changes above which a segment takes no more."""
+"""Bytes of changes above which a segment is complete."""
 RECENT: Final = LONGEST + 32
-"""How many records a line has before some are laid together."""
+"""Records of a line at which some are compacted."""
 SMALL: Final = 4096
-"""Bytes of changes that are read without a base."""
+"""Bytes of changes that need no base."""
 MOST_WITHOUT_BASE: Final = 16
-"""How many segments are read without a base, however small they are."""
+"""Segments without a base, however small they are."""
 
 _ADDED = CODECS["statewright.channels.delta.Added"].tag
 _MERGED = CODECS["statewright.channels.delta.Merged"].tag
@@ -38,17 +54,17 @@ _MISSING = CODECS["statewright.channels.channel._Missing"].tag
 
 
 class Row(NamedTuple):
-    """A record, as it is stored but unsealed."""
+    """A stored record, decrypted."""
 
-    place: int
+    row_id: int
     key: bytes
     run: str
     control: bytes
     changes: bytes | None
 
 
-class _Stored:
-    """An extension as it is stored: nobody needs to know what it means to lay it elsewhere."""
+class _PackedExtension:
+    """A MessagePack extension as bytes, which can be copied without its class."""
 
     __slots__ = ("data", "tag")
 
@@ -57,23 +73,23 @@ class _Stored:
         self.data = data
 
 
-def _restored(value: Any) -> ormsgpack.Ext:
-    if type(value) is _Stored:
+def _as_extension(value: Any) -> ormsgpack.Ext:
+    if type(value) is _PackedExtension:
         return ormsgpack.Ext(value.tag, value.data)
     raise TypeError
 
 
-def _unpacked(data: bytes) -> Any:
-    return ormsgpack.unpackb(data, ext_hook=_Stored, option=ormsgpack.OPT_NON_STR_KEYS)
+def _unpack(data: bytes) -> Any:
+    return ormsgpack.unpackb(data, ext_hook=_PackedExtension, option=ormsgpack.OPT_NON_STR_KEYS)
 
 
-def _packed(value: Any) -> bytes:
+def _pack(value: Any) -> bytes:
     options = ormsgpack.OPT_NON_STR_KEYS | ormsgpack.OPT_PASSTHROUGH_TUPLE
-    return ormsgpack.packb(value, _restored, options)
+    return ormsgpack.packb(value, _as_extension, options)
 
 
-class Folder:
-    """Lays checkpoints together, within a transaction."""
+class SegmentWriter:
+    """Compacts records, within a transaction."""
 
     def __init__(self, connection: sqlite3.Connection, serde: Serde, seal: Encryptor) -> None:
         self._connection = connection
@@ -81,103 +97,103 @@ class Folder:
         self._seal = seal
         self._reader = HistoryReader(connection, serde, seal)
 
-    def fold(self, line: int) -> int:
-        """Lay the oldest records of a line together; how many those were."""
-        rows = self._chosen(line)
+    def compact(self, line: int) -> int:
+        """Compact the oldest records of a line, and return their number."""
+        rows = self._oldest_records(line)
         if not rows:
             return 0
-        changes: list[dict[str, Any]] = [{} if row.changes is None else _unpacked(row.changes) for row in rows]
-        parent = self._reader.parent_of(rows[0].place)
+        changes: list[dict[str, Any]] = [{} if row.changes is None else _unpack(row.changes) for row in rows]
+        parent = self._reader.parent_of(rows[0].row_id)
         before = self._reader.apart_at(parent)
         base = self._base(line, parent, before)
-        keep_log(self._connection, self._serde, self._seal, line, number_of(rows[-1].place))
-        # First: what is stored now takes the room that this leaves, and the file does not grow.
-        self._connection.execute(_DELETE, (rows[0].place, rows[-1].place))
+        keep_log(self._connection, self._serde, self._seal, line, number_of(rows[-1].row_id))
+        # Deleted first, so that the segment reuses their pages and the file does not grow.
+        self._connection.execute(_SQL["delete"], (rows[0].row_id, rows[-1].row_id))
         apart = before | self._store_growth(rows, changes, parent, before)
         self._store(rows, changes, base, apart)
         return len(rows)
 
-    def _chosen(self, line: int) -> list[Row]:
-        """The oldest records that follow each other without a jump; never the head."""
-        bounds = place_of(line, 0), place_of(line, LAST_NUMBER)
-        found = [Row(*row) for row in self._connection.execute(_OLDEST, (*bounds, LONGEST + 1))]
-        del found[min(len(found) - 1, LONGEST) :]
-        if not found:
+    def _oldest_records(self, line: int) -> list[Row]:
+        """Return the oldest consecutive records without a jump between them, never the head."""
+        bounds = row_id_of(line, 0), row_id_of(line, LAST_NUMBER)
+        rows = [Row(*row) for row in self._connection.execute(_SQL["oldest"], (*bounds, LONGEST + 1))]
+        del rows[min(len(rows) - 1, LONGEST) :]
+        if not rows:
             return []
-        jump = self._connection.execute(_NEXT_JUMP, (found[0].place + 1, found[-1].place)).fetchone()
+        jump = self._connection.execute(_SQL["next_jump"], (rows[0].row_id + 1, rows[-1].row_id)).fetchone()
         chosen: list[Row] = []
         size = 0
-        for row in found:
+        for row in rows:
             size += len(row.changes or b"")
-            if (jump is not None and row.place >= jump[0]) or (chosen and size > LARGEST):
+            if (jump is not None and row.row_id >= jump[0]) or (chosen and size > LARGEST):
                 break
             opened = self._seal.decrypt(row.changes) if row.changes is not None else None
             chosen.append(row._replace(control=self._seal.decrypt(row.control), changes=opened))
         return chosen
 
-    # -- what grows
+    # -- growing fields
 
     def _store_growth(
         self, rows: Sequence[Row], changes: Sequence[dict[str, Any]], parent: int | None, before: frozenset[str]
     ) -> frozenset[str]:
-        """Store apart what growing fields gained, and take it out of the changes; the fields."""
-        line, last = rows[0].place >> 32, number_of(rows[-1].place)
+        """Move the gains of growing fields from the changes to rows of their own, and return the fields."""
+        line, last = rows[0].row_id >> 32, number_of(rows[-1].row_id)
         gains = {
             field
-            for one in changes
-            for field, change in one.items()
-            if field in before or (type(change) is _Stored and change.tag in (_ADDED, _MERGED))
+            for changed_fields in changes
+            for field, change in changed_fields.items()
+            if field in before or (type(change) is _PackedExtension and change.tag in (_ADDED, _MERGED))
         }
         for field in sorted(gains):
             growth = [
-                (number_of(row.place), *_said(one.pop(field)))
-                for row, one in zip(rows, changes, strict=True)
-                if field in one
+                (number_of(row.row_id), *_gain(changed_fields.pop(field)))
+                for row, changed_fields in zip(rows, changes, strict=True)
+                if field in changed_fields
             ]
-            if self._should_be_whole(line, field, growth, parent, before):
-                growth = [*self._as_it_was(rows[0].place, parent, field), *growth]
+            if self._needs_previous_value(line, field, growth, parent, before):
+                growth = [*self._previous_value(rows[0].row_id, parent, field), *growth]
             whole = any(kind == SET for _, kind, _, _ in growth)
-            body = _packed([[number, kind, gained] for number, kind, gained, _ in growth])
+            body = _pack([[number, kind, gained] for number, kind, gained, _ in growth])
             items = sum(count for _, _, _, count in growth)
             stored = self._seal.encrypt(body, compress=True)
-            self._connection.execute(_INSERT_GROWN, (line, field, last, whole, items, stored))
+            self._connection.execute(_SQL["insert_grown"], (line, field, last, whole, items, stored))
         return frozenset(gains)
 
-    def _should_be_whole(
+    def _needs_previous_value(
         self, line: int, field: str, growth: Sequence[Any], parent: int | None, before: frozenset[str]
     ) -> bool:
-        """Whether the value before has to be stored: as nobody looks for it elsewhere, or finds too much there."""
+        """Return whether the value before must be stored: it is not in earlier rows, or there are too many of these."""
         if parent is None or growth[0][1] == SET:
             return False
         if field not in before:
             return True
         if all(kind == ADD for _, kind, _, _ in growth):
             return False
-        (items,) = self._connection.execute(_ITEMS, {"line": line, "field": field}).fetchone()
+        (items,) = self._connection.execute(_SQL["items"], {"line": line, "field": field}).fetchone()
         if not items or items <= LONGEST:
             return False
         value = self._reader.state_at(parent).get(field)
         return isinstance(value, list) and items > 2 * len(value) + LONGEST  # pyright: ignore[reportUnknownArgumentType]
 
-    def _as_it_was(self, place: int, parent: int | None, field: str) -> list[Any]:
-        """The value of a field before a checkpoint, as if that had set it."""
+    def _previous_value(self, row_id: int, parent: int | None, field: str) -> list[Any]:
+        """Return the value of a field before a checkpoint, as a gain that sets it."""
         values = self._reader.state_at(parent) if parent is not None else {}
         if field not in values:
             return []
         value = values[field]
         count = len(value) if isinstance(value, list) else 1  # pyright: ignore[reportUnknownArgumentType]
-        return [(number_of(place), SET, ormsgpack.Fragment(self._serde.encode(value, field)), count)]
+        return [(number_of(row_id), SET, ormsgpack.Fragment(self._serde.encode(value, field)), count)]
 
-    # -- everything else
+    # -- other fields
 
     def _base(self, line: int, parent: int | None, growing: frozenset[str]) -> bytes | None:
-        """The state before the segment, if too much would have to be read without it."""
-        bounds = {"first": place_of(line, 0), "last": place_of(line, LAST_NUMBER)}
-        size, count, known = self._connection.execute(_SINCE_BASE, bounds).fetchone()
-        too_many = count >= MOST_WITHOUT_BASE and known <= SMALL
-        if parent is None or not (size >= max(SMALL, known) or too_many):
+        """Return the packed state before the segment, if too many changes would have to be read without it."""
+        bounds = {"first": row_id_of(line, 0), "last": row_id_of(line, LAST_NUMBER)}
+        size, count, base_size = self._connection.execute(_SQL["since_base"], bounds).fetchone()
+        too_many = count >= MOST_WITHOUT_BASE and base_size <= SMALL
+        if parent is None or not (size >= max(SMALL, base_size) or too_many):
             return None
-        values = {name: one for name, one in self._reader.state_at(parent).items() if name not in growing}
+        values = {name: value for name, value in self._reader.state_at(parent).items() if name not in growing}
         return self._serde.encode([values, sorted(growing)])
 
     def _store(
@@ -187,41 +203,31 @@ class Folder:
         each = [[runs.index(row.run), ormsgpack.Fragment(row.control)] for row in rows]
         seal = self._seal
         self._connection.execute(
-            _INSERT,
+            _SQL["insert"],
             (
-                rows[-1].place,
-                number_of(rows[0].place),
+                rows[-1].row_id,
+                number_of(rows[0].row_id),
                 b"".join(row.key for row in rows),
-                seal.encrypt(_packed(sorted(apart))) if apart else None,
+                seal.encrypt(_pack(sorted(apart))) if apart else None,
                 seal.encrypt(base, compress=True) if base is not None else None,
-                seal.encrypt(_packed(changes), compress=True) if any(changes) else None,
-                seal.encrypt(_packed([runs, each]), compress=True),
+                seal.encrypt(_pack(changes), compress=True) if any(changes) else None,
+                seal.encrypt(_pack([runs, each]), compress=True),
             ),
         )
 
 
-def _said(change: Any) -> tuple[int, Any, int]:
-    """What a change of a growing field says, and how many items it holds."""
-    if type(change) is _Stored and change.tag in (_ADDED, _MERGED):
+def _gain(change: Any) -> tuple[int, Any, int]:
+    """Return a change of a growing field as its kind, its value and its number of items."""
+    if type(change) is _PackedExtension and change.tag in (_ADDED, _MERGED):
         kind = ADD if change.tag == _ADDED else MERGE
         return kind, ormsgpack.Fragment(change.data), _length(change.data)
-    if type(change) is _Stored and change.tag == _MISSING:
+    if type(change) is _PackedExtension and change.tag == _MISSING:
         return GONE, None, 0
     return SET, change, len(change) if isinstance(change, list) else 1  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _length(packed: bytes) -> int:
-    """How many items a packed list holds (MessagePack specification, array format family)."""
+    """Return the length of a packed list (MessagePack specification, array format family)."""
     if packed[0] == 0xDC:
         return int.from_bytes(packed[1:3], "big")
     return int.from_bytes(packed[1:5], "big") if packed[0] == 0xDD else packed[0] & 0x0F
-
-
-_SQL: Final = statements("segments")
-_OLDEST: Final = _SQL["oldest"]
-_NEXT_JUMP: Final = _SQL["next_jump"]
-_DELETE: Final = _SQL["delete"]
-_INSERT: Final = _SQL["insert"]
-_INSERT_GROWN: Final = _SQL["insert_grown"]
-_ITEMS: Final = _SQL["items"]
-_SINCE_BASE: Final = _SQL["since_base"]

@@ -1,7 +1,7 @@
 """Changes to records as jobs of a transaction.
 
-Everything is encoded where the job is made, in the thread of whoever wants the changes; the transaction only executes
-statements. A job may be called again if its transaction was undone.
+Everything is encoded when the job is created, on the calling thread; the transaction only executes statements. A job
+may be called again after a rollback.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _OF_THE_LEDGER: Final = ("version", "last_event", "updated_at")
 
 
 def job_of(tables: Tables, changes: Sequence[Change]) -> Job:
-    """The job that makes changes in their order. Raises RecordConflict; the transaction has to be undone then."""
+    """Return the job that makes changes in order. It raises RecordConflict, and needs a rollback then."""
     jobs = [*_looks_ahead(tables, changes), *(_job(tables, one) for one in changes)]
 
     def job(connection: sqlite3.Connection) -> None:
@@ -169,7 +169,7 @@ def _spend(tables: Tables, change: Spend) -> Job:
 
 
 def _large_input(table: Table[Any], record: Record, row: list[Any]) -> bytes | None:
-    """The input of a new run that is to lie apart from its row, which has none then."""
+    """Remove the input of a new run from its row, and return it, if it is large enough for a row of its own."""
     place = table.names.index("input") if isinstance(record, Run) else None
     if place is None or row[place] is None or len(row[place]) <= LONG_INPUT:
         return None
@@ -203,7 +203,7 @@ def _update_all(tables: Tables, kind: type[Record], fitting: Where, values: Mapp
 
 
 def _assignments(table: Table[Any], values: Mapping[str, Any]) -> tuple[str, list[Any]]:
-    """What an UPDATE sets. The version of a run grows, whatever else is said."""
+    """Return the assignments of an UPDATE, which always increments the version of a run."""
     texts: list[str] = []
     row: list[Any] = []
     is_run = table.kind is Run
@@ -223,7 +223,7 @@ def _assignments(table: Table[Any], values: Mapping[str, Any]) -> tuple[str, lis
 
 
 def _delete(tables: Tables, kind: type[Record], fitting: Where) -> Job:
-    """The job that deletes records. The log of a run goes with it: its number may be given to another one."""
+    """Return the job that deletes records, with the logs of runs, because their numbers may be reused."""
     table = tables[kind]
     text, marks = _fixed(tables, kind, fitting)
     condition = f'FROM "{table.name}" WHERE {text}'
@@ -317,7 +317,7 @@ def _wants(tables: Tables, events: bytes | None, event_type: str) -> bool:
 def _executed(
     connection: sqlite3.Connection, sql: str, values: Sequence[Any], table: Table[Any], told: Told = None
 ) -> sqlite3.Cursor:
-    """A statement that was executed."""
+    """Execute a statement, and return its cursor."""
     try:
         return connection.execute(sql, values)
     except sqlite3.IntegrityError as error:

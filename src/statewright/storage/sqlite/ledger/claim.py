@@ -1,6 +1,6 @@
-"""Which runs a worker takes: those that are due, as far as threads, keys and workspaces have room for them.
+"""Claiming of runs by workers: the due runs that the limits of threads, queues, keys and workspaces permit.
 
-One transaction looks and takes, so of several workers each gets others.
+A run is selected and claimed in one transaction, so no two workers get the same one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def claim_runs(connection: sqlite3.Connection, tables: Tables, worker_id: str, n
 
 
 def _chosen(connection: sqlite3.Connection, now: int, limit: int) -> list[int]:
-    """The numbers of the runs to be taken. Many may be due for which there is no room: those are gone past quickly."""
+    """Return the numbers of the runs to claim. Due runs above a limit are skipped quickly, for there may be many."""
     chosen: list[int] = []
     place, length, room = _BEFORE_ALL, limit + 1, _Room(connection)
     while len(chosen) < limit:
@@ -56,7 +56,7 @@ def _chosen(connection: sqlite3.Connection, now: int, limit: int) -> list[int]:
 def _is_next(
     connection: sqlite3.Connection, rank: tuple[int, int], workspace_id: str, thread_id: str, queue: str | None
 ) -> bool:
-    """Whether no other run has the thread of a run, or stands before it in the lines for its thread and its queue."""
+    """Return whether no other run holds the thread or queue of a run, or precedes it there."""
     if connection.execute(_AHEAD_ON_THREAD, (workspace_id, thread_id, *rank)).fetchone() is not None:
         return False
     return queue is None or connection.execute(_AHEAD_IN_QUEUE, (workspace_id, queue, *rank)).fetchone() is None
@@ -74,7 +74,7 @@ class _Room:
         """Workspaces that were found to have no room."""
 
     def has(self, workspace: str, key: str | None, most: int | None) -> bool:
-        """Whether a run may begin; `most` is how many with its key may be at work."""
+        """Return whether a run may begin; `most` is the limit of its concurrency key."""
         if self._limits is None:
             self._limits = dict(self._connection.execute(_LIMITS).fetchall())
         limit = self._limits.get(workspace)

@@ -1,4 +1,4 @@
-"""Conditions on records as SQL: a text with question marks, and what stands for them."""
+"""Conditions on records as SQL: text with placeholders, and their values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST: Final = 1024
 
 
 def conditions(tables: Tables, kind: type[Record], where: Where) -> Text:
-    """The text of conditions, all of which a record has to meet."""
+    """Return the SQL text of conditions, joined by AND."""
     if not where:
         return "1", []
     table = tables[kind]
@@ -58,7 +58,7 @@ def _in(table: Table[Any], name: str, wanted: Sequence[Any]) -> Text:
 
 
 def _listed(table: Table[Any], name: str, values: list[Any]) -> Text:
-    """A list of a length of which there are few, so that there are few statements."""
+    """Return a list padded to one of a few lengths, so that there are few statements."""
     if len(values) <= _MOST:
         length = 1 << (len(values) - 1).bit_length()
         values = values + values[-1:] * (length - len(values))
@@ -80,7 +80,7 @@ def _among(tables: Tables, table: Table[Any], name: str, among: Among) -> Text:
 
 
 def ordered(table: Table[Any], order: Order | None) -> str:
-    """The text that sorts; records that are equal there by their ids."""
+    """Return the ORDER BY clause, with ids as the last column."""
     if order is None:
         return '"id"'
     table.check_column(order.column, searched=True)

@@ -1,7 +1,7 @@
-"""The records of runs in a SQLite file, beside the threads on which they work.
+"""The ledger for SQLite: records of runs in the same file as their threads.
 
-What a record is as a row is in `ledger_tables`, what is asked of records in `ledger_where`; `ledger_changes` writes
-them, `ledger_claim` shares runs out among workers.
+`tables` converts records to rows, `conditions` queries to SQL; `changes` writes records, and `claim` assigns runs to
+workers.
 """
 
 from __future__ import annotations
@@ -26,33 +26,31 @@ from statewright.storage.sqlite.ledger.tables import Table, Tables, damaged, ope
 from statewright.storage.sqlite.statements import statements
 from statewright.storage.sqlite.view import Given, View, on_event_loop
 
+_SQL: Final = statements("ledger")
+
 T = TypeVar("T")
 FORMAT: Final = 3
 """The form of the tables that this version writes."""
-_SQL: Final = statements("ledger")
-_FORMAT: Final = _SQL["format"]
 _STEPS: Final = (
     (_SQL["decided_by_key"], _SQL["format_two"]),
     (_SQL["daily_spending"], _SQL["spending_of_calls"], _SQL["format_three"]),
 )
 """The statements that lead from each form to the next, from 1."""
-_NUMBER: Final = _SQL["number"]
-_EVENTS: Final = _SQL["events"]
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
     """Bring the tables of an older form to today's, unless another process has been quicker."""
-    (found,) = connection.execute(_FORMAT).fetchone()
+    (found,) = connection.execute(_SQL["format"]).fetchone()
     for statement in chain.from_iterable(_STEPS[found - 1 :]):
         connection.execute(statement)
 
 
 class SqliteLedger(View):
-    """Keeps the records of runs in a SQLite file; safe to use from several threads and processes.
+    """Stores the records of runs in a SQLite file; safe to use from several threads and processes.
 
-    In an encrypted database names, ids, times, tags, metadata and keys stay readable: runs are looked for by them.
-    Takes a path, and what `SqliteDatabase` takes besides, or a database that others use too: jobs of this ledger are
-    part of the commits of a `SqliteSaver` of the same one.
+    In an encrypted database names, ids, times, tags, metadata and keys stay readable, because runs are looked up by
+    them. It takes a path with the options of `SqliteDatabase`, or a shared database: jobs of this ledger can be part of
+    the commits of a `SqliteSaver` of the same database.
     """
 
     def __init__(self, database: Given, **options: Any) -> None:
@@ -68,7 +66,7 @@ class SqliteLedger(View):
 
     def _format(self) -> int:
         with self.database.read() as connection:
-            return connection.execute(_FORMAT).fetchone()[0]
+            return connection.execute(_SQL["format"]).fetchone()[0]
 
     # -- writing
 
@@ -140,7 +138,7 @@ class SqliteLedger(View):
 
     def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> MaybeFuture[Sequence[RunEvent]]:
         def read(connection: sqlite3.Connection) -> list[RunEvent]:
-            row = connection.execute(_NUMBER, (run_id,)).fetchone()
+            row = connection.execute(_SQL["number"], (run_id,)).fetchone()
             return (
                 list(islice(self._log(connection, run_id, row[0], after), cut_page(limit).stop))
                 if row is not None
@@ -150,9 +148,9 @@ class SqliteLedger(View):
         return self._read(read)
 
     def _log(self, connection: sqlite3.Connection, run_id: str, number: int, after: int) -> Iterator[RunEvent]:
-        """The events of a run after one. A row holds those that were written together, and is told by the last."""
+        """Return the events of a run after one. A row has the events of a write, and the number of the last."""
         begin, end = number << 32, (number + 1 << 32) - 1
-        for place, at, body in connection.execute(_EVENTS, (begin + max(after, 0) + 1, end)):
+        for place, at, body in connection.execute(_SQL["events"], (begin + max(after, 0) + 1, end)):
             for event in self._events(run_id, place - begin, at, body):
                 if event.seq > after:
                     yield event
@@ -169,7 +167,7 @@ class SqliteLedger(View):
             raise damaged("run_events", error) from error
 
     def _read(self, read: Callable[[sqlite3.Connection], T]) -> MaybeFuture[T]:
-        """What a function reads; on a thread of its own where an event loop waits for the answer."""
+        """Call a function with a reading connection; on a thread of its own if an event loop runs here."""
         read = _of_text(read)
         if on_event_loop():
             return self.database.read_beside(read)
@@ -178,7 +176,7 @@ class SqliteLedger(View):
 
 
 def _of_text(read: Callable[[sqlite3.Connection], T]) -> Callable[[sqlite3.Connection], T]:
-    """What a function reads, if what it looks for could be there at all."""
+    """Call a reading function, unless a text in its conditions cannot be stored at all."""
 
     def careful(connection: sqlite3.Connection) -> T:
         try:

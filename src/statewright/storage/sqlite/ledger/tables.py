@@ -1,8 +1,7 @@
 """Records as rows, and back: a table for each class, a column for each field.
 
-What is JSON is stored as its bytes, sealed; instants are microseconds, flags are 0 and 1. None is NULL everywhere. Text
-that is to be sealed is bytes where the database is encrypted, and else text as any other: so it was written everywhere
-before it was sealed, and such rows can be read still.
+JSON is stored as encrypted bytes; times are microseconds, flags are 0 and 1, None is NULL. Secret text is bytes if the
+database is encrypted, and plain text otherwise: earlier versions wrote plain text always, and such rows can be read.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _WHOLE_INPUT: Final = 'ifnull("input", (SELECT body FROM run_inputs WHERE run = 
 
 
 class Table(Generic[R]):
-    """Where the records of a class are kept."""
+    """The table of a class of records."""
 
     def __init__(self, kind: type[R], seal: Encryptor) -> None:
         self.kind = kind
@@ -53,7 +52,7 @@ class Table(Generic[R]):
         self._decoded = [(place, one) for place, one in enumerate(decoders) if one is not None]
 
     def row(self, record: R) -> list[Any]:
-        """A record as the values of a row. Raises SerdeError for what cannot be stored."""
+        """Return a record as the values of a row. Raises SerdeError for values that cannot be stored."""
         row = list(self._values(record))
         for place, encode in self._encoded:
             if row[place] is not None:
@@ -61,7 +60,7 @@ class Table(Generic[R]):
         return row
 
     def record(self, row: Sequence[Any]) -> R:
-        """The record that a row is. Raises DamagedDatabase if it is none."""
+        """Return the record of a row. Raises DamagedDatabase if it cannot be decoded."""
         values = list(row)
         try:
             for place, decode in self._decoded:
@@ -72,13 +71,13 @@ class Table(Generic[R]):
             raise damaged(self.name, error) from error
 
     def encoded(self, name: str, value: Any) -> Any:
-        """A value of a column as it is stored."""
+        """Return a value of a column in stored form."""
         self.check_column(name)
         encode = self._encoders[name]
         return value if encode is None or value is None else encode(value)
 
     def decoded(self, names: Sequence[str], row: Sequence[Any]) -> tuple[Any, ...]:
-        """Values of columns, from how they are stored."""
+        """Return values of columns from their stored form."""
         decoders = [self._decoder(self.columns[name]) for name in names]
         try:
             return tuple(
@@ -148,12 +147,12 @@ class Tables(dict[type[Record], Table[Any]]):
 
 
 def closed_json(seal: Encryptor, value: Any) -> bytes:
-    """A value as it is stored. Raises ValueError for what is no JSON."""
+    """Return a value in stored form. Raises ValueError if it is not valid JSON."""
     return seal.encrypt(to_json(value))
 
 
 def opened_json(seal: Encryptor, stored: bytes) -> Any:
-    """The value that was stored."""
+    """Reverse `closed_json`."""
     body = seal.decrypt(stored)
     try:
         return from_json(body)
@@ -170,5 +169,5 @@ def _opened_text(seal: Encryptor, stored: str | bytes) -> str:
 
 
 def damaged(table: str, error: Exception) -> DamagedDatabase:
-    """The error for what cannot be decoded though nobody else has written it."""
+    """Return the error for stored data that cannot be decoded."""
     return DamagedDatabase(f"a record of {table} is not what was written: {error}")

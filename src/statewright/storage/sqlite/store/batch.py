@@ -1,7 +1,7 @@
-"""A batch of a store's operations, ready to be done in one transaction.
+"""Batches of operations of a store, each in one transaction.
 
-One that writes is a job for the database, and begins the time of what it reads anew by the way. One that only reads
-needs a second transaction for that, and only if it has read something that lives for a time.
+A batch that writes is a job of the database, which also extends the time to live of the items that it reads. A batch
+that only reads needs a second transaction for that, and only if it has read items with a time to live.
 """
 
 from __future__ import annotations

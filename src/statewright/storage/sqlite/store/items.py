@@ -1,7 +1,7 @@
-"""The items of a store as rows: what is done to them in one transaction, at one instant.
+"""The items of a store as rows, within one transaction at one time.
 
-A namespace is stored with a dot after each label. Labels hold no dots, so what lies under a prefix is a range of texts,
-and `users.4.` begins no `users.42.`. Statements of one line are constants here, longer ones are files under `sql/`.
+A namespace is stored with a dot after each label. Labels have no dots, so the namespaces under a prefix are a range of
+texts, and `users.4.` is not a prefix of `users.42.`. Single-line statements are constants here, others are in `sql/`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,11 @@ from statewright.storage.sqlite.store.similarity import Vector, packed, scored
 from statewright.store import Item, Namespace, SearchItem
 from statewright.store.filters import matches
 
-Place = dict[str, str]
-
 _SQL: Final = statements("items")
 
-_ID: Final = _SQL["id"]
-_DELETE: Final = _SQL["delete"]
-_DELETE_OVER: Final = _SQL["delete_over"]
-_REFRESH: Final = _SQL["refresh"]
-_PUT_VECTORS: Final = _SQL["put_vectors"]
-_DELETE_VECTORS: Final = _SQL["delete_vectors"]
+Place = dict[str, str]
+
+
 _ANY_LABEL = r"[^.]+\."
 _BEYOND = b""
 """Comes after every text: SQLite orders bytes after texts."""
@@ -57,20 +52,20 @@ class Items:
 
     def put(self, place: Place, value: bytes, *, vectors: Sequence[Vector], ttl: int | None) -> None:
         """Keep a value that was closed, for `ttl` microseconds if given."""
-        number, created_at, until = self._connection.execute(_ID, place).fetchone() or (None, None, None)
-        self._connection.execute(_DELETE_VECTORS, (number,))
+        number, created_at, until = self._connection.execute(_SQL["id"], place).fetchone() or (None, None, None)
+        self._connection.execute(_SQL["delete_vectors"], (number,))
         lived = until is None or until > self.now
         row = {**place, "created_at": created_at if lived else None, "now": self.now, "ttl": ttl, "value": value}
         number = self._connection.execute(_SQL["put"], row).lastrowid
         if vectors:
             parts = self._database.seal.encrypt(self._database.serde.encode(packed(vectors)))
-            self._connection.execute(_PUT_VECTORS, (number, len(vectors[0]), parts))
+            self._connection.execute(_SQL["put_vectors"], (number, len(vectors[0]), parts))
 
     def delete(self, namespace: Namespace, key: str) -> None:
         place = place_of(namespace, key)
-        for number, *_ in self._connection.execute(_ID, place).fetchall() if place is not None else ():
-            self._connection.execute(_DELETE_VECTORS, (number,))
-            self._connection.execute(_DELETE, (number,))
+        for number, *_ in self._connection.execute(_SQL["id"], place).fetchall() if place is not None else ():
+            self._connection.execute(_SQL["delete_vectors"], (number,))
+            self._connection.execute(_SQL["delete"], (number,))
 
     def search(
         self,
@@ -82,7 +77,7 @@ class Items:
         offset: int,
         refresh: bool,
     ) -> list[SearchItem]:
-        """The items under a prefix that meet the conditions: the nearest first where there is a wanted vector."""
+        """Return the items under a prefix that meet the conditions, with a query vector the most similar first."""
         if path_of(prefix) is None:
             return []
         found = self._by_update(prefix) if wanted is None else self._by_nearness(prefix, wanted)
@@ -93,7 +88,7 @@ class Items:
         return [self._shown(SearchItem, row, refresh, score=score) for row, score in shown]
 
     def namespaces(self, prefix: Namespace, suffix: Namespace, max_depth: int | None) -> list[Namespace]:
-        """The namespaces in use that begin and end as wanted, sorted, cut to so many labels."""
+        """Return the sorted namespaces in use with a prefix and a suffix, cut to a number of labels."""
         if path_of(prefix) is None or path_of(suffix) is None:
             return []
         begins, ends = _pattern(prefix), re.compile(r"(?:\A|(?<=\.))" + _pattern(suffix).pattern + r"\Z")
@@ -105,7 +100,7 @@ class Items:
         """Remove the items whose time is over; how many there were."""
         now = {"now": self.now}
         self._connection.execute(_SQL["vectors_over"], now)
-        return self._connection.execute(_DELETE_OVER, now).rowcount
+        return self._connection.execute(_SQL["delete_over"], now).rowcount
 
     def _found(self, number: int) -> Any:
         return self._connection.execute(_SQL["found"], {"id": number}).fetchone()
@@ -117,7 +112,7 @@ class Items:
                 yield number, None
 
     def _by_nearness(self, prefix: Namespace, wanted: Vector) -> list[tuple[int, float]]:
-        """The numbers of items and how near they are: of equally near ones the last updated first."""
+        """Return the numbers and similarities of items; equally similar ones by their last update, newest first."""
         return sorted(scored(wanted, self._vectors(prefix, len(wanted))), key=lambda one: (-one[1], -one[0]))
 
     def _vectors(self, prefix: Namespace, wanted: int) -> Iterator[tuple[int, bytes]]:
@@ -161,11 +156,11 @@ class Items:
 
 def begin_anew(connection: sqlite3.Connection, numbers: Iterable[int], now: int) -> None:
     """Let items that were read live from now on."""
-    connection.executemany(_REFRESH, [(now, number) for number in numbers])
+    connection.executemany(_SQL["refresh"], [(now, number) for number in numbers])
 
 
 def path_of(namespace: Namespace) -> str | None:
-    """A namespace as it is stored; None for what can be none, so that nothing is there."""
+    """Return a namespace in stored form; None if it is not valid and cannot exist."""
     labels = cast("tuple[object, ...]", namespace)  # users give anything
     if not all(isinstance(label, str) and "." not in label for label in labels):
         return None
@@ -184,5 +179,5 @@ def _namespace_of(path: str) -> Namespace:
 
 
 def _pattern(labels: Namespace) -> re.Pattern[str]:
-    """What a namespace as it is stored begins with; `"*"` stands for any label."""
+    """Return the pattern for the beginning of a stored namespace; `"*"` stands for any label."""
     return re.compile("".join(_ANY_LABEL if label == "*" else re.escape(label) + r"\." for label in labels))

@@ -1,6 +1,7 @@
-"""How near vectors are to one that is wanted. Exact: every one is compared, with numpy where it is installed.
+"""Exact similarity of vectors to a query: each is compared, with numpy if it is installed.
 
-Both ways give the same numbers, to as many digits as a float32 holds, so that equally near items stay in their order.
+Both implementations give the same numbers, to the precision of a float32, so that equally similar items keep their
+order.
 """
 
 from __future__ import annotations

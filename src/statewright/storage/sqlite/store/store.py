@@ -43,11 +43,11 @@ _LONGEST: Final = 2**62
 
 
 class SqliteStore(View, StoreFace):
-    """Keeps items in a SQLite file; safe to use from several threads and processes.
+    """Stores items in a SQLite file; safe to use from several threads and processes.
 
-    Takes a path, and what `SqliteDatabase` takes besides, or a database that others use too. Times to live are by the
-    clock of the wall, so that they go on while nobody has the file open. In an encrypted database namespaces and keys
-    stay readable: items are looked for by them.
+    It takes a path with the options of `SqliteDatabase`, or a shared database. Times to live refer to wall-clock time,
+    so they pass while the file is not open. In an encrypted database namespaces and keys stay readable, because items
+    are looked up by them.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class SqliteStore(View, StoreFace):
         return self.batch([wanted])[0]
 
     def batch(self, operations: Iterable[Operation]) -> list[Any]:
-        """The answers to several operations, done in their order. If one of them fails nothing is kept of the rest."""
+        """Perform operations in order, and return their results. If one fails, none is saved."""
         work = self._planned(operations)
         if work.texts:
             work.embed()

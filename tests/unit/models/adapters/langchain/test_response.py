@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
-from statewright.langchain_messages import calls_of, reasoning_of, text_of
+from statewright.langchain_forms import reasoning_of, text_of
+from statewright.langchain_messages import calls_of
 from statewright.messages import ToolCall
 from statewright.models import OutputForm, Usage
 from statewright.models.adapters.langchain.conversion import as_text, convert_response

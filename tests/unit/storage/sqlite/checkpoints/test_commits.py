@@ -16,7 +16,7 @@ from statewright.checkpoint import BranchKey, Interrupt, JournalEntry, Lease, Le
 from statewright.errors import CheckpointConflict, CheckpointNotFound, LeaseLost, SerdeError, ThreadBusy
 from statewright.ids import InterruptId
 from statewright.storage.sqlite.checkpoints.head_cache import Thread
-from statewright.storage.sqlite.checkpoints.row_ids import place_of
+from statewright.storage.sqlite.checkpoints.row_ids import row_id_of
 from statewright.storage.sqlite.database import SqliteDatabase
 
 LINE = BranchKey("thread")
@@ -230,7 +230,7 @@ def test_a_hold_is_written_again_when_less_than_half_of_it_is_left(
         scribe.add({}, hold=hold("first", 0, claims=True, lets_go=True))
         scribe.add({}, hold=hold("first", 0, claims=True))
         if not knows:
-            scribe.database.known.forget()
+            scribe.database.head_cache.forget()
         write({}, hold=hold("first", at))
         found = lease(scribe)
         assert found is not None
@@ -285,9 +285,9 @@ def test_events_of_a_run_go_on_from_what_is_stored(scribe: Any, other: Any, betw
     for _ in range(3):
         scribe.add({}, logs=2)
     if between == "forget":
-        scribe.database.known.forget()
+        scribe.database.head_cache.forget()
     elif between == "fold":
-        scribe.fold()
+        scribe.compact()
     else:
         other.add({}, logs=1)
     scribe.add({}, logs=2)
@@ -350,8 +350,8 @@ def test_a_parent_may_be_in_another_branch(scribe: Any) -> None:
     forked = scribe.add({"f": 1}, line=FORK, after=first, source="fork")
     back = scribe.add({"b": 1}, after=forked, source="fork")
     assert scribe.rows()["jumps"] == [
-        (place_of(1, 2), place_of(2, 0)),
-        (place_of(2, 0), place_of(1, 0)),
+        (row_id_of(1, 2), row_id_of(2, 0)),
+        (row_id_of(2, 0), row_id_of(1, 0)),
     ]
     assert [scribe.loaded(one).parent_id for one in (second, forked, back)] == [first, first, forked]
     scribe.check()
@@ -367,7 +367,7 @@ def test_a_fork_brings_what_is_known_along(scribe: Any) -> None:
 def test_results_are_added_to_any_checkpoint_and_replace_what_was_there(scribe: Any, place: str) -> None:
     ids = scribe.count(3)
     if place == "segment":
-        scribe.fold()
+        scribe.compact()
     identity = ids[2] if place == "head" else ids[1]
     scribe.note(identity, Pending(attempts={"a" * 32: 1}, answers={InterruptId("b" * 32): 1}))
     scribe.note(identity, Pending(attempts={"a" * 32: 2}))
@@ -403,7 +403,7 @@ def test_a_commit_consumes_what_was_known_of_its_parent(
         known.interrupts[task.id] = (question,)
     scribe.note(parent, known)
     if not knows:
-        scribe.database.known.forget()
+        scribe.database.head_cache.forget()
     scribe.add({}, source=source)
     found = scribe.loaded(parent).pending
     kinds = ("completed", "interrupts", "answers", "errors", "attempts", "retries", "journal")
@@ -443,7 +443,7 @@ def test_old_records_are_laid_together_when_there_are_many(scribe: Any, limit: A
     found: list[tuple[int, ...]] = []
     for n in range(11):
         if not knows:
-            scribe.database.known.forget()
+            scribe.database.head_cache.forget()
         scribe.add({"words": Added([n])})
         found.append(scribe.counts("records", "segments"))
     assert found == [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (2, 1), (3, 1), (4, 1), (5, 1), (2, 2), (3, 2)]
@@ -456,7 +456,7 @@ def test_old_records_are_laid_together_when_they_are_large(scribe: Any, limit: A
     found: list[tuple[int, ...]] = []
     for _ in range(5):
         if not knows:
-            scribe.database.known.forget()
+            scribe.database.head_cache.forget()
         scribe.add({"x": "x" * 400})
         found.append(scribe.counts("records", "segments"))
     assert found == [(1, 0), (2, 0), (1, 1), (2, 1), (1, 2)]

@@ -22,7 +22,7 @@ def drop(scribe: Any, *namespaces: str, thread: int = 1, branch: str = "main") -
     database = scribe.database
     given = (database.serde, database.seal, thread, branch, namespaces)
     database.write(lambda connection: drop_calls(connection, *given))
-    database.known.forget()
+    database.head_cache.forget()
 
 
 def fill(scribe: Any, *lines: BranchKey) -> None:
@@ -33,7 +33,7 @@ def fill(scribe: Any, *lines: BranchKey) -> None:
             scribe.add({"words": Added([n])}, line=line, logs=2)
         scribe.add({"n": 1}, line=line, after=first, logs=1)
         scribe.note(scribe.heads[line], Pending(paused=True), line=line)
-        scribe.fold(line)
+        scribe.compact(line)
 
 
 def of_line(rows: dict[str, list[Any]], line: int) -> dict[str, list[Any]]:
@@ -120,7 +120,7 @@ def test_what_was_done_in_a_call_stays_in_the_log(scribe: Any, folds: bool) -> N
         scribe.add({}, line=INSIDE, logs=n % 3)
         scribe.add({}, line=LINE, logs=1, run_id="run" if n % 2 else "other")
     if folds:
-        scribe.fold(INSIDE)
+        scribe.compact(INSIDE)
     before = scribe.numbered(), scribe.numbered("other")
     drop(scribe, "node:1")
     assert (scribe.numbered(), scribe.numbered("other")) == before

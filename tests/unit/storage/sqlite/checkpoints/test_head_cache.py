@@ -13,7 +13,7 @@ import pytest
 
 from statewright.checkpoint import BranchKey, Lease, LeaseRequest, Pending
 from statewright.storage.sqlite.checkpoints import head_cache as module
-from statewright.storage.sqlite.checkpoints.head_cache import Head, Known, Thread
+from statewright.storage.sqlite.checkpoints.head_cache import Head, HeadCache, Thread
 from statewright.storage.sqlite.database import SqliteDatabase
 
 LINE = BranchKey("thread")
@@ -21,7 +21,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WRITE = "UPDATE threads SET changed = changed + 1"
 
 
-def filled(known: Known) -> Known:
+def filled(known: HeadCache) -> HeadCache:
     known.threads["default", "thread"] = Thread(1, 0, None, None, None)
     known.lines[1, "", "main"] = 1
     known.heads[1] = Head(1 << 32, bytes(16), 1, 1)
@@ -29,7 +29,7 @@ def filled(known: Known) -> Known:
     return known
 
 
-def knows(known: Known) -> list[bool]:
+def knows(known: HeadCache) -> list[bool]:
     return [bool(each) for each in (known.threads, known.lines, known.heads, known.runs)]
 
 
@@ -44,7 +44,7 @@ def connections(tmp_path: Path) -> Iterator[tuple[sqlite3.Connection, sqlite3.Co
 
 
 def test_everything_is_forgotten_at_once() -> None:
-    known = filled(Known())
+    known = filled(HeadCache())
     assert knows(known) == [True] * 4
     known.forget()
     assert knows(known) == [False] * 4
@@ -52,7 +52,7 @@ def test_everything_is_forgotten_at_once() -> None:
 
 def test_what_another_connection_has_written_makes_it_forget(connections: Any) -> None:
     own, other = connections
-    known = Known()
+    known = HeadCache()
     known.refresh(own)
     filled(known)
     other.execute(WRITE)
@@ -65,7 +65,7 @@ def test_what_another_connection_has_written_makes_it_forget(connections: Any) -
 
 def test_what_its_own_connection_writes_or_another_reads_is_no_reason_to_forget(connections: Any) -> None:
     own, other = connections
-    known = Known()
+    known = HeadCache()
     known.refresh(own)
     filled(known)
     own.execute(WRITE)
@@ -76,7 +76,7 @@ def test_what_its_own_connection_writes_or_another_reads_is_no_reason_to_forget(
 
 def test_what_another_connection_writes_and_undoes_is_no_reason_to_forget(connections: Any) -> None:
     own, other = connections
-    known = Known()
+    known = HeadCache()
     known.refresh(own)
     filled(known)
     other.execute("BEGIN IMMEDIATE")
@@ -87,7 +87,7 @@ def test_what_another_connection_writes_and_undoes_is_no_reason_to_forget(connec
 
 
 def test_nothing_counts_that_was_known_before_the_first_transaction(connections: Any) -> None:
-    known = filled(Known())
+    known = filled(HeadCache())
     known.refresh(connections[0])
     assert knows(known) == [False] * 4
 
@@ -97,7 +97,7 @@ def test_no_more_is_remembered_than_a_number_of_lines(
     connections: Any, monkeypatch: pytest.MonkeyPatch, lines: int, forgets: bool
 ) -> None:
     monkeypatch.setattr(module, "_MOST", 3)
-    known = Known()
+    known = HeadCache()
     known.refresh(connections[0])
     filled(known)
     for line in range(1, lines + 1):
@@ -111,11 +111,11 @@ def test_no_more_is_remembered_than_a_number_of_lines(
 
 def test_commits_that_follow_each_other_are_remembered(scribe: Any) -> None:
     ids = scribe.count(2, logs=2)
-    known = scribe.database.known
+    known = scribe.database.head_cache
     assert known.threads == {("default", "thread"): Thread(1, 2, None, None, None)}
     assert (known.lines, known.runs) == ({(1, "", "main"): 1}, {(1, "run"): (1, 5)})
     (head,) = known.heads.values()
-    assert (head.place, head.key, head.count) == (scribe.place(ids[1]), bytes.fromhex(ids[1]), 2)
+    assert (head.row_id, head.key, head.count) == (scribe.place(ids[1]), bytes.fromhex(ids[1]), 2)
     with scribe.database.read() as connection:
         size = "SELECT sum(length(control) + length(changes)) FROM records"
         assert connection.execute(size).fetchone() == (head.size,)
@@ -123,8 +123,8 @@ def test_commits_that_follow_each_other_are_remembered(scribe: Any) -> None:
 
 def test_what_is_remembered_is_what_would_be_looked_up(scribe: Any, limit: Any) -> None:
     def remembered() -> Any:
-        known = scribe.database.known
-        heads = {line: (head.place, head.key, head.count, head.size) for line, head in known.heads.items()}
+        known = scribe.database.head_cache
+        heads = {line: (head.row_id, head.key, head.count, head.size) for line, head in known.heads.items()}
         return known.threads, known.lines, heads
 
     limit(RECENT=5, LONGEST=3)
@@ -133,7 +133,7 @@ def test_what_is_remembered_is_what_would_be_looked_up(scribe: Any, limit: Any) 
         held = LeaseRequest("run", NOW, NOW + timedelta(seconds=n + 1), claims=True)
         scribe.count(1, line, hold=held)
         by_heart = remembered()
-        scribe.database.known.forget()
+        scribe.database.head_cache.forget()
         for one in scribe.heads:
             scribe.note(scribe.heads[one], Pending(), hold=held, line=one)
         assert remembered() == by_heart
@@ -141,13 +141,13 @@ def test_what_is_remembered_is_what_would_be_looked_up(scribe: Any, limit: Any) 
 
 def test_what_was_undone_is_not_remembered(scribe: Any) -> None:
     def fail(connection: sqlite3.Connection) -> None:
-        assert knows(scribe.database.known) == [True] * 4
+        assert knows(scribe.database.head_cache) == [True] * 4
         raise ValueError("no luck")
 
     (first,) = scribe.count(1, logs=1)
     with pytest.raises(ValueError, match="no luck"):
         scribe.save(scribe.commit({}, logs=1), fail)
-    assert knows(scribe.database.known) == [False] * 4
+    assert knows(scribe.database.head_cache) == [False] * 4
     assert scribe.loaded(scribe.count(1)[0]).parent_id == first
 
 

@@ -16,12 +16,12 @@ from statewright.ids import InterruptId
 from statewright.serde.serde import Serde
 from statewright.storage.encryption import Encryptor
 from statewright.storage.sqlite.checkpoints.history import HistoryReader
-from statewright.storage.sqlite.checkpoints.row_ids import place_of
+from statewright.storage.sqlite.checkpoints.row_ids import row_id_of
 from statewright.storage.sqlite.database import SqliteDatabase
 
 LINE = BranchKey("thread")
 FORK = BranchKey("thread", "", "fork")
-NOBODY = place_of(1, 999)
+NOBODY = row_id_of(1, 999)
 
 
 @dataclass
@@ -49,7 +49,7 @@ def test_a_field_that_is_gone_is_not_there(scribe: Any, limit: Any) -> None:
     for _ in range(3):
         states = [scribe.loaded(one).checkpoint.values for one in (there, gone, again)]
         assert states == [{"a": 1, "words": ["w"]}, {}, {"words": ["v"]}]
-        scribe.fold()
+        scribe.compact()
 
 
 def test_some_fields_alone_are_read_if_they_are_named(scribe: Any) -> None:
@@ -73,7 +73,7 @@ def test_messages_are_merged_across_records_and_segments(scribe: Any, limit: Any
         told = [one.content for one in scribe.loaded(ids[-1]).checkpoint.values["messages"]]
         assert told == ["B", "c", "d"]
         scribe.check()
-        scribe.fold()
+        scribe.compact()
 
 
 def test_what_a_subgraph_reports_is_no_part_of_its_values(scribe: Any) -> None:
@@ -87,7 +87,7 @@ def test_what_a_subgraph_reports_is_no_part_of_its_values(scribe: Any) -> None:
         shown = [(one.values, one.reported) for one in (scribe.loaded(each).checkpoint for each in ids)]
         both = (("words", "a"), ("total", 2))
         assert shown == [({"n": 0}, both[:1]), ({"n": 1}, both), ({"n": 2}, both)]
-        assert bool(scribe.fold()) is folds
+        assert bool(scribe.compact()) is folds
 
 
 def test_a_state_is_read_without_what_lies_before_its_base(scribe: Any, limit: Any) -> None:
@@ -96,8 +96,8 @@ def test_a_state_is_read_without_what_lies_before_its_base(scribe: Any, limit: A
     scribe.fold_all()
     assert scribe.has_base() == [False, False, True, False, True, False]
     # Changes that nobody can read show who reads them.
-    scribe.change("UPDATE segments SET changes = x'c1' WHERE place < ?", place_of(1, 9))
-    scribe.change("UPDATE segments SET base = x'c1' WHERE place < ? AND base IS NOT NULL", place_of(1, 9))
+    scribe.change("UPDATE segments SET changes = x'c1' WHERE place < ?", row_id_of(1, 9))
+    scribe.change("UPDATE segments SET base = x'c1' WHERE place < ? AND base IS NOT NULL", row_id_of(1, 9))
     last = next(reversed(scribe.written))
     assert scribe.loaded(last) == scribe.written[last]
     with pytest.raises(DamagedDatabase):
@@ -118,7 +118,7 @@ def test_a_fork_is_read_from_its_own_base_alone(scribe: Any, limit: Any) -> None
     for n in range(3):
         scribe.add({"m": n}, line=FORK, after=... if n else origin)
     limit(LONGEST=2, SMALL=0, MOST_WITHOUT_BASE=0)
-    scribe.fold(FORK)
+    scribe.compact(FORK)
     scribe.change("UPDATE records SET changes = x'c1' WHERE place = ?", scribe.place(origin))
     assert scribe.loaded(scribe.heads[FORK]).checkpoint.values == {"n": 0, "m": 2}
 
@@ -153,7 +153,7 @@ def test_a_reader_sees_one_state_though_checkpoints_are_laid_together(scribe: An
     with scribe.database.read() as connection:
         reader = HistoryReader(connection, scribe.database.serde, scribe.database.seal)
         first = reader.checkpoint_at(places[0], LINE)
-        assert scribe.fold() == 5
+        assert scribe.compact() == 5
         assert first == scribe.written[ids[0]]
         assert [reader.checkpoint_at(place, LINE) for place in places] == [scribe.written[one] for one in ids]
 
@@ -166,7 +166,7 @@ def test_a_stretch_is_read_as_its_checkpoints_were_written(scribe: Any, limit: A
     limit(LONGEST=3)
     newest_first = growing(scribe, 9)[::-1]
     for _ in range(folds):
-        assert scribe.fold() > 0
+        assert scribe.compact() > 0
     places = [scribe.place(one) for one in newest_first]
     for first in range(9):
         for end in range(first + 1, 10):
@@ -188,7 +188,7 @@ def test_a_stretch_may_go_over_a_fork(scribe: Any, limit: Any) -> None:
         found = scribe.read(lambda reader, places=places: reader.checkpoints(places, LINE))
         assert [one.checkpoint for one in found] == [scribe.written[one].checkpoint for one in path]
         assert [one.parent_id for one in found] == [*path[1:], None]
-        scribe.fold(), scribe.fold(FORK)
+        scribe.compact(), scribe.compact(FORK)
 
 
 def test_states_of_a_stretch_are_not_each_others(scribe: Any) -> None:
@@ -207,7 +207,7 @@ def test_a_checkpoint_keeps_an_id_of_any_form(scribe: Any) -> None:
         assert scribe.loaded(following).parent_id == "step one"
         assert scribe.read(lambda reader: reader.id_at(scribe.place(named))) == "step one"
         assert scribe.loaded(named).checkpoint.frontier[0].origin == "step one"
-        scribe.fold()
+        scribe.compact()
 
 
 def test_the_parent_is_the_one_before_unless_there_is_a_jump(scribe: Any) -> None:
@@ -225,10 +225,10 @@ def test_all_of_a_line_is_listed_with_its_age(scribe: Any, limit: Any) -> None:
     limit(LONGEST=2)
     ids = scribe.count(5)
     scribe.count(2, FORK)
-    expected = [(scribe.written[one].created_at, bytes.fromhex(one), place_of(1, n)) for n, one in enumerate(ids)]
+    expected = [(scribe.written[one].created_at, bytes.fromhex(one), row_id_of(1, n)) for n, one in enumerate(ids)]
     for _ in range(3):
         assert sorted(scribe.read(lambda reader: reader.ages(1))) == expected
-        scribe.fold()
+        scribe.compact()
     assert scribe.read(lambda reader: reader.ages(3)) == []
 
 
@@ -245,7 +245,7 @@ def test_what_each_checkpoint_changed_is_told(scribe: Any, limit: Any, folds: in
     ]
     places = [scribe.place(scribe.add(one)) for one in changes]
     for _ in range(folds):
-        scribe.fold()
+        scribe.compact()
     found = scribe.read(lambda reader: reader.changes_by_place(places))
     assert [found.get(place, {}) for place in places] == changes
 
@@ -303,10 +303,10 @@ def test_content_that_cannot_be_read_is_damage(scribe: Any, limit: Any, wrong: s
 
 def test_a_checkpoint_that_is_not_there_is_damage(scribe: Any) -> None:
     scribe.count(2)
-    for place in (NOBODY, place_of(9, 0)):
-        with pytest.raises(DamagedDatabase, match=r"checkpoint \d+ of line \d is not there"):
+    for place in (NOBODY, row_id_of(9, 0)):
+        with pytest.raises(DamagedDatabase, match=r"checkpoint \d+ of line \d is missing"):
             scribe.read(lambda reader, place=place: reader.checkpoint_at(place, LINE))
-        with pytest.raises(DamagedDatabase, match="is not there"):
+        with pytest.raises(DamagedDatabase, match="is missing"):
             scribe.read(lambda reader, place=place: reader.id_at(place))
 
 
@@ -314,7 +314,7 @@ def test_with_another_key_nothing_can_be_read(tmp_path: Any, scribe_of: Any) -> 
     with SqliteDatabase(tmp_path / "a.db", key=bytes(32)) as database:
         scribe = scribe_of(database)
         ids = growing(scribe, 4)
-        scribe.fold()
+        scribe.compact()
         scribe.check()
         for place in [scribe.place(one) for one in ids]:
             for seal in (Encryptor(bytes(16)), Encryptor()):
@@ -354,7 +354,7 @@ def test_a_log_is_the_same_wherever_it_lies(scribe: Any, limit: Any, folds: int)
         scribe.add({}, logs=1, line=inside)
     scribe.note(scribe.heads[LINE], Pending(paused=True), log=scribe.log("run", 2))
     for _ in range(folds):
-        scribe.fold(), scribe.fold(inside)
+        scribe.compact(), scribe.compact(inside)
     found = scribe.numbered()
     assert [event.seq for event in found] == list(range(1, 15))
     steps = [2, 3, 4, 5, 5, 6, 8, 9, 10, 11, 11, 12]
@@ -367,7 +367,7 @@ def test_a_log_is_read_from_what_was_written_with_an_event(scribe: Any, folds: b
     for logs in (2, 1, 3, 1):
         scribe.add({}, logs=logs)
     if folds:
-        scribe.fold()
+        scribe.compact()
     firsts = [[first for first, _ in scribe.events(after=after)] for after in range(9)]
     assert firsts == [[1, 3, 4, 7]] * 3 + [[3, 4, 7]] + [[4, 7]] * 3 + [[7]] + [[]]
 

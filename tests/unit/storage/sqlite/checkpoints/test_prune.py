@@ -12,7 +12,7 @@ import pytest
 
 from statewright.channels import Added
 from statewright.checkpoint import BranchKey, Pending
-from statewright.storage.sqlite.checkpoints.row_ids import place_of
+from statewright.storage.sqlite.checkpoints.row_ids import row_id_of
 from statewright.storage.sqlite.database import SqliteDatabase
 
 LINE = BranchKey("thread")
@@ -47,7 +47,7 @@ def test_the_newest_stay(scribe: Any, limit: Any, folds: int, keep: int, gone: i
     limit(LONGEST=2)
     ids = growing(scribe, 6)
     for _ in range(folds):
-        scribe.fold()
+        scribe.compact()
     assert scribe.prune(keep_last=keep) == gone
     assert there(scribe) == ids[gone:]
     check(scribe)
@@ -104,7 +104,7 @@ def test_a_dry_run_tells_what_would_go_and_changes_nothing(scribe: Any, folds: b
     ids = growing(scribe, 6, logs=1)
     growing(scribe, 2, FORK, after=ids[2])
     if folds:
-        scribe.fold()
+        scribe.compact()
     before = scribe.rows()
     assert scribe.prune(keep_last=2, dry_run=True) == 4
     assert scribe.rows() == before
@@ -121,7 +121,7 @@ def test_a_fork_of_what_goes_keeps_its_state(scribe: Any, folds: tuple[BranchKey
     following = scribe.add({"words": Added(["f"])}, line=FORK)
     scribe.add({"words": Added(["g"])}, line=FORK)
     for line in folds:
-        scribe.fold(line)
+        scribe.compact(line)
     assert scribe.prune(keep_last=3) == 3
     assert scribe.loaded(forked).parent_id is None
     assert scribe.loaded(following).parent_id == forked
@@ -134,7 +134,7 @@ def test_a_fork_of_what_stays_keeps_its_parent(scribe: Any, folds: bool) -> None
     ids = growing(scribe, 6)
     forked = scribe.add({"f": 1}, line=FORK, after=ids[3])
     if folds:
-        scribe.fold()
+        scribe.compact()
     assert scribe.prune(keep_last=3) == 3
     assert scribe.loaded(forked).parent_id == ids[3]
     assert scribe.loaded(forked).checkpoint.values == {"n": 3, "words": [0, 1, 2, 3], "f": 1}
@@ -144,7 +144,7 @@ def test_a_fork_of_what_stays_keeps_its_parent(scribe: Any, folds: bool) -> None
 def test_what_grew_is_stored_once_where_a_segment_is_cut(scribe: Any) -> None:
     scribe.add({"words": Added(["a word that is found nowhere else"])})
     growing(scribe, 5)
-    scribe.fold()
+    scribe.compact()
     assert scribe.prune(keep_last=3) == 3
     cells = [cell for rows in scribe.rows().values() for row in rows for cell in row if isinstance(cell, bytes)]
     assert sum(cell.count(b"found nowhere else") for cell in cells) == 1
@@ -166,7 +166,7 @@ def test_a_fork_that_is_cut_too_keeps_nothing_of_where_it_came_from(scribe: Any)
     scribe.add({"f": 1}, line=FORK, after=ids[1])
     growing(scribe, 3, FORK)
     assert scribe.prune(keep_last=1) == 6
-    assert scribe.rows()["jumps"] == [(place_of(1, 3), None), (place_of(2, 3), None)]
+    assert scribe.rows()["jumps"] == [(row_id_of(1, 3), None), (row_id_of(2, 3), None)]
     check(scribe)
 
 
@@ -175,7 +175,7 @@ def test_what_is_known_of_a_frontier_stays_with_its_checkpoint(scribe: Any) -> N
     for identity in ids:
         scribe.note(identity, Pending(errors={"a" * 32: "E"}))
     scribe.prune(keep_last=2)
-    assert [row[0] for row in scribe.rows()["pending"]] == [place_of(1, 2), place_of(1, 3)]
+    assert [row[0] for row in scribe.rows()["pending"]] == [row_id_of(1, 2), row_id_of(1, 3)]
     check(scribe)
 
 
@@ -185,7 +185,7 @@ def test_the_log_stays_whole(scribe: Any, limit: Any, folds: int) -> None:
     ids = growing(scribe, 7, logs=2)
     growing(scribe, 3, FORK, after=ids[1], run_id="other", logs=1)
     for _ in range(folds):
-        scribe.fold(), scribe.fold(FORK)
+        scribe.compact(), scribe.compact(FORK)
     before = scribe.numbered(), scribe.numbered("other")
     scribe.prune(keep_last=2)
     assert (scribe.numbered(), scribe.numbered("other")) == before
@@ -205,7 +205,7 @@ def test_nothing_is_left_of_what_went(scribe: Any, limit: Any, keep: int) -> Non
     first, rows = 9 - keep, scribe.rows()
     assert gone == first
     for table in ("records", "segments", "jumps", "pending"):
-        assert [row[0] for row in rows[table] if row[0] < place_of(1, first)] == []
+        assert [row[0] for row in rows[table] if row[0] < row_id_of(1, first)] == []
     assert min((begin for begin, _ in scribe.sizes()), default=first) == first
     assert [last for _, _, last, *_ in rows["grown"] if last < first] == []
     check(scribe)
@@ -239,7 +239,7 @@ def test_whatever_stays_is_read_as_it_was_written(scribe: Any, limit: Any, seed:
         scribe.written = {identity: scribe.written[identity] for identity in there(scribe)}
         scribe.random_walk(seed + keep, 15)
         for line in tuple(scribe.heads):
-            scribe.fold(line)
+            scribe.compact(line)
         logs = [scribe.numbered(run) for run in ("r", "s")]
         would = scribe.prune(keep_last=keep, dry_run=True)
         before = len(there(scribe))

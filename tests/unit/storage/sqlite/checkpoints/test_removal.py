@@ -8,7 +8,7 @@ from typing import Any
 from statewright.channels import Added
 from statewright.checkpoint import BranchKey, Pending
 from statewright.storage.sqlite.checkpoints.removal import delete_line, delete_thread, keep_log
-from statewright.storage.sqlite.checkpoints.row_ids import line_of, place_of
+from statewright.storage.sqlite.checkpoints.row_ids import line_of, row_id_of
 
 LINE = BranchKey("thread")
 INSIDE = BranchKey("thread", "node:1")
@@ -23,7 +23,7 @@ def fill(scribe: Any, *lines: BranchKey, run: str = "run") -> None:
             scribe.add({"words": Added([n])}, line=line, run_id=run, logs=2)
         scribe.add({"n": 1}, line=line, after=first, run_id=run, logs=1)
         scribe.note(scribe.heads[line], Pending(paused=True), line=line, log=scribe.log(run, 1))
-        scribe.fold(line)
+        scribe.compact(line)
 
 
 def write(scribe: Any, remove: Callable[..., None], *what: Any, sealed: bool = True) -> None:
@@ -31,7 +31,7 @@ def write(scribe: Any, remove: Callable[..., None], *what: Any, sealed: bool = T
     database = scribe.database
     given = (database.serde, database.seal, *what) if sealed else what
     database.write(lambda connection: remove(connection, *given))
-    database.known.forget()
+    database.head_cache.forget()
 
 
 def of_line(rows: dict[str, list[Any]], line: int) -> dict[str, list[Any]]:
@@ -49,8 +49,8 @@ def test_the_log_of_some_records_is_kept_apart_from_them(scribe: Any) -> None:
         scribe.add({}, run_id=run, logs=2)
     before = scribe.numbered(), scribe.numbered("other")
     write(scribe, keep_log, 1, 2)
-    assert [row[0] for row in scribe.rows()["events"]] == [place_of(1, 1), place_of(2, 1)]
-    scribe.change("DELETE FROM records WHERE place <= ?", place_of(1, 2))
+    assert [row[0] for row in scribe.rows()["events"]] == [row_id_of(1, 1), row_id_of(2, 1)]
+    scribe.change("DELETE FROM records WHERE place <= ?", row_id_of(1, 2))
     assert (scribe.numbered(), scribe.numbered("other")) == before
 
 

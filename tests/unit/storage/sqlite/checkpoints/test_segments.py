@@ -14,8 +14,8 @@ from statewright import Message
 from statewright.channels import MISSING, Added, Merged
 from statewright.checkpoint import BranchKey
 from statewright.serde.serde import Serde
-from statewright.storage.sqlite.checkpoints.row_ids import place_of
-from statewright.storage.sqlite.checkpoints.segments import Folder
+from statewright.storage.sqlite.checkpoints.row_ids import row_id_of
+from statewright.storage.sqlite.checkpoints.segments import SegmentWriter
 from statewright.storage.sqlite.database import SqliteDatabase
 
 LINE = BranchKey("thread")
@@ -55,7 +55,7 @@ def test_as_many_as_fit_are_laid_together_and_never_the_head(
 ) -> None:
     limit(LONGEST=4)
     scribe.count(records)
-    assert scribe.fold() == laid
+    assert scribe.compact() == laid
     assert scribe.sizes() == ([(0, laid)] if laid else [])
     assert scribe.counts("records") == (records - laid,)
     scribe.check()
@@ -64,9 +64,9 @@ def test_as_many_as_fit_are_laid_together_and_never_the_head(
 def test_segments_follow_each_other(scribe: Any, limit: Callable[..., None]) -> None:
     limit(LONGEST=4)
     scribe.count(10)
-    assert [scribe.fold() for _ in range(4)] == [4, 4, 1, 0]
+    assert [scribe.compact() for _ in range(4)] == [4, 4, 1, 0]
     assert scribe.sizes() == [(0, 4), (4, 4), (8, 1)]
-    assert [row[0] for row in scribe.rows()["segments"]] == [place_of(1, last) for last in (3, 7, 8)]
+    assert [row[0] for row in scribe.rows()["segments"]] == [row_id_of(1, last) for last in (3, 7, 8)]
     scribe.check()
 
 
@@ -75,7 +75,7 @@ def test_changes_fill_a_segment_up_to_its_size(scribe: Any, limit: Callable[...,
     for _ in range(6):
         scribe.add({"x": "x" * 100})
     limit(LARGEST=sum(sizes(scribe)[:3]) + spare)
-    assert scribe.fold() == laid
+    assert scribe.compact() == laid
     scribe.check()
 
 
@@ -104,8 +104,8 @@ def test_a_line_is_laid_together_without_the_others(scribe: Any) -> None:
         scribe.count(1)
         scribe.count(1, FORK)
     before = scribe.rows()["records"]
-    assert scribe.fold(FORK) == 2
-    assert scribe.rows()["records"] == [row for row in before if row[0] < place_of(2, 0)] + [before[-1]]
+    assert scribe.compact(FORK) == 2
+    assert scribe.rows()["records"] == [row for row in before if row[0] < row_id_of(2, 0)] + [before[-1]]
     scribe.check()
 
 
@@ -206,7 +206,7 @@ def test_the_beginning_of_a_thread_has_no_base_and_that_of_a_fork_may(scribe: An
     ids = scribe.count(2)
     scribe.add({"m": 1}, line=FORK, after=ids[1])
     scribe.count(1, FORK)
-    assert (scribe.fold(), scribe.fold(FORK)) == (1, 1)
+    assert (scribe.compact(), scribe.compact(FORK)) == (1, 1)
     assert scribe.has_base() == [False, True]
     scribe.check()
 
@@ -223,7 +223,7 @@ def test_whatever_was_written_is_read_after_each_fold(
     scribe.random_walk(seed, 40)
     logs = scribe.numbered("r"), scribe.numbered("s")
     lines = tuple(scribe.heads)
-    while sum(scribe.fold(line) for line in lines):
+    while sum(scribe.compact(line) for line in lines):
         scribe.check()
         assert (scribe.numbered("r"), scribe.numbered("s")) == logs
     assert scribe.counts("records") == (len(lines),)
@@ -272,7 +272,7 @@ def test_values_of_every_kind_are_the_same_after_a_fold(tmp_path: Path, scribe_o
             scribe.add({"x": Added([value]) if grows else value})
         scribe.add({"x": MISSING})
         scribe.check()
-        assert scribe.fold() == len(VALUES)
+        assert scribe.compact() == len(VALUES)
         scribe.check()
 
 
@@ -281,14 +281,14 @@ def test_who_lays_checkpoints_together_need_not_know_what_they_hold(tmp_path: Pa
         scribe = scribe_of(database)
         for n in range(5):
             scribe.add({"point": Point(n), "points": Added([Point(n)]), "n": n}, logs=1)
-        database.write(lambda connection: Folder(connection, Serde(), database.seal).fold(1))
+        database.write(lambda connection: SegmentWriter(connection, Serde(), database.seal).compact(1))
         assert scribe.sizes() == [(0, 4)]
         scribe.check()
 
 
 def test_a_fold_that_is_undone_leaves_everything_as_it_was(scribe: Any) -> None:
     def fold_and_fail(connection: Any) -> None:
-        assert Folder(connection, scribe.database.serde, scribe.database.seal).fold(1) == 3
+        assert SegmentWriter(connection, scribe.database.serde, scribe.database.seal).compact(1) == 3
         raise ValueError("no luck")
 
     for n in range(4):
@@ -304,7 +304,7 @@ def test_events_of_checkpoints_that_are_laid_together_go_to_the_log(scribe: Any)
         scribe.add({}, logs=2, run_id=run)
     assert scribe.counts("events") == (0,)
     log = scribe.numbered(), scribe.numbered("other")
-    scribe.fold()
-    assert [row[0] for row in scribe.rows()["events"]] == [place_of(1, 1), place_of(2, 1)]
+    scribe.compact()
+    assert [row[0] for row in scribe.rows()["events"]] == [row_id_of(1, 1), row_id_of(2, 1)]
     assert (scribe.numbered(), scribe.numbered("other")) == log
     assert [event.seq for event in log[0]] == [1, 2, 3, 4, 5, 6]

@@ -28,8 +28,8 @@ from statewright.runs import (
 from statewright.storage.sqlite.checkpoints.saver import SqliteSaver
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.ledger.ledger import SqliteLedger
-from statewright.testing.checkpointer_conformance import commit_after
-from statewright.testing.ledger_conformance import label, run
+from statewright.testing.conformance.checkpointer.samples import commit_after
+from statewright.testing.conformance.ledger.samples import label, run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

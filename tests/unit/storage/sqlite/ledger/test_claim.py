@@ -14,7 +14,7 @@ from statewright.runs import ENDED, Advance, Insert, Run, RunStatus, Update, Wor
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.ledger.ledger import SqliteLedger
 from statewright.storage.sqlite.statements import statements
-from statewright.testing.ledger_conformance import run
+from statewright.testing.conformance.ledger.samples import run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STATEMENTS = statements("ledger_claim")

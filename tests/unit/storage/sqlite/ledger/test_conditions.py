@@ -31,7 +31,7 @@ from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.ledger.conditions import conditions, ordered
 from statewright.storage.sqlite.ledger.ledger import SqliteLedger
 from statewright.storage.sqlite.ledger.tables import Tables
-from statewright.testing.ledger_conformance import run
+from statewright.testing.conformance.ledger.samples import run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TABLES = Tables(Encryptor())

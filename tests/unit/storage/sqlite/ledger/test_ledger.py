@@ -57,7 +57,7 @@ from statewright.runs import (
 from statewright.storage.sqlite.checkpoints.saver import SqliteSaver
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.ledger.ledger import SqliteLedger
-from statewright.testing.ledger_conformance import NESTED, filled, label, run
+from statewright.testing.conformance.ledger.samples import NESTED, filled, label, run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = bytes(range(32))

@@ -15,7 +15,7 @@ from statewright.runs import RECORDS, Approval, Column, Record, Run, RunStatus, 
 from statewright.storage.encryption import Encryptor
 from statewright.storage.sqlite.ledger.tables import Table, Tables, closed_json, opened_json
 from statewright.storage.sqlite.statements import run_script
-from statewright.testing.ledger_conformance import bare, filled, run
+from statewright.testing.conformance.ledger.samples import bare, filled, run
 
 TYPES = {"text": "TEXT", "integer": "INTEGER", "flag": "INTEGER", "instant": "INTEGER", "status": "TEXT"}
 TYPES |= {"real": "REAL", "json": "BLOB", "sealed": "TEXT"}

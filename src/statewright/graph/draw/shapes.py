@@ -1,0 +1,38 @@
+"""The shapes of a drawing: boxes and arrows as data, in a deterministic order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+NodeKind = Literal["start", "end", "node", "waiting", "subgraph", "unreachable"]
+EdgeKind = Literal["plain", "conditional", "declared", "join"]
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnNode:
+    """A box. A `waiting` node is deferred until no other task can precede it; a `subgraph` can be opened by xray; an
+    `unreachable` node was declared, but can never run."""
+
+    id: str
+    label: str
+    kind: NodeKind = "node"
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnEdge:
+    """An arrow. `conditional` depends on the state, `declared` is a possible Command or Send, `join` waits for all."""
+
+    source: str
+    target: str
+    kind: EdgeKind = "plain"
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """The boxes and arrows of a graph: the input of every renderer."""
+
+    name: str
+    nodes: tuple[DrawnNode, ...]
+    edges: tuple[DrawnEdge, ...]

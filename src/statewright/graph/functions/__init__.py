@@ -1,0 +1,1 @@
+"""The functions of nodes: their parameters and hints, and Runnables."""

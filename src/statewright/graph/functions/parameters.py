@@ -1,0 +1,142 @@
+"""Parameters of the functions of nodes, inspected once.
+
+The first positional parameter is the state. Others are injected by name, or by the annotation `Runtime`. All further
+parameters must have a default.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from types import MethodType
+from typing import Any, Literal, cast
+
+from statewright.graph.context import Runtime
+
+Asked = Literal["config", "runtime", "writer", "store", "previous", "error"]
+ASKABLE: tuple[Asked, ...] = typing.get_args(Asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The parameters of a function."""
+
+    takes_state: bool
+    state_hint: Any
+    """The annotation of the state parameter; None if there is none, or if it cannot be resolved."""
+    asked: tuple[tuple[str, Asked], ...]
+    """Pairs of a parameter and the kind of argument to inject."""
+    unknown: tuple[str, ...]
+    """Parameters without a default that cannot be injected."""
+    returns: Any
+    """The return annotation; None if there is none, or if it cannot be resolved."""
+    required: frozenset[str]
+    """The injected parameters without a default."""
+
+
+_STATE_ONLY = Parameters(True, None, (), (), None, frozenset())
+
+
+def read_parameters(function: Callable[..., Any]) -> Parameters:
+    """Return the parameters of a function. Raises ValueError or TypeError if they cannot be inspected."""
+    if _is_bare(function):
+        return _STATE_ONLY
+    target, is_bound = _cache_key(function)
+    try:
+        return _read(target, is_bound)
+    except TypeError as error:
+        if "unhashable" not in str(error):
+            raise
+        return _read.__wrapped__(target, is_bound)
+
+
+def _cache_key(function: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
+    """Return the function to inspect and cache, and whether its first parameter is bound.
+
+    For a method or a callable object it is the plain function, so that the cache does not keep the object alive.
+    """
+    target: Any = function
+    if not (isinstance(function, partial | type) or inspect.isroutine(function)):
+        target = getattr(function, "__call__", function)  # noqa: B004  # the method itself is needed
+    if isinstance(target, MethodType) and not hasattr(target, "__wrapped__"):
+        return target.__func__, True
+    return target, False
+
+
+def _is_bare(function: Callable[..., Any]) -> bool:
+    """Return whether a function has one parameter and no annotations: a check that is 40 times as fast."""
+    code = getattr(function, "__code__", None)
+    return (
+        code is not None
+        and code.co_argcount == 1
+        and not code.co_kwonlyargcount
+        and not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+        and not function.__annotations__
+        and not hasattr(function, "__wrapped__")
+        and not hasattr(function, "__self__")
+    )
+
+
+@lru_cache(maxsize=4096)
+def _read(function: Callable[..., Any], is_bound: bool = False) -> Parameters:
+    parameters = list(inspect.signature(function).parameters.values())[int(is_bound) :]
+    hints = resolved_hints(function)
+    takes_state = bool(parameters) and parameters[0].kind in (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.VAR_POSITIONAL,
+    )
+    if takes_state and _is_runtime(hints.get(parameters[0].name)):
+        takes_state = False  # its only parameter is the runtime
+    state_hint = hints.get(parameters[0].name) if takes_state else None
+    asked: list[tuple[str, Asked]] = []
+    unknown: list[str] = []
+    required: set[str] = set()
+    for parameter in parameters[1:] if takes_state else parameters:
+        injected = _injected(parameter, hints)
+        if injected is not None:
+            asked.append((parameter.name, injected))
+            if parameter.default is parameter.empty:
+                required.add(parameter.name)
+        elif parameter.default is parameter.empty and parameter.kind not in (
+            inspect.Parameter.VAR_POSITIONAL,
+            inspect.Parameter.VAR_KEYWORD,
+        ):
+            unknown.append(parameter.name)
+    return Parameters(takes_state, state_hint, tuple(asked), tuple(unknown), hints.get("return"), frozenset(required))
+
+
+def _injected(parameter: inspect.Parameter, hints: dict[str, Any]) -> Asked | None:
+    if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+        return None
+    hint = hints.get(parameter.name)
+    if _is_runtime(hint):
+        return "runtime"
+    return parameter.name if parameter.name in ASKABLE else None
+
+
+def _is_runtime(hint: Any) -> bool:
+    return hint is Runtime or typing.get_origin(hint) is Runtime
+
+
+def resolved_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations of a callable; empty if one of them names something that does not exist."""
+    target: Any = function
+    while isinstance(target, partial):
+        target = cast(Any, target).func
+    if not inspect.isroutine(target) and not isinstance(target, type):
+        target = type(target).__call__
+    try:
+        return typing.get_type_hints(target, include_extras=True)
+    except (NameError, TypeError, AttributeError):
+        return {}
+
+
+def is_coroutine_function(function: Any) -> bool:
+    """Return whether calling a function returns an awaitable; looks through partials and callable objects."""
+    while isinstance(function, partial):
+        function = cast(Any, function).func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004

@@ -1,0 +1,392 @@
+"""Forms: the fields of messages, converted from and to LangChain without loss in either direction.
+
+Each direction first converts the fields that both sides have, converts the result back, and records every field in
+which that differs from the original: fields of LangChain under `metadata["provider"]["langchain"]`, fields of ours
+under `response_metadata["statewright"]`. So nothing depends on a list of the fields that a version of langchain-core
+has, and a message that has no such fields carries no record.
+
+A record never overrides a message that was changed after the conversion: recorded content and calls are used only
+while the message has the same.
+
+Forms have the fields of `Message` and `ToolCall` and none of their methods, so that `messages` can import this module.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, cast
+
+from statewright.encodable import encodable_json, finite_json
+from statewright.errors import InvalidUpdateError
+
+KEPT: Final = "langchain"
+"""Under `provider` in the metadata of a message: the fields of a LangChain message that ours do not express."""
+OWN: Final = "statewright"
+"""In the `response_metadata` of a LangChain message: the fields of ours that it does not express."""
+SAID_ELSEWHERE: Final = ("tool_calls", "function_call", "parsed")
+"""Keys of `additional_kwargs` that repeat other fields."""
+_ROLE_BY_TYPE: Final[Mapping[str, str]] = {"human": "user", "ai": "assistant", "function": "tool"}
+_CALLS: Final = ("tool_call", "tool_call_chunk", "invalid_tool_call", "tool_use", "function_call", "input_json_delta")
+_THOUGHTS: Final = ("reasoning", "thinking", "redacted_thinking")
+_SAID: Final = ("content", "tool_calls", "invalid_tool_calls")
+"""Fields of LangChain that our message expresses too, so that a change of it has to win."""
+_NOT_KEPT: Final = ("type", "id", "name", "status", "artifact")
+AS_THEY_ARE: Final = "as_they_are"
+"""In the record of our fields: fields of LangChain that need no record of their own when they are read."""
+_CALL_KEYS: Final = ("id", "name", "args", "invalid")
+"""The keys of a recorded call, in the order of `CallForm`."""
+_MISSING: Final = object()
+
+
+ROLES: Final = ("system", "user", "assistant", "tool")
+_ROLE_BY_ALIAS: Final = {**{role: role for role in ROLES}, "human": "user", "ai": "assistant", "developer": "system"}
+
+
+class CallForm(NamedTuple):
+    """The fields of a call of a tool."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    invalid: str | None = None
+
+
+@dataclass(slots=True)
+class MessageForm:
+    """The fields of a message."""
+
+    content: str | list[dict[str, Any]]
+    role: str
+    id: str | None
+    name: str | None
+    tool_calls: tuple[CallForm, ...]
+    tool_call_id: str | None
+    metadata: dict[str, Any] | None
+
+    @property
+    def text(self) -> str:
+        """All text of the message, joined."""
+        return joined_text(self.content)
+
+
+def joined_text(content: str | list[dict[str, Any]]) -> str:
+    """Return the text of content that may consist of parts."""
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content if part.get("type") == "text")
+
+
+def role_of(name: object, source: object) -> str:
+    """Return the role for a name or alias. Raises InvalidUpdateError, with the `source`, for an unknown one."""
+    try:
+        return _ROLE_BY_ALIAS[cast(str, name)]
+    except (KeyError, TypeError):
+        aliases = ", ".join(sorted(_ROLE_BY_ALIAS))
+        raise InvalidUpdateError(f"Unknown role {name!r} in the message {source!r}. Roles: {aliases}.") from None
+
+
+def read_call(call_id: str, name: str, arguments: object) -> CallForm:
+    """Return a call with the arguments of a model: a mapping, or text, which may not be a JSON object.
+
+    NaN and infinities, which JSON does not have, become None.
+    """
+    value: object = arguments
+    if isinstance(arguments, str):
+        try:
+            value = json.loads(arguments) if arguments.strip() else {}
+        except ValueError:
+            value = None
+    if isinstance(value, Mapping):
+        return CallForm(call_id, name, finite_json(encodable_json(dict(cast(Mapping[str, Any], value)))))
+    return CallForm(call_id, name, {}, arguments if isinstance(arguments, str) else repr(arguments))
+
+
+# -- from LangChain
+
+
+def read_langchain(value: Any) -> MessageForm:
+    """Return the form of a message of LangChain, not a removal. Raises InvalidUpdateError for an unknown type."""
+    if str(value.type).endswith("Chunk"):
+        from langchain_core.messages import message_chunk_to_message
+
+        value = message_chunk_to_message(value)
+    message = _expressed(value)
+    if not hasattr(value, "model_fields_set"):  # an object of the same shape, without the rest
+        return message
+    own: dict[str, Any] = {}
+    facts: Mapping[str, Any] = value.response_metadata
+    if OWN in facts:
+        own = facts[OWN]
+        facts = {name: fact for name, fact in facts.items() if name != OWN}
+    bare = _fields_of(_bare(message))
+    # A field that the bare message has and the original does not is the default of its class.
+    fields = {**_fields_of(value), "response_metadata": facts}
+    kept = {
+        name: field
+        for name, field in fields.items()
+        if name not in _NOT_KEPT and not _is_same(field, bare.get(name, _MISSING))
+    }
+    if value.type not in ("human", "ai", "system", "tool"):
+        kept["type"] = value.type
+    if AS_THEY_ARE in own:  # the message was ours before
+        for name in own[AS_THEY_ARE]:
+            kept.pop(name, None)
+    if kept:
+        message.metadata = {**(message.metadata or {}), "provider": {KEPT: kept}}
+    return _with_own(message, own, value) if own else message
+
+
+def _expressed(value: Any) -> MessageForm:
+    """Return the message as far as our fields express it."""
+    kind = value.type
+    role = _ROLE_BY_ALIAS.get(value.role, "user") if kind == "chat" else _ROLE_BY_TYPE.get(kind) or role_of(kind, kind)
+    content = content_of(value) if role == "assistant" else _parts(value.content)
+    metadata: dict[str, Any] = {}
+    if getattr(value, "status", None) == "error":
+        metadata["status"] = "error"
+    if (artifact := getattr(value, "artifact", None)) is not None:
+        metadata["artifact"] = artifact
+    if role == "assistant" and (thoughts := reasoning_of(value)):
+        metadata["reasoning"] = thoughts
+    return MessageForm(
+        content,
+        role=role,
+        id=getattr(value, "id", None),
+        name=getattr(value, "name", None),
+        tool_calls=tuple(calls_of(value)),
+        tool_call_id=getattr(value, "tool_call_id", None),
+        metadata=metadata or None,
+    )
+
+
+def _with_own(message: MessageForm, own: Mapping[str, Any], value: Any) -> MessageForm:
+    """Return the message with the recorded fields that LangChain does not express."""
+    if "content" in own.get(AS_THEY_ARE, ()):
+        message.content = _parts(value.content)
+    if "role" in own:
+        message.role = own["role"]
+    if "tool_call_id" in own and not message.tool_call_id:
+        message.tool_call_id = own["tool_call_id"]
+    calls = tuple(CallForm(*map(call.get, _CALL_KEYS)) for call in own.get("tool_calls", ()))
+    if {call.id for call in message.tool_calls} <= {call.id for call in calls}:
+        message.tool_calls = calls or message.tool_calls
+    if "metadata" in own or "without" in own:
+        present = message.metadata or {}
+        recorded: dict[str, Any] = own.get("metadata", {})
+        metadata = {**present, **recorded} if "provider" in recorded else {**recorded, **present}
+        provider: Any = recorded.get("provider")
+        if isinstance(provider, Mapping) and "provider" in present:
+            metadata["provider"] = {**cast("Mapping[str, Any]", provider), **present["provider"]}
+        rest = {name: value for name, value in metadata.items() if name not in own.get("without", ())}
+        message.metadata = rest if rest or "metadata" in own else None
+    return message
+
+
+def _parts(content: Any) -> str | list[dict[str, Any]]:
+    if isinstance(content, str):
+        return content
+    parts = cast("list[str | dict[str, Any]]", content)
+    return [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]
+
+
+# -- the answer of a model
+
+
+def calls_of(answer: Any) -> list[CallForm]:
+    """Return the calls of an answer: those in order, then those whose arguments are not a JSON object."""
+    good = [
+        read_call(call.get("id") or "", call["name"], call["args"])
+        for call in getattr(answer, "tool_calls", None) or ()
+    ]
+    bad = [
+        CallForm(call.get("id") or "", call.get("name") or "", {}, call.get("args") or "")
+        for call in getattr(answer, "invalid_tool_calls", None) or ()
+    ]
+    return good + bad
+
+
+def reasoning_of(answer: Any) -> str:
+    """Return the reasoning of a model, joined."""
+    return "".join(block.get("reasoning") or "" for block in _blocks(answer) if block.get("type") == "reasoning")
+
+
+def text_of(answer: Any) -> str:
+    """Return all text of an answer, joined."""
+    return "".join(block.get("text") or "" for block in _blocks(answer) if block.get("type") == "text")
+
+
+def content_of(answer: Any) -> str | list[dict[str, Any]]:
+    """Return text where there is nothing else; otherwise all parts that are neither reasoning nor calls."""
+    if isinstance(answer.content, str) and not hasattr(answer, "content_blocks"):
+        return answer.content
+    parts = [_part(block) for block in _blocks(answer) if _kind(block) not in (*_CALLS, *_THOUGHTS)]
+    return text_of(answer) if all(part.get("type") == "text" for part in parts) else parts
+
+
+def _part(block: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a block without the id that LangChain draws at random whenever it is read."""
+    return {name: value for name, value in block.items() if name != "id" or not str(value).startswith("lc_")}
+
+
+def _blocks(answer: Any) -> Sequence[Mapping[str, Any]]:
+    return getattr(answer, "content_blocks", None) or ()
+
+
+def _kind(block: Mapping[str, Any]) -> str | None:
+    kind = block.get("type")
+    return cast("Mapping[str, Any]", block.get("value") or {}).get("type") if kind == "non_standard" else kind
+
+
+# -- to LangChain
+
+
+def is_langchain_message(value: object) -> bool:
+    """Return whether a value is a message of LangChain, without loading the package."""
+    kinds = cast("tuple[type[Any], ...]", type(value).__mro__)
+    return any(kind.__name__ == "BaseMessage" and kind.__module__.startswith("langchain_core.") for kind in kinds)
+
+
+def write_langchain(message: MessageForm) -> Any:
+    """Return the message of LangChain for a form."""
+    converted = _restored(message)
+    own = _unexpressed(message, read_langchain(converted))
+    if own:
+        converted.response_metadata = {**converted.response_metadata, OWN: own}
+    return converted
+
+
+def write_removal(message_id: str) -> Any:
+    """Return LangChain's removal of a message."""
+    from langchain_core.messages import RemoveMessage
+
+    return RemoveMessage(id=message_id)
+
+
+def _restored(message: MessageForm) -> Any:
+    """Return the message of LangChain, with the fields that were recorded when it was converted."""
+    kept = _kept(message)
+    bare = _bare(message)
+    if not kept:
+        return bare
+    whole = _built(bare, kept)
+    said = _expressed(whole)
+    reasoning = (message.metadata or {}).get("reasoning")
+    if (said.text, said.tool_calls) == (message.text, message.tool_calls) and (
+        said.content == message.content and (said.metadata or {}).get("reasoning") == reasoning
+    ):
+        return whole
+    return _built(bare, changed_since(kept))
+
+
+def changed_since(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the recorded fields that hold for a message whose content or calls were changed."""
+    rest = {name: value for name, value in kept.items() if name not in _SAID}
+    if "additional_kwargs" in rest:
+        repeats = (*SAID_ELSEWHERE, "reasoning_content")
+        extra = {name: value for name, value in rest["additional_kwargs"].items() if name not in repeats}
+        rest["additional_kwargs"] = extra
+    return rest
+
+
+def _kept(message: MessageForm) -> Mapping[str, Any]:
+    provider: Any = (message.metadata or {}).get("provider")
+    kept: Any = cast("Mapping[str, Any]", provider).get(KEPT) if isinstance(provider, Mapping) else None
+    return cast("Mapping[str, Any]", kept) if isinstance(kept, Mapping) else {}
+
+
+def _bare(message: MessageForm) -> Any:
+    """Return the message of LangChain as far as its fields express ours."""
+    from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
+
+    metadata = message.metadata or {}
+    common: dict[str, Any] = {"content": message.content, "id": message.id, "name": message.name}
+    match message.role:
+        case "assistant":
+            good, bad = _written_calls(message.tool_calls)
+            thoughts = metadata.get("reasoning")
+            if isinstance(thoughts, str):
+                common["additional_kwargs"] = {"reasoning_content": thoughts}
+            return AIMessage(**common, tool_calls=good, invalid_tool_calls=bad)
+        case "tool":
+            status = "error" if metadata.get("status") == "error" else "success"
+            call_id = message.tool_call_id or ""
+            return ToolMessage(**common, tool_call_id=call_id, status=status, artifact=metadata.get("artifact"))
+        case "system":
+            return SystemMessage(**common)
+        case "user":
+            return HumanMessage(**common)
+        case other:
+            return ChatMessage(**common, role=other)
+
+
+def _written_calls(calls: Iterable[CallForm]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the calls as LangChain writes them: those in order, and those whose arguments are not a JSON object."""
+    good: list[dict[str, Any]] = []
+    bad: list[dict[str, Any]] = []
+    for call in calls:
+        if call.invalid is None:
+            good.append({"name": call.name, "args": call.arguments, "id": call.id, "type": "tool_call"})
+        else:
+            wrong = {"name": call.name, "args": call.invalid, "id": call.id, "error": None}
+            bad.append({**wrong, "type": "invalid_tool_call"})
+    return good, bad
+
+
+def _built(bare: Any, kept: Mapping[str, Any]) -> Any:
+    """Return the bare message with recorded fields, which may make it one of another class."""
+    from langchain_core.messages import ChatMessage, FunctionMessage
+
+    classes: dict[str, Any] = {"chat": ChatMessage, "function": FunctionMessage}
+    fields = {name: value for name, value in kept.items() if name != "type"}
+    kind = classes.get(kept.get("type", ""))
+    if kind is None:
+        return bare.model_copy(update=fields)  # unvalidated: validators would read calls out of the rest
+    common = {"content": bare.content, "id": bare.id, "name": bare.name}
+    return kind(**{**common, **fields})
+
+
+def _unexpressed(message: MessageForm, back: MessageForm) -> dict[str, Any]:
+    """Return the fields of a message in which the one that was converted there and back differs."""
+    own: dict[str, Any] = {}
+    if message.role != back.role:
+        own |= {"role": message.role, AS_THEY_ARE: ["type", "role"]}
+    if message.content != back.content:
+        own[AS_THEY_ARE] = ["content", "additional_kwargs"]
+    if message.tool_call_id != back.tool_call_id:
+        own["tool_call_id"] = message.tool_call_id
+    if message.tool_calls != back.tool_calls:
+        own["tool_calls"] = [dict(zip(_CALL_KEYS, call, strict=True)) for call in message.tool_calls]
+    metadata, returned = _without_kept(message.metadata or {}), _without_kept(back.metadata or {})
+    more = {name: value for name, value in metadata.items() if not _is_same(value, returned.get(name, _MISSING))}
+    if more or (message.metadata is not None and not metadata and not _kept(message)):
+        own["metadata"] = more
+    if missing := [name for name in returned if name not in metadata]:
+        own["without"] = missing
+    return own
+
+
+def _without_kept(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata without the record of LangChain's fields."""
+    provider = metadata.get("provider")
+    if not isinstance(provider, Mapping) or KEPT not in provider:
+        return dict(metadata)
+    others = {name: value for name, value in cast("Mapping[str, Any]", provider).items() if name != KEPT}
+    rest = {name: value for name, value in metadata.items() if name != "provider"}
+    return {**rest, "provider": others} if others else rest
+
+
+def _fields_of(value: Any) -> dict[str, Any]:
+    """Return the fields of a message of LangChain, those that its class does not declare included."""
+    return dict(value)
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    """Return whether two values are equal; arrays, whose comparison is not a bool, are equal to themselves only."""
+    if value is other:
+        return True
+    try:
+        return type(value) is type(other) and bool(value == other)
+    except Exception:  # the comparison of a user's class
+        return False

@@ -1,0 +1,1 @@
+"""Test suites for adapters: an adapter to a port passes the suite of the port."""

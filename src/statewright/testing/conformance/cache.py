@@ -1,0 +1,107 @@
+"""The conformance suite for caches.
+
+Derive from it, and pytest collects its tests:
+
+    class TestMyCache(CacheConformance):
+        def make_cache(self):
+            return MyCache()
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from statewright.cache import Cache, CacheKey
+from statewright.futures import resolve
+from statewright.testing.conformance.assertions import run_concurrently
+
+KEY = CacheKey("graph/node", "input")
+SHORT = 0.01
+"""A time to live that ends during the test, in seconds."""
+LONG = 3600.0
+
+
+class CacheConformance:
+    """The promises of the port `Cache`, one test each."""
+
+    def make_cache(self) -> Cache:
+        """Return a new, empty cache."""
+        raise NotImplementedError
+
+    def test_nothing_is_there_at_first(self) -> None:
+        assert resolve(self.make_cache().get(KEY)) is None
+
+    def test_what_is_put_is_there(self) -> None:
+        cache = self.make_cache()
+        results: list[Any] = [
+            ({"n": 1, "notes": ["a", None], "nested": {"x": 1.5}}, ("b", "c"), None),
+            ((None,),),
+            (b"bytes", True, "text", -1, ()),
+        ]
+        for result in results:
+            resolve(cache.put(KEY, result))
+            assert resolve(cache.get(KEY)) == result
+
+    def test_each_node_and_each_input_has_a_result_of_its_own(self) -> None:
+        cache = self.make_cache()
+        keys = [CacheKey(node, input_hash) for node in ("a", "b", "a/b", "A") for input_hash in ("1", "2", "")]
+        for number, key in enumerate(keys):
+            resolve(cache.put(key, (number,)))
+        assert [resolve(cache.get(key)) for key in keys] == [(number,) for number in range(len(keys))]
+        assert resolve(cache.get(CacheKey("a", "3"))) is None
+
+    def test_putting_again_replaces(self) -> None:
+        cache = self.make_cache()
+        resolve(cache.put(KEY, (1,)))
+        resolve(cache.put(KEY, (2,)))
+        assert resolve(cache.get(KEY)) == (2,)
+
+    def test_a_result_is_there_for_its_time(self) -> None:
+        cache = self.make_cache()
+        short, other = KEY._replace(input="short"), KEY._replace(input="other")
+        resolve(cache.put(KEY, (1,), ttl=LONG))
+        resolve(cache.put(short, (2,), ttl=SHORT))
+        resolve(cache.put(other, (3,)))
+        time.sleep(2 * SHORT)
+        assert [resolve(cache.get(key)) for key in (KEY, short, other)] == [(1,), None, (3,)]
+
+    def test_putting_again_begins_the_time_anew(self) -> None:
+        cache = self.make_cache()
+        resolve(cache.put(KEY, (1,), ttl=SHORT))
+        resolve(cache.put(KEY, (2,)))
+        time.sleep(2 * SHORT)
+        assert resolve(cache.get(KEY)) == (2,)
+        resolve(cache.put(KEY, (3,), ttl=SHORT))
+        time.sleep(2 * SHORT)
+        assert resolve(cache.get(KEY)) is None
+
+    def test_everything_can_be_forgotten(self) -> None:
+        cache, other = self.make_cache(), CacheKey("other", "input")
+        resolve(cache.clear())
+        resolve(cache.put(KEY, (1,)))
+        resolve(cache.put(other, (2,), ttl=LONG))
+        resolve(cache.clear())
+        assert [resolve(cache.get(key)) for key in (KEY, other)] == [None, None]
+        resolve(cache.put(KEY, (3,)))
+        assert resolve(cache.get(KEY)) == (3,)
+
+    def test_what_some_nodes_answered_can_be_forgotten(self) -> None:
+        cache = self.make_cache()
+        keys = [CacheKey(node, input_hash) for node in ("a", "ab", "b") for input_hash in ("1", "2")]
+        for key in keys:
+            resolve(cache.put(key, (key.node,)))
+        resolve(cache.clear([]))
+        resolve(cache.clear(["a", "b", "unknown"]))
+        assert [key.node for key in keys if resolve(cache.get(key)) is not None] == ["ab", "ab"]
+
+    def test_several_threads_may_use_it_at_once(self) -> None:
+        cache = self.make_cache()
+
+        def use(number: int) -> None:
+            key = KEY._replace(input=str(number))
+            for n in range(10):
+                resolve(cache.put(key, (number, n)))
+                assert resolve(cache.get(key)) == (number, n)
+
+        assert run_concurrently(4, use) == []

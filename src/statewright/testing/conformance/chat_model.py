@@ -1,0 +1,165 @@
+"""The conformance suite for chat models.
+
+Derive from it, and pytest collects its tests:
+
+    class TestMyModel(ChatModelConformance):
+        @contextmanager
+        def chat_model(self, *answers):
+            with ServerWithAnswers(answers) as server:
+                yield MyModel(server.url)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, Final, cast
+
+from statewright.errors import ModelError
+from statewright.messages import Message, ToolCall
+from statewright.models import (
+    ChatModel,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    ResponseFinished,
+    TextDelta,
+    ToolCallDelta,
+    ToolSpec,
+    Usage,
+    stream_model,
+)
+
+HELLO = Message("Hello, world: how are you?", role="assistant")
+CALLS = Message(
+    "",
+    role="assistant",
+    tool_calls=(ToolCall("call_1", "look_up", {"word": "tree"}), ToolCall("call_2", "look_up", {"word": "Öl"})),
+)
+LOOK_UP = ToolSpec(
+    "look_up",
+    "Look up a word.",
+    {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
+)
+REQUEST = ModelRequest((Message("Hi."),), system="Be brief.", tools=(LOOK_UP,))
+
+_RESULT = Message("found", role="tool", name="look_up", tool_call_id="call_1")
+REJECTED: Final[Mapping[str, tuple[Message, ...]]] = {
+    "no messages": (),
+    "an answer at its end": (Message("Hi."), HELLO),
+    "calls that have no results": (Message("Hi."), CALLS, Message("And?")),
+    "one of two results": (Message("Hi."), CALLS, _RESULT, Message("And?")),
+    "a result of no call": (Message("Hi."), _RESULT),
+    "text that cannot be encoded": (Message("\ud800"),),
+}
+"""Conversations that a provider rejects, by their fault."""
+
+
+class ChatModelConformance:
+    """The promises of the port `ChatModel`, one test each."""
+
+    def chat_model(self, *answers: Message) -> AbstractContextManager[ChatModel]:
+        """Return a model that gives these answers, one a call, whatever the request."""
+        raise NotImplementedError
+
+    def test_it_answers_with_a_message_of_the_assistant(self) -> None:
+        with self.chat_model(HELLO) as model:
+            response = asyncio.run(model.complete(REQUEST))
+        assert (response.message.role, response.text) == ("assistant", HELLO.text)
+        assert response.message.tool_calls == ()
+
+    def test_it_asks_for_tools_with_their_arguments(self) -> None:
+        with self.chat_model(CALLS) as model:
+            response = asyncio.run(model.complete(REQUEST))
+        assert _calls_of(response) == _calls_in(CALLS)
+
+    def test_a_stream_ends_with_the_whole_answer(self) -> None:
+        with self.chat_model(HELLO) as model:
+            events = asyncio.run(_events(model, REQUEST))
+        assert _final_response(events).text == HELLO.text
+        assert "".join(event.text for event in events if isinstance(event, TextDelta)) == HELLO.text
+        assert [event for event in events[:-1] if isinstance(event, ResponseFinished)] == []
+
+    def test_calls_of_tools_come_in_pieces_that_make_the_final_response(self) -> None:
+        with self.chat_model(CALLS) as model:
+            events = asyncio.run(_events(model, REQUEST))
+        assert _calls_of(_final_response(events)) == _calls_in(CALLS)
+        assert _assembled_calls(events) == _calls_in(CALLS)
+
+    def test_results_of_tools_are_part_of_a_conversation(self) -> None:
+        results = [Message("found", role="tool", name="look_up", tool_call_id=call.id) for call in CALLS.tool_calls]
+        request = ModelRequest((Message("Hi."), CALLS, *results), tools=(LOOK_UP,))
+        with self.chat_model(HELLO) as model:
+            assert asyncio.run(model.complete(request)).text == HELLO.text
+
+    def test_what_providers_refuse_is_refused_before_it_is_sent(self) -> None:
+        """A model calls `check_request` first, so that a mistake is an error with every model."""
+        with self.chat_model(HELLO) as model:
+            for name, messages in REJECTED.items():
+                for ask in (model.complete, partial(_events, model)):
+                    try:
+                        answer = asyncio.run(cast(Any, ask(ModelRequest(messages, tools=(LOOK_UP,)))))
+                    except ModelError:
+                        continue
+                    raise AssertionError(f"A conversation with {name} was answered: {answer!r}")
+            assert asyncio.run(model.complete(REQUEST)).text == HELLO.text
+
+    def test_what_was_used_up_is_counted(self) -> None:
+        with self.chat_model(HELLO) as model:
+            usage = asyncio.run(model.complete(REQUEST)).usage
+        assert isinstance(cast(Any, usage), Usage)
+        assert min(usage.input_tokens, usage.output_tokens, usage.cost) >= 0
+
+    def test_it_serves_one_event_loop_after_another(self) -> None:
+        with self.chat_model(HELLO, CALLS, HELLO) as model:
+            responses = [asyncio.run(model.complete(REQUEST)) for _ in range(3)]
+        assert [response.text for response in responses] == [HELLO.text, "", HELLO.text]
+
+    def test_it_serves_many_at_once(self) -> None:
+        async def ask_all(model: ChatModel) -> list[ModelResponse]:
+            return await asyncio.gather(*(model.complete(REQUEST) for _ in range(20)))
+
+        with self.chat_model(*[HELLO] * 20) as model:
+            assert {response.text for response in asyncio.run(ask_all(model))} == {HELLO.text}
+
+    def test_a_stream_may_be_left(self) -> None:
+        async def leave(model: ChatModel) -> ModelResponse:
+            stream = stream_model(model, REQUEST)
+            await anext(stream)
+            await cast(Any, stream).aclose()
+            return await model.complete(REQUEST)
+
+        with self.chat_model(HELLO, HELLO) as model:
+            assert asyncio.run(leave(model)).text == HELLO.text
+
+
+async def _events(model: ChatModel, request: ModelRequest) -> list[ModelEvent]:
+    stream: AsyncIterator[ModelEvent] = stream_model(model, request)
+    return [event async for event in stream]
+
+
+def _final_response(events: list[ModelEvent]) -> ModelResponse:
+    last = events[-1]
+    assert isinstance(last, ResponseFinished)
+    return last.response
+
+
+def _calls_of(response: ModelResponse) -> list[tuple[str, Any]]:
+    return [(call.name, call.arguments) for call in response.message.tool_calls]
+
+
+def _calls_in(message: Message) -> list[tuple[str, Any]]:
+    return [(call.name, call.arguments) for call in message.tool_calls]
+
+
+def _assembled_calls(events: list[ModelEvent]) -> list[tuple[str, Any]]:
+    names: dict[int, str] = {}
+    texts: dict[int, str] = {}
+    for event in events:
+        if isinstance(event, ToolCallDelta):
+            names[event.index] = names.get(event.index) or event.name or ""
+            texts[event.index] = texts.get(event.index, "") + event.arguments
+    return [(names[index], json.loads(texts[index])) for index in sorted(names)]

@@ -1,0 +1,157 @@
+"""Tests of leases: one run at a time writes to a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from statewright.checkpoint import Checkpointer, JournalEntry, Pending, add_holder, discard_holder, new_owner
+from statewright.errors import CheckpointConflict, CheckpointNotFound, JournalConflict, LeaseLost, ThreadBusy
+from statewright.futures import resolve
+from statewright.ids import CheckpointId
+from statewright.testing.conformance.assertions import raises
+from statewright.testing.conformance.checkpointer.samples import (
+    LINE,
+    CheckpointerSuite,
+    commit_after,
+    held_lease,
+    lease_request,
+    load_head,
+)
+
+
+class LeaseTests(CheckpointerSuite):
+    """A thread has one holder, and what is written to it without its lease changes its epoch."""
+
+    def test_a_thread_that_is_held_takes_no_other_owner(self) -> None:
+        saver = self.make_saver()
+        head = resolve(saver.commit(commit_after(None, hold=lease_request("first", claims=True))))
+        other = lease_request("second", claims=True)
+        refused = raises(ThreadBusy, lambda: resolve(saver.commit(commit_after(head, hold=other))))
+        assert refused.owner == "first"
+        raises(ThreadBusy, lambda: resolve(saver.save_results(LINE, head, Pending(paused=True), hold=other)))
+        raises(ThreadBusy, lambda: resolve(saver.renew("thread", other)))
+        assert load_head(saver).id == head
+        assert not load_head(saver).pending.paused
+        lease = held_lease(saver)
+        assert lease.owner == "first"
+
+    def test_an_owner_goes_on_until_it_lets_go(self) -> None:
+        saver = self.make_saver()
+        head = resolve(saver.commit(commit_after(None, hold=lease_request("first", claims=True))))
+        head = resolve(saver.commit(commit_after(head, hold=lease_request("first"))))
+        resolve(saver.save_results(LINE, head, Pending(paused=True), hold=lease_request("first", seconds=None)))
+        assert resolve(saver.lease("thread")) is None
+        raises(LeaseLost, lambda: resolve(saver.commit(commit_after(head, hold=lease_request("first")))))
+        resolve(saver.commit(commit_after(head, hold=lease_request("second", claims=True))))
+
+    def test_a_hold_that_has_lapsed_is_taken_over_with_a_higher_epoch(self) -> None:
+        saver = self.make_saver()
+        head = resolve(saver.commit(commit_after(None, hold=lease_request("first", claims=True))))
+        before = held_lease(saver)
+        head = resolve(saver.commit(commit_after(head, hold=lease_request("second", after=61, claims=True))))
+        after = held_lease(saver)
+        assert (after.owner, after.epoch > before.epoch) == ("second", True)
+        raises(
+            LeaseLost, lambda: resolve(saver.save_results(LINE, head, Pending(), hold=lease_request("first", after=62)))
+        )
+        raises(LeaseLost, lambda: resolve(saver.renew("thread", lease_request("first", after=62))))
+
+    def test_a_claim_is_refused_if_anything_was_written_after_its_load(self) -> None:
+        """Each write between a load and a claim changes the epoch, even if the head is the same."""
+        for write in (_claim_and_release, _answer_from_outside, _commit_and_release, _revive):
+            self._check_that_a_claim_notices(write)
+
+    def _check_that_a_claim_notices(self, write: Callable[[Checkpointer, CheckpointId], None]) -> None:
+        saver = self.make_saver()
+        head = resolve(saver.commit(commit_after(None, hold=lease_request("first", claims=True))))
+        resolve(saver.renew("thread", lease_request("first", seconds=1)))
+        loaded = load_head(saver)
+        assert loaded.epoch is not None
+        assert loaded.lease == held_lease(saver)
+        write(saver, head)
+
+        claim = lease_request("second", after=3600, claims=True)._replace(expected_epoch=loaded.epoch)
+        current = load_head(saver)
+        raises(CheckpointConflict, lambda: resolve(saver.commit(commit_after(head, hold=claim))))
+        raises(CheckpointConflict, lambda: resolve(saver.save_results(LINE, head, Pending(paused=True), hold=claim)))
+        raises(CheckpointConflict, lambda: resolve(saver.renew("thread", claim)))
+        assert (load_head(saver), load_head(saver).epoch) == (current, current.epoch), write
+
+        resolve(saver.renew("thread", claim._replace(expected_epoch=current.epoch)))
+        assert held_lease(saver).owner == "second"
+
+    def test_writes_of_the_holder_leave_the_epoch_until_it_lets_go(self) -> None:
+        saver = self.make_saver()
+        head = resolve(saver.commit(commit_after(None, hold=lease_request("first", claims=True))))
+        epochs = [load_head(saver).epoch]
+        head = resolve(saver.commit(commit_after(head, hold=lease_request("first", after=1))))
+        epochs.append(load_head(saver).epoch)
+        resolve(saver.save_results(LINE, head, Pending(paused=True), hold=lease_request("first", after=50)))
+        resolve(saver.renew("thread", lease_request("first", after=100)))
+        epochs.append(load_head(saver).epoch)
+        assert len(set(epochs)) == 1
+        resolve(saver.renew("thread", lease_request("first", after=100, seconds=None)))
+        assert load_head(saver).epoch not in epochs
+
+    def test_the_first_record_of_a_step_stays(self) -> None:
+        saver = self.make_saver()
+        commit = commit_after(None)
+        head, (task,) = resolve(saver.commit(commit)), commit.checkpoint.frontier
+        key = (task.id, "charge", 0)
+        first = Pending(journal={key: JournalEntry("args", "receipt 1")})
+        resolve(saver.save_results(LINE, head, first))
+        again = Pending(journal={key: JournalEntry("args", "receipt 2")}, paused=True)
+        refused = raises(JournalConflict, lambda: resolve(saver.save_results(LINE, head, again)))
+        assert (refused.name, refused.ordinal) == ("charge", 0)
+        assert load_head(saver).pending.journal == first.journal
+        assert not load_head(saver).pending.paused
+        resolve(saver.save_results(LINE, head, Pending(journal={(task.id, "charge", 1): JournalEntry("args", "more")})))
+        assert len(load_head(saver).pending.journal) == 2
+
+    def test_the_lease_of_a_process_that_is_gone_is_not_waited_for(self) -> None:
+        saver = self.make_saver()
+        gone, alive = new_owner("gone"), new_owner("alive")
+        add_holder(gone)
+        add_holder(alive)
+        try:
+            head = resolve(saver.commit(commit_after(None, hold=lease_request(gone, claims=True))))
+            raises(ThreadBusy, lambda: resolve(saver.renew("thread", lease_request(alive, claims=True))))
+            discard_holder(gone)
+            resolve(saver.save_results(LINE, head, Pending(paused=True), hold=lease_request(alive, claims=True)))
+            raises(LeaseLost, lambda: resolve(saver.renew("thread", lease_request(gone))))
+        finally:
+            discard_holder(gone)
+            discard_holder(alive)
+
+    def test_a_holder_can_be_told_what_is_wanted_of_it(self) -> None:
+        saver = self.make_saver()
+        assert resolve(saver.want("thread", "interrupt")) is None
+        resolve(saver.commit(commit_after(None, hold=lease_request("first", claims=True))))
+        resolve(saver.want("thread", "rollback"))
+        renewed = resolve(saver.renew("thread", lease_request("first")))
+        assert renewed is not None
+        assert renewed.wanted == "rollback"
+
+    def test_a_refused_first_write_leaves_no_thread_behind(self) -> None:
+        saver = self.make_saver()
+        raises(CheckpointConflict, lambda: resolve(saver.commit(commit_after(None, expected="other"))))
+        raises(CheckpointNotFound, lambda: resolve(saver.copy_thread("thread", "copy")))
+
+
+def _claim_and_release(saver: Checkpointer, head: CheckpointId) -> None:
+    resolve(saver.renew("thread", lease_request("other", after=10, claims=True)))
+    resolve(saver.renew("thread", lease_request("other", after=10, seconds=None)))
+
+
+def _answer_from_outside(saver: Checkpointer, head: CheckpointId) -> None:
+    resolve(saver.save_results(LINE, head, Pending(paused=True)))
+
+
+def _commit_and_release(saver: Checkpointer, head: CheckpointId) -> None:
+    hold = lease_request("other", after=10, seconds=None, claims=True)
+    resolve(saver.save_results(LINE, head, Pending(paused=True), hold=hold))
+
+
+def _revive(saver: Checkpointer, head: CheckpointId) -> None:
+    """Write as a holder that was suspended past its lease, before another owner has claimed the thread."""
+    resolve(saver.save_results(LINE, head, Pending(paused=True), hold=lease_request("first", after=10)))

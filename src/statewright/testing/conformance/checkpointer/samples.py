@@ -1,0 +1,85 @@
+"""Commits, leases and logs that the suites write to checkpointers, and what the suites derive from."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from statewright.checkpoint import (
+    NO_ARG,
+    BranchKey,
+    Checkpoint,
+    Checkpointer,
+    Commit,
+    Lease,
+    LeaseRequest,
+    SavedCheckpoint,
+    Task,
+)
+from statewright.events import Log
+from statewright.futures import resolve
+from statewright.ids import CheckpointId, draw_checkpoint_id
+
+NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
+LINE: Final = BranchKey("thread")
+
+
+class CheckpointerSuite:
+    """Base of the groups of tests."""
+
+    def make_saver(self) -> Checkpointer:
+        """Return a new, empty saver."""
+        raise NotImplementedError
+
+    def chain(self, saver: Checkpointer, count: int, line: BranchKey = LINE) -> list[CheckpointId]:
+        """Commit `count` checkpoints, each on the one before."""
+        ids: list[CheckpointId] = []
+        for n in range(count):
+            ids.append(resolve(saver.commit(commit_after(ids[-1] if ids else None, line=line, n=n))))
+        return ids
+
+
+def commit_after(
+    parent: str | None, *, line: BranchKey = LINE, n: int = 0, expected: Any = ..., **fields: Any
+) -> Commit:
+    """Return a commit that follows `parent`, and expects it as the head unless `expected` is something else."""
+    checkpoint_id = draw_checkpoint_id()
+    values: dict[str, Any] = {
+        "line": line,
+        "expected": parent if expected is ... else expected,
+        "parent_id": parent,
+        "checkpoint": Checkpoint(checkpoint_id, n, {"n": n}, (Task("a", NO_ARG, checkpoint_id, 0),)),
+        "deltas": {"n": n},
+        "source": "loop",
+        "run_id": "run",
+        "created_at": datetime.now(UTC),
+        "metadata": {"nodes": ["a"]},
+    }
+    return Commit(**{**values, **fields})
+
+
+def lease_request(
+    owner: str, *, after: float = 0.0, seconds: float | None = 60.0, claims: bool = False
+) -> LeaseRequest:
+    """Return a request written `after` so many seconds for a lease of `seconds`; None releases the thread."""
+    now = NOW + timedelta(seconds=after)
+    return LeaseRequest(owner, now, None if seconds is None else now + timedelta(seconds=seconds), claims)
+
+
+def log_entry(run_id: str, *nodes: str) -> Log:
+    """Return additions to the log of a run: an event for each node, one if none is named."""
+    return Log(run_id, NOW, tuple(("task_finished", 1, node, None, None) for node in nodes or ("a",)))
+
+
+def load_head(saver: Checkpointer, thread_id: str = "thread", **options: Any) -> SavedCheckpoint:
+    """Return the head of a thread, or the checkpoint that the options of `load` select; fail if there is none."""
+    saved = resolve(saver.load(thread_id, **options))
+    assert saved is not None
+    return saved
+
+
+def held_lease(saver: Checkpointer) -> Lease:
+    """Return the lease on the thread; fail if there is none."""
+    lease = resolve(saver.lease("thread"))
+    assert lease is not None
+    return lease

@@ -1,0 +1,169 @@
+"""Tests of logs, histories, branches, namespaces and whole threads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from statewright.checkpoint import BranchKey, Checkpoint, Pending
+from statewright.errors import CheckpointConflict, CheckpointNotFound
+from statewright.events import Log
+from statewright.futures import resolve
+from statewright.ids import CheckpointId
+from statewright.testing.conformance.assertions import raises
+from statewright.testing.conformance.checkpointer.samples import (
+    LINE,
+    CheckpointerSuite,
+    commit_after,
+    load_head,
+    log_entry,
+)
+
+
+class ThreadTests(CheckpointerSuite):
+    """Lists are complete and ordered; branches, namespaces and threads are separate."""
+
+    def test_events_are_numbered_run_by_run_with_the_write_that_brings_them(self) -> None:
+        saver = self.make_saver()
+        head = resolve(saver.commit(commit_after(None, log=log_entry("a", "a", "b"))))
+        refused = commit_after("elsewhere", log=log_entry("a"))
+        raises(CheckpointConflict, lambda: resolve(saver.commit(refused)))
+        resolve(saver.save_results(LINE, head, Pending(), log=log_entry("b")))
+        resolve(saver.save_results(LINE, head, Pending(), log=log_entry("a")))
+        log = resolve(saver.events("thread"))
+        assert [(event.run_id, event.seq) for event in log] == [("a", 1), ("a", 2), ("a", 3), ("b", 1)]
+        assert [event.seq for event in resolve(saver.events("thread", run_id="a", after=1))] == [2, 3]
+        assert [event.seq for event in resolve(saver.events("thread", run_id="a", limit=1))] == [1]
+        assert list(resolve(saver.events("nobody"))) == []
+
+    # -- histories, branches, threads
+
+    def test_history_is_newest_first_and_can_be_cut(self) -> None:
+        saver = self.make_saver()
+        ids = self.chain(saver, 4)
+        assert [saved.id for saved in resolve(saver.history("thread"))] == ids[::-1]
+        assert [saved.id for saved in resolve(saver.history("thread", before=ids[2]))] == [ids[1], ids[0]]
+        assert [saved.id for saved in resolve(saver.history("thread", limit=2))] == [ids[3], ids[2]]
+        unknown = CheckpointId("nothing")
+        raises(CheckpointNotFound, lambda: list(resolve(saver.history("thread", before=unknown))))
+
+    def test_a_limit_below_nothing_is_nothing(self) -> None:
+        saver = self.make_saver()
+        logged = commit_after(None, log=Log("run", datetime.now(UTC), (("run_started", 0, None, None, None),)))
+        resolve(saver.commit(logged))
+        assert len(resolve(saver.events("thread"))) == 1
+        for limit in (0, -1, -7):
+            assert list(resolve(saver.history("thread", limit=limit))) == []
+            assert list(resolve(saver.threads(limit=limit))) == []
+            assert list(resolve(saver.events("thread", limit=limit))) == []
+
+    def test_an_id_in_other_letters_is_another_id(self) -> None:
+        saver = self.make_saver()
+        small, large = CheckpointId("ab" * 16), CheckpointId("AB" * 16)
+        spaced = CheckpointId(" ".join(["ab"] * 16))
+        for n, checkpoint_id in enumerate((small, spaced)):
+            commit = commit_after(small if n else None, n=n)
+            resolve(saver.commit(replace(commit, checkpoint=Checkpoint(checkpoint_id, n, {"n": n}, ()))))
+        assert resolve(saver.load("thread", checkpoint_id=large)) is None
+        raises(CheckpointNotFound, lambda: list(resolve(saver.history("thread", before=large))))
+        assert [saved.id for saved in resolve(saver.history("thread"))] == [spaced, small]
+        commit = commit_after(spaced, n=2)
+        resolve(saver.commit(replace(commit, checkpoint=Checkpoint(large, 2, {"n": 2}, ()))))
+        for n, checkpoint_id in enumerate((small, spaced, large)):
+            saved = load_head(saver, checkpoint_id=checkpoint_id)
+            assert (saved.id, saved.checkpoint.values) == (checkpoint_id, {"n": n})
+
+    def test_values_that_are_stored_whole_leave_nothing_of_the_parent(self) -> None:
+        saver = self.make_saver()
+        first = commit_after(None)
+        state = Checkpoint(first.checkpoint.id, 0, {"n": 0, "list": [1], "gone": 1}, (), reported=(("a", {"n": 1}),))
+        resolve(saver.commit(replace(first, checkpoint=state, deltas=None, reported=[["a", {"n": 1}]])))
+        parent = state.id
+        states: list[tuple[dict[str, Any], Any]] = [
+            ({"n": 1, "list": [2]}, ()),
+            ({"n": 2}, (("b", {"n": 2}),)),
+            ({}, ()),
+        ]
+        for values, reported in states:
+            commit = commit_after(parent)
+            whole = Checkpoint(commit.checkpoint.id, values.get("n", 0), values, (), reported=reported)
+            resolve(saver.commit(replace(commit, checkpoint=whole, deltas=None)))
+            assert (load_head(saver).checkpoint.values, load_head(saver).checkpoint.reported) == (values, reported)
+            parent = commit.checkpoint.id
+
+    def test_threads_are_found_by_what_their_ids_begin_with(self) -> None:
+        saver = self.make_saver()
+        names = ["a", "a\x00", "a\x00b", "ab", "a%", "a_b", "A", "ä", "äb", "🦉", "🦉b"]
+        for name in names:
+            resolve(saver.commit(commit_after(None, line=BranchKey(name))))
+        for prefix in ("", *names, "a\x00bc", "%", "_"):
+            matches = [entry.thread_id for entry in resolve(saver.threads(prefix=prefix))]
+            assert sorted(matches) == sorted(name for name in names if name.startswith(prefix))
+
+    def test_a_branch_has_its_own_head_and_the_history_of_its_ancestors(self) -> None:
+        saver = self.make_saver()
+        ids = self.chain(saver, 3)
+        fork = resolve(saver.commit(commit_after(ids[0], line=LINE._replace(branch="b"), n=7, expected=None)))
+        assert load_head(saver).id == ids[2]
+        assert load_head(saver, branch="b").id == fork
+        assert [saved.id for saved in resolve(saver.history("thread", branch="b"))] == [fork, ids[0]]
+        assert list(resolve(saver.branches("thread"))) == ["b", "main"]
+
+    def test_namespaces_are_lines_of_their_own_and_are_dropped_with_those_inside(self) -> None:
+        saver = self.make_saver()
+        (head,) = self.chain(saver, 1)
+        for namespace in ("a:1", "a:1|b:2", "a:1:1", "a:10"):
+            self.chain(saver, 1, LINE._replace(namespace=namespace))
+        self.chain(saver, 1, LINE._replace(namespace="a:10", branch="other"))
+        assert list(resolve(saver.namespaces("thread"))) == ["", "a:1", "a:10", "a:1:1", "a:1|b:2"]
+        resolve(saver.commit(commit_after(head, drops=("a:1",))))
+        assert all(resolve(saver.load("thread", namespace=name)) is None for name in ("a:1", "a:1|b:2", "a:1:1"))
+        assert load_head(saver, namespace="a:10")
+        assert list(resolve(saver.namespaces("thread"))) == ["", "a:10"]
+
+    def test_a_namespace_is_dropped_on_one_branch_and_what_forked_from_it_there_stays_whole(self) -> None:
+        saver = self.make_saver()
+        (head,) = self.chain(saver, 1)
+        call = LINE._replace(namespace="a:1")
+        ids = self.chain(saver, 3, call)
+        fork = resolve(saver.commit(commit_after(ids[1], line=call._replace(branch="b"), n=7, expected=None)))
+        resolve(saver.commit(commit_after(head, drops=("a:1",))))
+        assert resolve(saver.load("thread", namespace="a:1")) is None
+        left = load_head(saver, namespace="a:1", branch="b")
+        assert (left.id, left.checkpoint.values) == (fork, {"n": 7})
+        assert resolve(saver.history("thread", namespace="a:1", branch="b"))[0].id == fork
+
+    def test_what_is_committed_beside_is_saved_with_it_or_not_at_all(self) -> None:
+        saver = self.make_saver()
+        (head,) = self.chain(saver, 1)
+        call = LINE._replace(namespace="a:1", branch="b")
+        refused = commit_after("nothing", line=LINE._replace(branch="b"))
+        refused.beside = (commit_after(None, line=call, n=5),)
+        raises(CheckpointConflict, lambda: resolve(saver.commit(refused)))
+        assert list(resolve(saver.namespaces("thread"))) == [""]
+        commit = commit_after(head, line=LINE._replace(branch="b"), expected=None)
+        commit.beside = (commit_after(None, line=call, n=5),)
+        resolve(saver.commit(commit))
+        assert load_head(saver, branch="b").id == commit.checkpoint.id
+        beside = load_head(saver, namespace="a:1", branch="b")
+        assert beside.checkpoint.values == {"n": 5}
+
+    def test_a_copied_thread_goes_its_own_way(self) -> None:
+        saver = self.make_saver()
+        ids = self.chain(saver, 2)
+        resolve(saver.copy_thread("thread", "copy"))
+        resolve(saver.commit(commit_after(ids[1], n=5)))
+        copied = load_head(saver, "copy")
+        assert (copied.id, copied.line.thread_id) == (ids[1], "copy")
+        raises(CheckpointConflict, lambda: resolve(saver.copy_thread("thread", "copy")))
+        raises(CheckpointNotFound, lambda: resolve(saver.copy_thread("nobody", "other")))
+
+    def test_a_deleted_thread_is_forgotten_and_another_one_is_not(self) -> None:
+        saver = self.make_saver()
+        self.chain(saver, 2)
+        self.chain(saver, 1, BranchKey("other"))
+        resolve(saver.delete_thread("thread"))
+        resolve(saver.delete_thread("nobody"))
+        assert resolve(saver.load("thread")) is None
+        assert resolve(saver.load("other")) is not None

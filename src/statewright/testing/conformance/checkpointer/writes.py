@@ -1,0 +1,94 @@
+"""Tests of commits and of the results that are saved between them."""
+
+from __future__ import annotations
+
+from statewright.checkpoint import BranchKey, Interrupt, JournalEntry, Pending, TaskResult
+from statewright.errors import CheckpointConflict, CheckpointNotFound
+from statewright.futures import resolve
+from statewright.ids import CheckpointId, InterruptId
+from statewright.testing.conformance.assertions import raises, run_concurrently
+from statewright.testing.conformance.checkpointer.samples import LINE, CheckpointerSuite, commit_after, load_head
+
+
+class WriteTests(CheckpointerSuite):
+    """Commits follow the head; results are added to it."""
+
+    def test_nothing_is_there_at_first(self) -> None:
+        saver = self.make_saver()
+        assert resolve(saver.load("thread")) is None
+        assert list(resolve(saver.history("thread"))) == []
+        assert list(resolve(saver.branches("thread"))) == []
+        assert list(resolve(saver.namespaces("thread"))) == []
+
+    def test_the_head_is_what_was_committed_last(self) -> None:
+        saver = self.make_saver()
+        ids = self.chain(saver, 3)
+        head = load_head(saver)
+        assert (head.id, head.parent_id, head.checkpoint.values) == (ids[2], ids[1], {"n": 2})
+        assert (head.source, head.run_id, head.metadata["nodes"]) == ("loop", "run", ["a"])
+
+    def test_an_older_checkpoint_is_loaded_by_its_id(self) -> None:
+        saver = self.make_saver()
+        first, *_ = self.chain(saver, 3)
+        saved = load_head(saver, checkpoint_id=first)
+        assert saved.checkpoint.values == {"n": 0}
+
+    def test_a_commit_on_an_old_head_is_refused_and_changes_nothing(self) -> None:
+        saver = self.make_saver()
+        ids = self.chain(saver, 2)
+        error = raises(CheckpointConflict, lambda: resolve(saver.commit(commit_after(ids[0], n=9))))
+        assert (error.expected, error.found) == (ids[0], ids[1])
+        assert load_head(saver).id == ids[1]
+        assert [saved.id for saved in resolve(saver.history("thread"))] == [ids[1], ids[0]]
+
+    def test_of_many_commits_on_one_head_one_wins(self) -> None:
+        saver = self.make_saver()
+        (head,) = self.chain(saver, 1)
+        lost = run_concurrently(8, lambda n: resolve(saver.commit(commit_after(head, n=n))))
+        assert [type(error) for error in lost] == [CheckpointConflict] * 7
+        assert len(list(resolve(saver.history("thread")))) == 2
+
+    def test_results_are_added_to_what_is_known(self) -> None:
+        saver = self.make_saver()
+        (head,) = self.chain(saver, 1)
+        task = load_head(saver).checkpoint.frontier[0]
+        question = Interrupt(id=InterruptId("0" * 32), value="?")
+        resolve(saver.save_results(LINE, head, Pending(interrupts={task.id: (question,)})))
+        assert load_head(saver).pending.open == (question,)
+        resolve(saver.save_results(LINE, head, Pending(answers={question.id: None})))
+        resolve(saver.save_results(LINE, head, Pending(completed={task.id: TaskResult(task, {"n": 1}, ("b",))})))
+        pending = load_head(saver).pending
+        assert (pending.open, pending.answers) == ((), {question.id: None})
+        assert (pending.completed[task.id].writes, list(pending.completed[task.id].targets)) == ({"n": 1}, ["b"])
+
+    def test_everything_that_is_known_of_a_frontier_is_kept(self) -> None:
+        saver = self.make_saver()
+        (head,) = self.chain(saver, 1)
+        task = load_head(saver).checkpoint.frontier[0]
+        entry = JournalEntry("given", ["value"])
+        pending = Pending(attempts={task.id: 2}, journal={(task.id, "step", 0): entry}, errors={task.id: "E: why"})
+        resolve(saver.save_results(LINE, head, pending))
+        resolve(saver.save_results(LINE, head, Pending(paused=True)))
+        pending = load_head(saver).pending
+        assert (pending.attempts, pending.errors, pending.paused) == ({task.id: 2}, {task.id: "E: why"}, True)
+        assert pending.journal == {(task.id, "step", 0): entry}
+
+    def test_a_journal_goes_with_the_commit_that_consumes_its_tasks_but_not_with_a_fork(self) -> None:
+        saver = self.make_saver()
+        (head,) = self.chain(saver, 1)
+        task = load_head(saver).checkpoint.frontier[0]
+        resolve(saver.save_results(LINE, head, Pending(journal={(task.id, "step", 0): JournalEntry("", 1)})))
+        fork = commit_after(head, line=LINE._replace(branch="b"), expected=None, source="fork")
+        resolve(saver.commit(fork))
+        saved = load_head(saver, checkpoint_id=head)
+        assert saved.pending.journal != {}
+        resolve(saver.commit(commit_after(head)))
+        saved = load_head(saver, checkpoint_id=head)
+        assert saved.pending.journal == {}
+
+    def test_results_for_a_checkpoint_that_is_not_there_are_refused(self) -> None:
+        saver = self.make_saver()
+        self.chain(saver, 1)
+        unknown = CheckpointId("nothing")
+        raises(CheckpointNotFound, lambda: resolve(saver.save_results(LINE, unknown, Pending(paused=True))))
+        raises(CheckpointNotFound, lambda: resolve(saver.save_results(BranchKey("nobody"), unknown, Pending())))

@@ -1,0 +1,151 @@
+"""Tests of queries: conditions, order, limits, counts and groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, cast
+
+from statewright.futures import resolve
+from statewright.runs import (
+    RECORDS,
+    Among,
+    Condition,
+    Delete,
+    Order,
+    Run,
+    RunLabel,
+    RunStatus,
+    UpdateAll,
+    columns_of,
+    where,
+)
+from statewright.testing.conformance.ledger.samples import (
+    NOW,
+    SOON,
+    LedgerSuite,
+    bare,
+    distinct_values,
+    filled,
+    get_record,
+    ids,
+    label,
+    run,
+    write,
+)
+
+
+class QueryTests(LedgerSuite):
+    """Queries return the records that match, and no other."""
+
+    def test_every_comparison_finds_what_fits(self) -> None:
+        times = [None, *(NOW + timedelta(microseconds=n) for n in range(3))]
+        ledger = self.ledger_of(*(run(f"r{index}", due_at=at) for index, at in enumerate(times)))
+        expected = {"=": [2], "!=": [0, 1, 3], "<": [1], "<=": [1, 2], ">": [3], ">=": [2, 3]}
+        of_none = {"=": [0], "!=": [1, 2, 3]}
+        for operator, fitting in expected.items():
+            matches = ids(ledger, Run, Condition("due_at", cast(Any, operator), times[2]))
+            assert matches == [f"r{index}" for index in fitting]
+            matches = ids(ledger, Run, Condition("due_at", cast(Any, operator), None))
+            assert matches == [f"r{index}" for index in of_none.get(operator, [])]
+
+    def test_every_kind_of_column_can_be_looked_for(self) -> None:
+        for kind in RECORDS:
+            ledger = self.ledger_of(filled(kind, "1"), replace(bare(kind, "2"), **distinct_values(kind)))
+            for column in columns_of(kind):
+                value = getattr(filled(kind, "1"), column.name)
+                if column.kind not in ("json", "sealed"):
+                    matches = ids(ledger, kind, Condition(column.name, "=", value))
+                    both = getattr(get_record(ledger, kind, "2"), column.name) == value
+                    assert matches == (["1", "2"] if both else ["1"])
+
+    def test_texts_are_taken_at_their_word(self) -> None:
+        texts = ["", " ", "%", "A", "_", "a", "a ", "ab", "a\x00", "ä", "🦉", "'; --"]
+        ledger = self.ledger_of(*(label(str(index), text) for index, text in enumerate(texts)))
+        for index, text in enumerate(texts):
+            assert ids(ledger, RunLabel, *where(value=text)) == [str(index)]
+            assert ids(ledger, RunLabel, Condition("value", "in", [text])) == [str(index)]
+        matches = resolve(ledger.find(RunLabel, order=Order("value")))
+        assert [record.value for record in matches] == sorted(texts)
+
+    def test_all_conditions_have_to_be_met(self) -> None:
+        ledger = self.ledger_of(label("1", "a"), label("2", "a", name="m"), label("3", "b"))
+        assert ids(ledger, RunLabel, *where(value="a", name="n")) == ["1"]
+        assert ids(ledger, RunLabel, *where(value="a"), Condition("value", "!=", "a")) == []
+
+    def test_one_of_several_values_is_found(self) -> None:
+        ledger = self.ledger_of(*(run(f"r{n:04}", parent_id=str(n) if n else None) for n in range(3000)))
+        assert ids(ledger, Run, Condition("parent_id", "in", ["7", "2", "7", "none"])) == ["r0002", "r0007"]
+        assert ids(ledger, Run, Condition("parent_id", "in", [])) == []
+        assert ids(ledger, Run, Condition("parent_id", "in", [None, "1"])) == ["r0000", "r0001"]
+        assert ids(ledger, Run, Condition("parent_id", "in", [None])) == ["r0000"]
+        assert ids(ledger, Run, Condition("status", "in", {RunStatus.FAILED})) == []
+        many = [str(n) for n in range(2, 3000)]
+        assert resolve(ledger.count(Run, [Condition("parent_id", "in", many)])) == 2998
+
+    def test_values_that_other_records_have_are_found(self) -> None:
+        ledger = self.ledger_of(
+            *(run(f"r{n}", parent_id=f"r{n - 1}" if n > 1 else None) for n in range(5)),
+            label("1", "red", run_id="r1"),
+            label("2", "red", run_id="r3"),
+            label("3", "blue", run_id="r3"),
+        )
+        red = Condition("id", "in", Among(RunLabel, "run_id", where(value="red")))
+        blue = Condition("id", "in", Among(RunLabel, "run_id", where(value="blue")))
+        assert ids(ledger, Run, red) == ["r1", "r3"]
+        assert ids(ledger, Run, red, blue) == ["r3"]
+        assert ids(ledger, Run, Condition("parent_id", "in", Among(Run, "id", [blue]))) == ["r4"]
+        assert ids(ledger, Run, Condition("parent_id", "in", Among(Run, "parent_id", where(id="r0")))) == [
+            "r0",
+            "r1",
+        ]
+        assert ids(ledger, Run, Condition("id", "in", Among(RunLabel, "run_id", where(value="none")))) == []
+        write(ledger, UpdateAll(Run, [red], {"graph": "red"}), Delete(RunLabel, [Condition("run_id", "in", ["r1"])]))
+        assert ids(ledger, Run, *where(graph="red")) == ["r1", "r3"]
+        assert ids(ledger, Run, red) == ["r3"]
+
+    def test_records_are_sorted_by_a_column_and_by_their_ids(self) -> None:
+        times = {"a": SOON, "b": None, "c": NOW, "d": SOON, "e": None}
+        ledger = self.ledger_of(*(run(name, due_at=at) for name, at in reversed(times.items())))
+        assert ids(ledger, Run) == list("abcde")
+        assert ids(ledger, Run, order=Order("due_at")) == list("becad")
+        assert ids(ledger, Run, order=Order("due_at", descending=True)) == list("adcbe")
+        assert ids(ledger, Run, order=Order("id", descending=True)) == list("edcba")
+
+    def test_a_part_of_what_is_found_is_returned(self) -> None:
+        ledger = self.ledger_of(*(label(str(n), str(n % 2)) for n in range(6)))
+        assert ids(ledger, RunLabel, limit=2) == ["0", "1"]
+        assert ids(ledger, RunLabel, limit=2, offset=5) == ["5"]
+        assert ids(ledger, RunLabel, offset=4) == ["4", "5"]
+        assert (
+            ids(ledger, RunLabel, limit=0) == ids(ledger, RunLabel, offset=9) == ids(ledger, RunLabel, limit=-1) == []
+        )
+        assert ids(ledger, RunLabel, limit=2, offset=-3) == ["0", "1"]
+        assert ids(ledger, RunLabel, offset=-3) == ids(ledger, RunLabel)
+        matches = ids(ledger, RunLabel, *where(value="1"), order=Order("id", descending=True), limit=1, offset=1)
+        assert matches == ["3"]
+
+    def test_records_are_counted(self) -> None:
+        ledger = self.ledger_of(*(label(str(n), str(n % 2)) for n in range(5)))
+        assert resolve(ledger.count(RunLabel)) == 5
+        assert resolve(ledger.count(RunLabel, where(value="1"))) == 2
+
+    def test_records_are_grouped_and_their_columns_summed(self) -> None:
+        steps = [None, "a", "a", "b", None]
+        ledger = self.ledger_of(
+            *(run(f"r{n}", current_step=step, total_cost=n / 2, last_event=n) for n, step in enumerate(steps)),
+            run("x", graph="other", status=RunStatus.FAILED, begun=True, due_at=NOW),
+        )
+        sums = ["total_cost", "last_event"]
+        groups = resolve(ledger.groups(Run, ["current_step"], where=where(graph="g"), sums=sums))
+        assert list(groups) == [((None,), 2, (2.0, 4.0)), (("a",), 2, (1.5, 3.0)), (("b",), 1, (1.5, 3.0))]
+        groups = resolve(ledger.groups(Run, ["status", "begun", "due_at"], where=[Condition("graph", "!=", "g")]))
+        assert list(groups) == [((RunStatus.FAILED, True, NOW), 1, ())]
+        assert isinstance(groups[0].key[0], RunStatus)
+        assert list(resolve(ledger.groups(Run, [], sums=["last_event"]))) == [((), 6, (10.0,))]
+        assert list(resolve(ledger.groups(Run, [], where=where(id="none")))) == []
+
+    def test_what_has_no_number_adds_nothing_to_a_sum(self) -> None:
+        ledger = self.ledger_of(run("r1", concurrency_limit=2), run("r2"), run("r3", graph="x"))
+        groups = resolve(ledger.groups(Run, ["graph"], sums=["concurrency_limit"]))
+        assert list(groups) == [(("g",), 2, (2.0,)), (("x",), 1, (0.0,))]

@@ -1,0 +1,1 @@
+"""Recordings of real runs, and their replay by the current graph."""

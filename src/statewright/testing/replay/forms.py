@@ -1,0 +1,86 @@
+"""Outcomes, checkpoints, tasks and errors as plain data for records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from statewright.checkpoint import NO_ARG, Checkpoint, DeferredTask, Joins, Pending, SavedCheckpoint, Task, TaskResult
+from statewright.checkpoint.forms import Entry, made_pending, made_task, plain_pending, plain_task
+from statewright.errors import StoredError
+from statewright.graph import ParentCommand
+from statewright.runtime.core.outcome import Outcome, Pause
+from statewright.runtime.core.program import Program
+from statewright.serde.codecs import type_name
+from statewright.serde.serde import Serde
+from statewright.testing.replay.records import Completed, Failed, ForParent, Found, Interrupted, RecordedOutcome
+
+
+def recorded_outcome(outcome: Outcome) -> RecordedOutcome:
+    """Return an outcome as a record."""
+    if isinstance(outcome, TaskResult):
+        writes: Any = outcome.writes
+        plain = cast(Any, writes) if isinstance(writes, dict) else [list(pair) for pair in writes]
+        return Completed(plain, list(outcome.targets), outcome.goto)
+    if isinstance(outcome, Pause):
+        return Interrupted(list(outcome.interrupts))
+    error = outcome.error
+    if isinstance(error, ParentCommand):
+        return ForParent(error.commands[0], list(error.commands[1:]))
+    return Failed(error)
+
+
+def recorded_checkpoint(saved: SavedCheckpoint, serde: Serde) -> Found:
+    """Return a checkpoint as a record. Raises SerdeError for values that cannot be stored."""
+    checkpoint = saved.checkpoint
+    record = Found(
+        id=checkpoint.id,
+        step=checkpoint.step,
+        values=checkpoint.values,
+        frontier=[plain_task(task, "", -1) for task in checkpoint.frontier],
+        held=[[plain_task(held.task, "", -1), held.gather, held.sender] for held in checkpoint.held],
+        joins={key: sorted(arrived) for key, arrived in checkpoint.joins.items()},
+        reported=[list(pair) for pair in checkpoint.reported],
+        source=saved.source,
+        metadata=dict(saved.metadata),
+        pending=[list(entry) for entry in plain_pending(saved.pending, serde)],
+        version=saved.graph_version,
+    )
+    return serde.decode(serde.encode(record, f"checkpoint {checkpoint.step}"))
+
+
+def restored_checkpoint(record: Found, serde: Serde) -> tuple[Checkpoint, Pending]:
+    """Return the checkpoint of a record, and the saved results of its frontier."""
+    frontier = tuple(made_task(task, "", -1) for task in record.frontier)
+    held = (DeferredTask(made_task(task, "", -1), gather=gather, sender=sender) for task, gather, sender in record.held)
+    checkpoint = Checkpoint(
+        record.id,
+        record.step,
+        record.values,
+        frontier,
+        tuple(held),
+        {key: frozenset(arrived) for key, arrived in record.joins.items()},
+        tuple((name, update) for name, update in record.reported),
+    )
+    return checkpoint, made_pending([cast(Entry, tuple(entry)) for entry in record.pending], frontier, serde)
+
+
+def plain_tasks(tasks: Iterable[Task]) -> list[list[Any]]:
+    """Return the node of each task, and its argument if it has one."""
+    return [[task.node] if task.arg is NO_ARG else [task.node, task.arg] for task in tasks]
+
+
+def plain_held(held: Iterable[DeferredTask]) -> list[list[Any]]:
+    """Return the node of each deferred task, its argument if it has one, and whether it is gathered."""
+    return [[*plain_tasks([deferred.task])[0], deferred.gather] for deferred in held]
+
+
+def plain_joins(program: Program, joins: Joins) -> list[list[Any]]:
+    """Return the starts, the end and the arrived starts of each incomplete join."""
+    by_key = {join.key: join for join in program.graph.joins}
+    return [[list(by_key[key].starts), by_key[key].end, sorted(joins[key])] for key in sorted(joins)]
+
+
+def plain_error(error: BaseException) -> list[str]:
+    """Return the name of the class of an error, which may be a stored one, and its message."""
+    return [error.kind if isinstance(error, StoredError) else type_name(type(error)), str(error)]

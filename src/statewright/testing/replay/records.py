@@ -1,0 +1,166 @@
+"""The records of a recording: a tree of calls, their supersteps, the tasks of these, and the subgraphs that tasks call.
+
+The names of fields are part of the file format.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from statewright.checkpoint import Interrupt
+from statewright.graph import Budget, Command
+
+
+@dataclass(slots=True)
+class Completed:
+    """The task has a result."""
+
+    writes: Any
+    targets: list[Any]
+    goto: bool
+
+
+@dataclass(slots=True)
+class Interrupted:
+    """The task waits for answers."""
+
+    interrupts: list[Interrupt]
+
+
+@dataclass(slots=True)
+class Failed:
+    """The task raised an exception."""
+
+    error: BaseException
+
+
+@dataclass(slots=True)
+class ForParent:
+    """The task returned a Command for the calling graph."""
+
+    command: Command[Any]
+    more: list[Command[Any]] = field(default_factory=list["Command[Any]"])
+    """Further commands that it returned."""
+
+
+RecordedOutcome = Completed | Interrupted | Failed | ForParent | None
+"""The outcome of a task; None if it was stopped because another one failed."""
+
+
+@dataclass(slots=True)
+class RecordedTask:
+    """One execution of one node."""
+
+    node: str
+    arg: Any
+    """The argument of a Send; NO_ARG if the input was read from the state."""
+    id: str
+    outcome: RecordedOutcome = None
+    attempts: int = 1
+    """The number of attempts; 0 if the result came from a cache."""
+    journal: list[list[Any]] = field(default_factory=list[list[Any]])
+    """Its completed steps: the called task within the task (empty for the node itself), the name, the ordinal, a
+    fingerprint of the arguments, and the result."""
+    calls: list[RecordedRun] = field(default_factory=list["RecordedRun"])
+    """Its calls of subgraphs."""
+
+
+@dataclass(slots=True)
+class RecordedState:
+    """The state and the frontier after a superstep."""
+
+    changes: dict[str, Any]
+    """Differences from the state before, by field, in the form in which checkpoints store them."""
+    frontier: list[list[Any]]
+    """The node and the argument of each due task."""
+    held: list[list[Any]]
+    """The node of each deferred task, its argument, and whether it is gathered."""
+    joins: list[list[Any]]
+    """The starts of each incomplete join, its end, and the starts that have arrived."""
+    fingerprint: str = ""
+    """Fingerprint of the whole state."""
+
+
+@dataclass(slots=True)
+class RecordedStep:
+    """A superstep, or fresh input, which has no tasks."""
+
+    number: int
+    tasks: list[RecordedTask]
+    after: RecordedState | None = None
+    """None if it was not completed."""
+    is_input: bool = False
+    tokens: int = 0
+    """Tokens spent by its tasks."""
+    cost: float = 0.0
+    out_of_budget: bool = False
+    """Whether it ran the fallback node of an exceeded budget."""
+
+
+@dataclass(slots=True)
+class RecordedRest:
+    """The end of a run."""
+
+    status: str
+    interrupts: list[str]
+    node: str | None
+    error: list[str] | None
+    """The name of the class of the error, and its message."""
+    stopped: list[str] | None = None
+    """`cancel` or `drain`, and the reason, if the run was asked to stop."""
+
+
+@dataclass(slots=True)
+class Found:
+    """An existing checkpoint on the thread that no recorded run had made."""
+
+    id: str
+    step: int
+    values: dict[str, Any]
+    frontier: list[Any]
+    held: list[Any]
+    joins: dict[str, list[str]]
+    reported: list[Any]
+    source: str
+    metadata: dict[str, Any]
+    pending: list[Any]
+    version: str | None
+
+
+@dataclass(slots=True)
+class RecordedRun:
+    """One run from its input to its end: a call, or the run of a subgraph in a task."""
+
+    number: int
+    """The number of the call in the recording; a subgraph has the number of the outermost call."""
+    graph: str
+    version: str | None
+    namespace: str
+    given: Any
+    """The input."""
+    thread_id: str | None
+    branch: str
+    checkpoint_id: str | None
+    saves: bool
+    saves_at_rest: bool
+    recursion_limit: int
+    breaks_before: list[str]
+    breaks_after: list[str]
+    on_unfinished: str | None
+    budget: Budget | None
+    keeps_calls: bool
+    parent_task: str | None = None
+    head: str | None = None
+    """The checkpoint that it continued from, or would have without fresh input."""
+    found: list[Found] = field(default_factory=list[Found])
+    steps: list[RecordedStep] = field(default_factory=list[RecordedStep])
+    rest: RecordedRest | None = None
+    """None if it was abandoned, as a stream that is not read to its end."""
+
+
+@dataclass(slots=True)
+class Recording:
+    """The contents of a file."""
+
+    calls: list[RecordedRun]

@@ -1,0 +1,73 @@
+"""States of recorded runs, rebuilt from their changes and compared by fingerprints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from statewright.channels import MISSING, changed
+from statewright.fingerprint import fingerprint
+from statewright.testing.replay.records import RecordedRun
+
+
+class StateReader:
+    """The states of a recorded run, one after another."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self._fingerprints = StateFingerprints()
+
+    def advance(self, changes: Mapping[str, Any]) -> str:
+        """Apply the changes of a superstep, and return the fingerprint of the state after it."""
+        values = dict(self.values)
+        for name, change in changes.items():
+            value = changed(values.get(name, MISSING), change)
+            if value is MISSING:
+                values.pop(name, None)
+            else:
+                values[name] = value
+        self.values = values
+        return self._fingerprints.of(values)
+
+
+class StateFingerprints:
+    """Fingerprints of successive states.
+
+    Fields and items of lists that are the same object as before are not hashed again: a conversation grows in every
+    superstep, and hashing all of it each time would be quadratic.
+    """
+
+    def __init__(self) -> None:
+        self._by_field: dict[str, tuple[Any, str]] = {}
+        self._by_item: dict[int, tuple[Any, str]] = {}
+
+    def of(self, values: Mapping[str, Any]) -> str:
+        """Return the fingerprint of a state."""
+        self._by_field = {name: self._field(name, value) for name, value in values.items()}
+        return fingerprint({name: digest for name, (_, digest) in self._by_field.items()})
+
+    def _field(self, name: str, value: Any) -> tuple[Any, str]:
+        entry = self._by_field.get(name)
+        if entry is not None and entry[0] is value:
+            return entry
+        if type(value) is not list:
+            return value, fingerprint(value)
+        items = cast("list[Any]", value)
+        return items, fingerprint(list(map(self._item, items)))
+
+    def _item(self, item: Any) -> str:
+        entry = self._by_item.get(id(item))
+        if entry is None or entry[0] is not item:  # an id is reused once its object is gone, so the object is held
+            entry = self._by_item[id(item)] = (item, fingerprint(item))
+        return entry[1]
+
+
+def add_fingerprints(run: RecordedRun) -> None:
+    """Fill in the fingerprints of the states of a run and of the calls in it."""
+    reader = StateReader()
+    for step in run.steps:
+        for task in step.tasks:
+            for call in task.calls:
+                add_fingerprints(call)
+        if step.after is not None:
+            step.after.fingerprint = reader.advance(step.after.changes)

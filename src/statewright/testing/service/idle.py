@@ -1,0 +1,136 @@
+"""Detection of an idle service, and of the next time at which it has work.
+
+A service is idle when nothing happens any more unless time passes or input comes from outside: a worker has looked for
+work in vain, every background task has run, nothing was written meanwhile, and all running nodes wait for the clock.
+A node between two attempts certainly waits for the clock. A node that waits in its own code, in the client of a model
+for instance, cannot be observed; it is assumed to wait for the clock after a moment without any activity.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from statewright.async_futures import aresolve
+from statewright.runs import Condition, Delivery, Order, Run, Schedule, where
+from statewright.testing.service.clock import ServiceClock
+from statewright.testing.service.watch import TaskWatch, WatchedLedger, WatchedService
+
+PATIENCE: Final = 60.0
+"""Real seconds after which a service that does not become idle is an error."""
+LONGEST_FLIGHT: Final = 15.0
+"""Real seconds to wait for deliveries to webhooks."""
+MOMENT: Final = 0.1
+"""Real seconds without activity after which a waiting node is assumed to wait for the clock."""
+_POLL_SECONDS: Final = 0.0005
+
+
+class IdleDetector:
+    """Waits until a service is idle, and finds the next time at which something is due."""
+
+    def __init__(
+        self,
+        service: WatchedService,
+        ledger: WatchedLedger,
+        clock: ServiceClock,
+        tasks: TaskWatch,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._service = service
+        self._ledger = ledger
+        self._clock = clock
+        self._tasks = tasks
+        self._patience = patience
+        self._activity: tuple[Any, ...] = ()
+        self._active_at = 0.0
+
+    async def settle(self) -> None:
+        """Wait until the service is idle. Raises TimeoutError if that takes too long."""
+        begun = asyncio.get_running_loop().time()
+        while True:
+            writes = self._ledger.writes
+            passed = asyncio.get_running_loop().time() - begun
+            await self._turn(self._patience - passed)
+            if self._ledger.writes == writes and await self._is_idle(passed):
+                return
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def _turn(self, seconds: float) -> None:
+        """Let the worker and every background task look for work once."""
+        worker, parts = self._service.worker, self._service.watched
+        look, mark = self._ledger.looks, parts.mark()
+        until = asyncio.get_running_loop().time() + seconds
+        self._service.ring()
+        while self._ledger.last_empty_look <= look or not parts.swept_since(mark):
+            if worker is not None and worker.is_full and parts.swept_since(mark):
+                return
+            if asyncio.get_running_loop().time() > until:
+                raise TimeoutError(await self._timeout_message())
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def _timeout_message(self) -> str:
+        runs = await self._at_work()
+        nodes = [f"{task.node!r} of {task.run_id}" for task in self._tasks.of(runs)]
+        at_work = ", ".join(nodes or runs) or "nothing known"
+        return (
+            f"The service was not idle within {self._patience:g} seconds. Running: {at_work}. "
+            f"Replace nodes in the test that never end, or that wait for something outside of it."
+        )
+
+    async def _at_work(self) -> list[str]:
+        runs: Sequence[Run] = await aresolve(self._ledger.find(Run, [Condition("claim", "!=", None)]))
+        return [run.id for run in runs]
+
+    async def _is_idle(self, passed: float) -> bool:
+        if passed < LONGEST_FLIGHT and await aresolve(self._ledger.count(Delivery, _IN_FLIGHT)):
+            return False
+        runs, worker = await self._at_work(), self._service.worker
+        if not runs:
+            return worker is None or worker.at_work == 0
+        return self._waits_for_clock(runs) or self._is_quiet()
+
+    def _waits_for_clock(self, run_ids: Sequence[str]) -> bool:
+        """Return whether all running nodes wait for another attempt, and the clock has their alarms."""
+        tasks = self._tasks.of(run_ids)
+        now = self._clock.monotonic()
+        if {task.run_id for task in tasks} != set(run_ids) or len(self._clock.awaited()) < len(tasks):
+            return False
+        return all(task.until is not None and task.until > now for task in tasks)
+
+    def _is_quiet(self) -> bool:
+        """Return whether there is an alarm, and nothing has happened for a moment."""
+        activity = (self._tasks.event_count, self._clock.requests, self._ledger.writes)
+        now = asyncio.get_running_loop().time()
+        if activity != self._activity:
+            self._activity, self._active_at = activity, now
+        return now - self._active_at > MOMENT and bool(self._clock.awaited())
+
+    async def next_instant(self) -> datetime | None:
+        """Return when the next timer, schedule, delivery or other wait is due; None if nothing waits for the clock."""
+        now = self._clock.now()
+        due = [
+            *await self._first(Run, "due_at", [Condition("claim", "=", None)], now),
+            *await self._first(Schedule, "next_at", where(paused=False), now),
+            *await self._first(Delivery, "due_at", where(status="pending"), now),
+            *(instant for instant in self._clock.awaited() if instant > now),
+        ]
+        return min(due, default=None)
+
+    async def _first(self, kind: Any, column: str, conditions: Iterable[Condition], now: datetime) -> list[datetime]:
+        later = [*conditions, Condition(column, ">", now)]
+        records = await aresolve(self._ledger.find(kind, later, order=Order(column), limit=1))
+        return [getattr(record, column) for record in records]
+
+    async def advance_to(self, target: datetime) -> None:
+        """Let time pass until `target`; work that falls due is done in order."""
+        await self.settle()
+        while (instant := await self.next_instant()) is not None and instant <= target:
+            self._clock.jump_to(instant)
+            await self.settle()
+        self._clock.jump_to(target)
+        await self.settle()
+
+
+_IN_FLIGHT: Final = [*where(status="pending"), Condition("claim", "!=", None)]

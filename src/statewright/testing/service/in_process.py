@@ -1,0 +1,136 @@
+"""HTTP without a socket: transports of clients to an application in the same process, streams included."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import httpx
+
+from statewright.service.background.loop_thread import LoopThread
+
+App = Callable[[Any, Any, Any], Awaitable[None]]
+Settle = Callable[[], Awaitable[None]]
+
+
+class Exchange:
+    """One request to an application, and its response as it arrives."""
+
+    def __init__(self, app: App, request: httpx.Request, body: bytes) -> None:
+        self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
+        self._head: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._left = asyncio.Event()
+        self._body: bytes | None = body
+        self._task = asyncio.ensure_future(self._serve(app, _scope(request)))
+
+    async def _serve(self, app: App, scope: dict[str, Any]) -> None:
+        try:
+            await app(scope, self._receive, self._send)
+        except Exception as error:
+            if not self._head.done():
+                self._head.set_exception(error)
+        finally:
+            self._pieces.put_nowait(b"")
+
+    async def _receive(self) -> dict[str, Any]:
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self._left.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self._head.set_result(message)
+        elif message.get("body"):
+            self._pieces.put_nowait(message["body"])
+
+    async def head(self) -> tuple[int, list[tuple[bytes, bytes]]]:
+        """Wait for status and headers, and return them."""
+        head = await self._head
+        return head["status"], list(head["headers"])
+
+    async def next_piece(self) -> bytes:
+        """Return the next piece of the body; no bytes at the end."""
+        piece = await self._pieces.get()
+        if not piece:
+            self._pieces.put_nowait(b"")  # further calls return the end again
+        return piece
+
+    async def aclose(self) -> None:
+        """Disconnect."""
+        self._left.set()
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+
+def _scope(request: httpx.Request) -> dict[str, Any]:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": request.method,
+        "headers": [(name.lower(), value) for name, value in request.headers.raw],
+        "scheme": request.url.scheme,
+        "path": request.url.path,
+        "raw_path": request.url.raw_path.partition(b"?")[0],
+        "query_string": request.url.query,
+        "server": (request.url.host, request.url.port),
+        "client": ("127.0.0.1", 1),
+        "root_path": "",
+    }
+
+
+class InProcess(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """Passes requests to an application on its own loop, and lets the service settle after each."""
+
+    def __init__(self, app: App, thread: LoopThread, settle: Settle) -> None:
+        self._app = app
+        self._thread = thread
+        self._settle = settle
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        status, headers, exchange = self._thread.submit(self._exchange(request, request.read())).result()
+        return httpx.Response(status, headers=headers, stream=_Pieces(exchange, self._thread))
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        body = await request.aread()
+        response = asyncio.wrap_future(self._thread.submit(self._exchange(request, body)))
+        status, headers, exchange = await response
+        return httpx.Response(status, headers=headers, stream=_AsyncPieces(exchange, self._thread))
+
+    async def _exchange(self, request: httpx.Request, body: bytes) -> tuple[int, Any, Exchange]:
+        exchange = Exchange(self._app, request, body)
+        status, headers = await exchange.head()
+        if (b"content-type", b"text/event-stream; charset=utf-8") not in headers:
+            await self._settle()
+        return status, headers, exchange
+
+
+class _Pieces(httpx.SyncByteStream):
+    def __init__(self, exchange: Exchange, thread: LoopThread) -> None:
+        self._exchange = exchange
+        self._thread = thread
+
+    def __iter__(self) -> Iterator[bytes]:
+        while piece := self._thread.submit(self._exchange.next_piece()).result():
+            yield piece
+
+    def close(self) -> None:
+        self._thread.submit(self._exchange.aclose()).result()
+
+
+class _AsyncPieces(httpx.AsyncByteStream):
+    def __init__(self, exchange: Exchange, thread: LoopThread) -> None:
+        self._exchange = exchange
+        self._thread = thread
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while piece := await asyncio.wrap_future(self._thread.submit(self._exchange.next_piece())):
+            yield piece
+
+    async def aclose(self) -> None:
+        await asyncio.wrap_future(self._thread.submit(self._exchange.aclose()))

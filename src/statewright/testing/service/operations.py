@@ -1,0 +1,219 @@
+"""The operations of a test service, defined once for blocking and awaited use."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast, overload
+
+from statewright.client.sync_async import Async, Sync
+from statewright.clock import Duration, as_seconds
+from statewright.errors import InvalidRequest
+from statewright.runs import ReceivedEvent, Run, RunEvent, StepRun, Wait
+from statewright.service import StartRun
+from statewright.testing.service.parts import WORKSPACE, ServiceParts, id_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
+F = TypeVar("F", covariant=True)
+Work = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
+
+
+class StartOptions(TypedDict, total=False):
+    """Options of `start` besides the graph and the input; see `statewright.service.StartRun`."""
+
+    definition_id: str | None
+    thread_id: str | None
+    idempotency_key: str | None
+    on_busy: str
+    after: datetime | None
+    timeout: float | None
+    tags: Sequence[str]
+    metadata: Mapping[str, Any]
+    concurrency_key: str | None
+    concurrency_limit: int | None
+    settings: Mapping[str, Any]
+
+
+class _Operation(Generic[P, T]):
+    """A method that blocks in a `TestService`, and is awaited in an `AsyncTestService`."""
+
+    def __init__(self, work: Work[P, T]) -> None:
+        self._work = work
+        functools.update_wrapper(self, work)  # pyright: ignore[reportArgumentType]
+
+    @overload
+    def __get__(self, at: None, owner: Any) -> Self: ...
+    @overload
+    def __get__(self, at: Operations[Sync], owner: Any) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, at: Operations[Async], owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, at: Any, owner: Any) -> Any:
+        if at is None:
+            return self
+
+        @functools.wraps(self._work)
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return at._call(self._work(at, *args, **kwargs))
+
+        return method
+
+
+class Operations(Generic[F]):
+    """Actions on a service, and views of its state."""
+
+    def __init__(self, parts: ServiceParts) -> None:
+        self._core = parts
+
+    @property
+    def clock(self) -> Any:
+        """The clock of the service: `now()` is its time. Move it with `advance`, so that the service keeps up."""
+        return self._core.clock
+
+    # -- runs
+
+    @_Operation
+    async def start(
+        self,
+        graph: str | None = None,
+        input: Any = None,  # noqa: A002  # its name in the whole API
+        **options: Unpack[StartOptions],
+    ) -> Run:
+        """Start a run of a graph or definition, and return it once it can only continue as time passes."""
+        request = StartRun(graph=graph, input={} if input is None else input, **options)
+        started = await self._core.service.start(WORKSPACE, request)
+        return await self._core.settled(started.run)
+
+    @_Operation
+    async def run(self, run: Run | str) -> Run:
+        """Return the current record of a run."""
+        return await self._core.run(run)
+
+    @_Operation
+    async def run_to_rest(self, run: Run | str) -> Run:
+        """Return the run once it has ended, is paused, or waits for input; time passes as far as needed."""
+        return await self._core.run_to_rest(run)
+
+    @_Operation
+    async def signal(self, run: Run | str, type: str, payload: Any = None) -> Run:  # noqa: A002
+        """Send a signal to a run, possibly before the run waits for it."""
+        await self._core.service.signal(WORKSPACE, id_of(run), type, {} if payload is None else payload)
+        return await self._core.settled(run)
+
+    @_Operation
+    async def answer(self, run: Run | str, value: Any) -> Run:
+        """Answer the questions of a run: a map by their ids, or a value if there is a single question."""
+        questions = [wait.id for wait in await self._core.waits(run) if wait.kind == "question"]
+        await self._core.service.answer(WORKSPACE, id_of(run), _answers(questions, value))
+        return await self._core.settled(run)
+
+    @_Operation
+    async def approve(self, run: Run | str, *, by: str | None = None) -> Run:
+        """Approve the pending approval of a run."""
+        return await self._decide(run, "approved", by)
+
+    @_Operation
+    async def reject(self, run: Run | str, *, by: str | None = None) -> Run:
+        """Reject the pending approval of a run."""
+        return await self._decide(run, "rejected", by)
+
+    @_Operation
+    async def edit(self, run: Run | str, content: Any, *, by: str | None = None) -> Run:
+        """Approve the pending approval of a run with other content."""
+        return await self._decide(run, "edited", by, edited_content=content)
+
+    async def _decide(self, run: Run | str, decision: str, by: str | None, **more: Any) -> Run:
+        approval = await self._core.pending_approval(run)
+        await self._core.service.decide(WORKSPACE, approval.id, decision, decided_by=by, **more)
+        return await self._core.settled(run)
+
+    @_Operation
+    async def cancel(self, run: Run | str, reason: str | None = None) -> Run:
+        """Cancel a run."""
+        await self._core.service.cancel(WORKSPACE, id_of(run), reason)
+        return await self._core.settled(run)
+
+    @_Operation
+    async def pause(self, run: Run | str) -> Run:
+        """Pause a run after its current step."""
+        await self._core.service.pause(WORKSPACE, id_of(run))
+        return await self._core.settled(run)
+
+    @_Operation
+    async def resume(self, run: Run | str) -> Run:
+        """Resume a paused run."""
+        await self._core.service.resume(WORKSPACE, id_of(run))
+        return await self._core.settled(run)
+
+    @_Operation
+    async def retry(self, run: Run | str) -> Run:
+        """Retry a failed run from the step that failed."""
+        await self._core.service.retry(WORKSPACE, id_of(run))
+        return await self._core.settled(run)
+
+    @_Operation
+    async def send_event(self, name: str, payload: Any = None, *, key: str | None = None) -> ReceivedEvent:
+        """Send an event to the runs that wait for it and the graphs that it starts."""
+        sent = await self._core.service.send_event(WORKSPACE, name, {} if payload is None else payload, key=key)
+        await self._core.idle.settle()
+        return sent
+
+    # -- looking
+
+    @_Operation
+    async def steps(self, run: Run | str) -> Sequence[StepRun]:
+        """Return the steps of a run."""
+        return await self._core.service.steps(WORKSPACE, id_of(run))
+
+    @_Operation
+    async def state(self, run: Run | str) -> Mapping[str, Any]:
+        """Return the state of a run."""
+        return await self._core.service.state(WORKSPACE, id_of(run))
+
+    @_Operation
+    async def events(self, run: Run | str) -> Sequence[RunEvent]:
+        """Return all events of a run."""
+        return await self._core.service.events(WORKSPACE, id_of(run), limit=1_000_000)
+
+    @_Operation
+    async def waits(self, run: Run | str) -> Sequence[Wait]:
+        """Return the open waits of a run."""
+        return await self._core.waits(run)
+
+    # -- time
+
+    @_Operation
+    async def settle(self) -> None:
+        """Wait until nothing more can happen without time passing.
+
+        The other methods do this themselves. Raises TimeoutError, with the running nodes, if it takes too long.
+        """
+        await self._core.idle.settle()
+
+    @_Operation
+    async def skip_to_next_timer(self) -> datetime | None:
+        """Let time pass until the next timer, retry, schedule or delivery, and return its time; None if there is none.
+
+        When this returns, all work that was due is done.
+        """
+        return await self._core.skip()
+
+    @_Operation
+    async def advance(self, by: Duration) -> None:
+        """Let time pass, by seconds if `by` is a number; work that falls due is done in order."""
+        seconds = as_seconds(by)
+        if seconds < 0:
+            raise ValueError(f"Time cannot go back: {by!r}.")
+        await self._core.idle.advance_to(self._core.clock.now() + timedelta(seconds=seconds))
+
+
+def _answers(questions: Sequence[str], value: Any) -> dict[str, Any]:
+    """Return answers by the ids of questions; a plain value answers a single question."""
+    if isinstance(value, Mapping):
+        answers = dict(cast("Mapping[str, Any]", value))
+        if answers and set(answers) <= set(questions):
+            return answers
+    if len(questions) != 1:
+        raise InvalidRequest(f"{len(questions)} questions are open. Pass the answers by their ids; see `waits`.")
+    return {questions[0]: value}

@@ -1,0 +1,158 @@
+"""Observers of a service, which detect that nothing more happens without time passing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from statewright.clock import Clock
+from statewright.events import Event
+from statewright.futures import MaybeFuture, is_future
+from statewright.runs import Change, Ledger, Run
+from statewright.runtime import Instrument
+from statewright.service import Service
+from statewright.service.background.background_tasks import BackgroundTask
+
+
+class WatchedLedger:
+    """A ledger that counts writes, and claims that returned no run."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.get, self.find, self.count = ledger.get, ledger.find, ledger.count
+        self.groups, self.events = ledger.groups, ledger.events
+        self._lock = threading.Lock()
+        self.writes = 0
+        self.looks = 0
+        """The number of claims."""
+        self.last_empty_look = 0
+
+    def write(self, changes: Sequence[Change]) -> MaybeFuture[None]:
+        self.writes += 1
+        return self._ledger.write(changes)
+
+    def job(self, changes: Sequence[Change]) -> Any:
+        self.writes += 1
+        return self._ledger.job(changes)
+
+    def claim(self, worker_id: str, now: datetime, limit: int) -> MaybeFuture[Sequence[Run]]:
+        with self._lock:
+            self.looks += 1
+            look = self.looks
+        runs = self._ledger.claim(worker_id, now, limit)
+        if is_future(runs):
+            runs.add_done_callback(lambda answer: self._looked(look, answer.result()))
+        else:
+            self._looked(look, runs)
+        return runs
+
+    def _looked(self, look: int, runs: Any) -> None:
+        if runs:
+            self.writes += 1
+        else:
+            self.last_empty_look = max(self.last_empty_look, look)
+
+
+@dataclass(slots=True)
+class RunningTask:
+    """A running task."""
+
+    run_id: str
+    node: str | None
+    until: float | None = None
+    """The time of the next attempt, by the clock, if one has failed."""
+
+
+class TaskWatch(Instrument):
+    """An instrument that tracks running tasks, and which of them wait for another attempt."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._running: dict[tuple[str, str | None], RunningTask] = {}
+        self.event_count = 0
+
+    def on_run_started(self, event: Event) -> None:
+        with self._lock:
+            self.event_count += 1
+            for key in [key for key in self._running if key[0] == event.run_id]:
+                del self._running[key]
+
+    def on_task_started(self, event: Event) -> None:
+        with self._lock:
+            self.event_count += 1
+            self._running[event.run_id, event.task_id] = RunningTask(event.run_id, event.node)
+
+    def on_task_finished(self, event: Event) -> None:
+        with self._lock:
+            self.event_count += 1
+            self._running.pop((event.run_id, event.task_id), None)
+
+    def on_attempt_failed(self, event: Event) -> None:
+        with self._lock:
+            self.event_count += 1
+            task = self._running.get((event.run_id, event.task_id))
+            if task is not None:
+                task.until = self._clock.monotonic() + event.data[1]
+
+    def on_model_called(self, event: Event) -> None:
+        self.event_count += 1
+
+    def on_tool_called(self, event: Event) -> None:
+        self.event_count += 1
+
+    def of(self, run_ids: Sequence[str]) -> list[RunningTask]:
+        """Return the running tasks of some runs."""
+        with self._lock:
+            return [task for task in self._running.values() if task.run_id in run_ids]
+
+
+@dataclass(slots=True)
+class WatchedPart:
+    """A background task that counts its sweeps."""
+
+    part: BackgroundTask
+    begun: int = 0
+    ended: int = 0
+    """The number of the last completed sweep."""
+
+    async def sweep(self, now: datetime) -> datetime | None:
+        self.begun += 1
+        number = self.begun
+        try:
+            return await self.part.sweep(now)
+        finally:
+            self.ended = number
+
+    async def close(self) -> None:
+        close: Any = getattr(self.part, "close", None)
+        if close is not None:
+            await close()
+
+
+@dataclass(slots=True)
+class WatchedParts:
+    """All background tasks."""
+
+    parts: list[WatchedPart] = field(default_factory=list[WatchedPart])
+
+    def mark(self) -> list[int]:
+        """Return the number of sweeps of each task."""
+        return [part.begun for part in self.parts]
+
+    def swept_since(self, mark: list[int]) -> bool:
+        """Return whether each task has begun and completed a sweep since the mark."""
+        return all(part.ended > begun for part, begun in zip(self.parts, mark, strict=True))
+
+
+class WatchedService(Service):
+    """A service with observed background tasks."""
+
+    watched: WatchedParts
+
+    def _background_parts(self) -> list[BackgroundTask]:
+        self.watched = WatchedParts([WatchedPart(part) for part in super()._background_parts()])
+        return list(self.watched.parts)
