@@ -6,8 +6,14 @@ import asyncio
 from dataclasses import replace
 
 from statewright.cli.chat.display import Display
-from statewright.cli.chat.input import Command, Lines, check_is_not_command, format_commands, read_command
-from statewright.cli.chat.questions import QuestionPrompt
+from statewright.cli.chat.input import (
+    Command,
+    Lines,
+    QuestionPrompt,
+    check_is_not_command,
+    format_commands,
+    read_command,
+)
 from statewright.cli.chat.subject import ChatTarget
 from statewright.cli.chat.turn import Ending, Turns
 from statewright.cli.console.failure import DONE, FAILED, WAITING, UsageError

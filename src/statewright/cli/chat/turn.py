@@ -10,8 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from statewright.checkpoint import Interrupt
 from statewright.cli.chat.display import Display
-from statewright.cli.chat.input import Command
-from statewright.cli.chat.questions import QuestionPrompt
+from statewright.cli.chat.input import Command, QuestionPrompt
 from statewright.cli.chat.subject import ChatTarget
 from statewright.cli.console.failure import failure_message, location_lines
 from statewright.cli.console.table import format_instant

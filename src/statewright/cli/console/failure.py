@@ -11,45 +11,10 @@ from typing import NoReturn, cast
 
 import statewright
 from statewright.cli.console.printing import warn
-from statewright.errors import (
-    CheckpointConflict,
-    CheckpointNotFound,
-    EmptyInputError,
-    Forbidden,
-    GraphError,
-    InvalidConfig,
-    InvalidRequest,
-    InvalidResume,
-    InvalidUpdateError,
-    NotFound,
-    PayloadTooLarge,
-    RequestConflict,
-    StatewrightError,
-    UnansweredInterrupts,
-    Unauthorized,
-    WrongEncryptionKey,
-)
+from statewright.errors import StatewrightError, UnansweredInterrupts, WrongEncryptionKey
 
 DONE, FAILED, USAGE_ERROR, WAITING, CANCELLED, TERMINATED = 0, 1, 2, 3, 130, 143
 """The exit codes."""
-_USAGE_ERRORS = (
-    CheckpointConflict,
-    CheckpointNotFound,
-    EmptyInputError,
-    Forbidden,
-    GraphError,
-    InvalidConfig,
-    InvalidRequest,
-    InvalidResume,
-    InvalidUpdateError,
-    NotFound,
-    PayloadTooLarge,
-    RequestConflict,
-    UnansweredInterrupts,
-    Unauthorized,
-    WrongEncryptionKey,
-)
-"""Errors reported as usage errors (exit code 2), because another command line would have avoided them."""
 
 
 class UsageError(Exception):
@@ -84,11 +49,6 @@ def location_lines(error: Exception) -> list[str]:
     """Return a line with the location of the failure in the user's code; empty if it did not fail there."""
     line = user_line(error)
     return [f"  {line}"] if line is not None else []
-
-
-def exit_code_for(error: StatewrightError) -> int:
-    """Return the exit code for an error."""
-    return USAGE_ERROR if isinstance(error, _USAGE_ERRORS) else FAILED
 
 
 # -- the location of a failure: a line of the user's own code, not of a library

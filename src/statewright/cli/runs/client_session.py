@@ -8,15 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from statewright.cli.console.failure import FAILED, UsageError, exit_with, message_of
+from statewright.client import DEFAULT_URL, Client
 from statewright.errors import InvalidConfig, ServiceError, ServiceUnreachable, Unauthorized
-
-if TYPE_CHECKING:
-    from statewright.client import Client
 
 URL_VARIABLE: Final = "STATEWRIGHT_URL"
 KEY_VARIABLE: Final = "STATEWRIGHT_API_KEY"
@@ -39,8 +37,6 @@ def open_client(url: str | None, *, patient: bool = False) -> Generator[Client]:
 
     A `patient` client keeps trying while the server restarts, provided that it has answered once.
     """
-    from statewright.client import DEFAULT_URL, Client
-
     address = url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
     try:
         opened = Client(address, os.environ.get(KEY_VARIABLE) or None, retries=_PATIENT if patient else _USUAL)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
+from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import JsonOption
 from statewright.cli.console.printing import say
-from statewright.cli.runs.client_session import RunArgument, UrlOption
-
-if TYPE_CHECKING:
-    from statewright.client import Approval, Client, Run, Wait
+from statewright.cli.console.table import Column, format_instant, print_table
+from statewright.cli.console.values import to_json
+from statewright.cli.runs.client_session import RunArgument, UrlOption, open_client
+from statewright.cli.runs.text import format_wait, is_approval, list_waits, one_line_json
+from statewright.cli.workflow.inputs import read_input, read_value
+from statewright.client import Approval, Client, Run, Wait
 
 
 def cancel(
@@ -23,16 +27,12 @@ def cancel(
     url: UrlOption = None,
 ) -> None:
     """Cancel a run and the runs that it has started. A run that has ended stays as it is."""
-    from statewright.cli.runs.client_session import open_client
-
     with open_client(url) as client:
         _print_status(client.runs.cancel(run, reason))
 
 
 def pause(run: RunArgument, url: UrlOption = None) -> None:
     """Pause a run after its current step."""
-    from statewright.cli.runs.client_session import open_client
-
     with open_client(url) as client:
         paused = client.runs.pause(run)
     say(f"{paused.id} is {paused.status}{'' if paused.status == 'paused' else ', and will pause after its step'}.")
@@ -40,8 +40,6 @@ def pause(run: RunArgument, url: UrlOption = None) -> None:
 
 def retry(run: RunArgument, url: UrlOption = None) -> None:
     """Retry a failed run from the step that failed."""
-    from statewright.cli.runs.client_session import open_client
-
     with open_client(url) as client:
         _print_status(client.runs.retry(run))
 
@@ -55,8 +53,6 @@ def resume(
     url: UrlOption = None,
 ) -> None:
     """Continue a paused run, or answer the questions of a waiting one."""
-    from statewright.cli.runs.client_session import open_client
-
     with open_client(url) as client:
         _print_status(
             client.runs.answer(run, _match_answers(client, run, answer)) if answer else client.runs.resume(run)
@@ -65,10 +61,6 @@ def resume(
 
 def _match_answers(client: Client, run_id: str, answers: Sequence[str]) -> dict[str, Any]:
     """Return the answers by question id. Raises UsageError if it is unclear which question is meant."""
-    from statewright.cli.console.failure import UsageError
-    from statewright.cli.runs.text import is_approval, list_waits
-    from statewright.cli.workflow.inputs import read_value
-
     waits = {one.id: one for one in list_waits(client, client.runs.get(run_id)) if one.kind == "question"}
     if waits and all(is_approval(one) for one in waits.values()):
         raise UsageError(f"Run {run_id} waits for an approval. Decide on it with: statewright runs approve {run_id}")
@@ -89,8 +81,6 @@ def _mismatch_reason(waits: dict[str, Wait]) -> str:
 
 
 def _describe_waits(waits: Any) -> list[str]:
-    from statewright.cli.runs.text import format_wait
-
     return [f"{wait.id}  {format_wait(wait)}" for wait in waits]
 
 
@@ -109,9 +99,6 @@ def signal(
     url: UrlOption = None,
 ) -> None:
     """Send a signal to a run. It is kept until a step waits for it."""
-    from statewright.cli.runs.client_session import open_client
-    from statewright.cli.workflow.inputs import read_input
-
     with open_client(url) as client:
         _print_status(
             client.runs.signal(run, type, read_input(payload, "--payload") if payload else None, signal_id=key)
@@ -134,10 +121,6 @@ def approve(
     url: UrlOption = None,
 ) -> None:
     """Approve or reject what a run asks for, or approve other content in its place."""
-    from statewright.cli.console.failure import UsageError
-    from statewright.cli.console.values import to_json
-    from statewright.cli.runs.client_session import open_client
-
     if reject and edit is not None:
         raise UsageError("An approval has one decision: give --reject or --edit.")
     with open_client(url) as client:
@@ -154,8 +137,6 @@ def approve(
 
 def _resolve_approval(client: Client, which: str) -> str:
     """Return the id of an approval; a run id means its open one. Raises UsageError if there are none or several."""
-    from statewright.cli.console.failure import UsageError
-
     if not which.startswith("run_"):
         return which
     run = client.runs.get(which)
@@ -179,11 +160,6 @@ def _decide(client: Client, approval: str, *, reject: bool, edit: str | None, by
 
 def read_content(text: str) -> Any:
     """Parse a value as JSON, or keep it as text; `@FILE` reads it from a file. Raises UsageError."""
-    from pathlib import Path
-
-    from statewright.cli.console.failure import UsageError
-    from statewright.cli.workflow.inputs import read_value
-
     if not text.startswith("@"):
         return read_value(text)
     try:
@@ -193,10 +169,6 @@ def read_content(text: str) -> Any:
 
 
 def _list_open(client: Client, *, json_wanted: bool) -> None:
-    from statewright.cli.console.table import Column, format_instant, print_table
-    from statewright.cli.console.values import to_json
-    from statewright.cli.runs.text import one_line_json
-
     approvals = list(client.approvals.iterate(pending=True))
     if json_wanted:
         say(to_json([approval.raw for approval in approvals]))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import json as json_format
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from statewright.cli.console.options import JsonOption
 from statewright.cli.console.printing import say, warn
-from statewright.cli.runs.client_session import RunArgument, UrlOption
-from statewright.cli.runs.start import MetadataOption, TagOption
-
-if TYPE_CHECKING:
-    from statewright.client import Client, Event, Run, RunWithSteps, Step, Wait
+from statewright.cli.console.table import Column, format_instant, print_fields, print_table
+from statewright.cli.console.values import to_json
+from statewright.cli.runs.client_session import RunArgument, UrlOption, open_client
+from statewright.cli.runs.start import MetadataOption, TagOption, read_metadata
+from statewright.cli.runs.text import event_cells, format_optional_instant, format_run_error, format_wait, list_waits
+from statewright.client import Client, Event, Run, RunWithSteps, Step, Wait
 
 
 def show(
@@ -24,11 +27,6 @@ def show(
     url: UrlOption = None,
 ) -> None:
     """Show a run: its status, its steps, what it waits for, and its last events."""
-    from statewright.cli.console.table import Column, print_table
-    from statewright.cli.console.values import to_json
-    from statewright.cli.runs.client_session import open_client
-    from statewright.cli.runs.text import event_cells, format_wait, list_waits
-
     with open_client(url) as client:
         record = client.runs.get(run)
         events = _last_events(client, record.id, limit)
@@ -58,9 +56,6 @@ def _last_events(client: Client, run_id: str, limit: int) -> Sequence[Event]:
 
 
 def _print_run(run: RunWithSteps, waits: Sequence[Wait]) -> None:
-    from statewright.cli.console.table import print_fields
-    from statewright.cli.runs.text import format_optional_instant, format_run_error
-
     ended = run.completed_at or run.failed_at or run.cancelled_at
     fields = {
         "run": run.id,
@@ -83,14 +78,10 @@ def _print_run(run: RunWithSteps, waits: Sequence[Wait]) -> None:
 
 
 def _json(value: Any) -> str:
-    import json
-
     return json.dumps(value, ensure_ascii=False)
 
 
 def _print_steps(steps: Sequence[Step]) -> None:
-    from statewright.cli.console.table import Column, print_table
-
     if not steps:
         return
     columns = (
@@ -119,10 +110,6 @@ def logs(
     url: UrlOption = None,
 ) -> None:
     """Print what the steps of a run have logged and printed, by step and attempt."""
-    import json as json_format
-
-    from statewright.cli.runs.client_session import open_client
-
     with open_client(url) as client:
         lines = list(_lines(client.runs.logs(run, step=step)))
     if not lines:
@@ -161,10 +148,6 @@ def ls(
     url: UrlOption = None,
 ) -> None:
     """List runs, the newest first."""
-    from statewright.cli.console.values import to_json
-    from statewright.cli.runs.client_session import open_client
-    from statewright.cli.runs.start import read_metadata
-
     filters: dict[str, Any] = {
         "status": [part for one in status or () for part in one.split(",")],
         "graph": graph,
@@ -185,8 +168,6 @@ def ls(
 
 
 def _print_runs(listed_runs: list[Run]) -> None:
-    from statewright.cli.console.table import Column, format_instant, print_table
-
     columns = (
         Column("RUN", keep_words=True),
         Column("GRAPH"),

@@ -1,18 +1,23 @@
-"""`statewright runs start` and `watch`."""
+"""`statewright runs start` and `watch`: start a run, and follow it until it has ended or waits for outside input."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+import json as json_format
+import time
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
+from statewright.cli.console.failure import CANCELLED, FAILED, UsageError, exit_with
 from statewright.cli.console.options import JsonOption
 from statewright.cli.console.printing import say, warn
-from statewright.cli.runs.client_session import RunArgument, UrlOption
-
-if TYPE_CHECKING:
-    from statewright.client import Event
+from statewright.cli.console.values import print_state, to_json
+from statewright.cli.runs.client_session import RunArgument, UrlOption, open_client
+from statewright.cli.runs.text import EXIT_CODES, format_event, format_run_error, format_wait, list_waits, next_commands
+from statewright.cli.workflow.inputs import read_input
+from statewright.client import Client, Event, Run
+from statewright.clock import SystemClock
 
 TagOption = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag. Repeatable.")]
 MetadataOption = Annotated[
@@ -46,12 +51,6 @@ def start(
     url: UrlOption = None,
 ) -> None:
     """Start a run and print its id; with --wait, wait for it and print its output."""
-    from statewright.cli.console.failure import UsageError
-    from statewright.cli.console.values import to_json
-    from statewright.cli.runs.client_session import open_client
-    from statewright.cli.runs.watch import exit_with_outcome, follow_run
-    from statewright.cli.workflow.inputs import read_input
-
     if (graph is None) == (definition is None):
         raise UsageError("Say what to run: the name of a graph, or --definition ID.")
     options: dict[str, Any] = {
@@ -73,8 +72,6 @@ def start(
 
 def read_metadata(values: Sequence[str]) -> dict[str, str]:
     """Parse the values of `--metadata NAME=VALUE`. Raises UsageError."""
-    from statewright.cli.console.failure import UsageError
-
     metadata: dict[str, str] = {}
     for text in values:
         name, equals, value = text.partition("=")
@@ -97,12 +94,6 @@ def watch(
 
     Exits with 0 if it has completed, 3 if it waits or is paused, 1 if it has failed, 130 if it was cancelled.
     """
-    import json as json_format
-
-    from statewright.cli.console.failure import CANCELLED, FAILED, exit_with
-    from statewright.cli.runs.client_session import open_client
-    from statewright.cli.runs.text import EXIT_CODES, format_event
-    from statewright.cli.runs.watch import exit_with_outcome, follow_run
 
     def tell(event: Event) -> None:
         say(json_format.dumps(event.raw, ensure_ascii=False) if json else format_event(event), flush=True)
@@ -117,3 +108,62 @@ def watch(
         if json:
             raise SystemExit(EXIT_CODES.get(record.status, FAILED))
         exit_with_outcome(client, record, url, json_wanted=False)
+
+
+_MOMENT: Final = 0.1
+"""Seconds within which a worker picks up a due run."""
+
+
+def follow_run(
+    client: Client, run_id: str, tell: Callable[[Event], None], *, after: int = 0, to_the_end: bool = False
+) -> Run:
+    """Pass the events of a run to `tell` until it is idle or, with `to_the_end`, has ended. A timer is not idle."""
+    for event in client.runs.follow(run_id, after=after):
+        tell(event)
+        if not to_the_end and _may_be_idle(event) and _is_idle(client, run_id, event.seq):
+            break
+    return client.runs.get(run_id)
+
+
+def _may_be_idle(event: Event) -> bool:
+    return event.event_type == "WORKFLOW_PAUSED" and event.payload.get("reason") != "timer"
+
+
+def _is_idle(client: Client, run_id: str, last: int) -> bool:
+    """Return True if no event follows and none is about to, such as after an answer that was just sent."""
+    for look in range(2):
+        if look:
+            time.sleep(_MOMENT)
+        run = client.runs.get(run_id)
+        is_due = run.next_run_at is not None and run.next_run_at <= SystemClock().now()
+        if run.status not in ("waiting", "paused") or is_due or client.runs.events(run_id, after=last).items:
+            return False
+    return True
+
+
+def exit_with_outcome(client: Client, run: Run, url: str | None, *, json_wanted: bool) -> NoReturn:
+    """Print the result of a run or what it waits for, and exit with the code of its status."""
+    code = EXIT_CODES.get(run.status, FAILED)
+    if json_wanted:
+        say(to_json(run.raw))
+        raise SystemExit(code)
+    match run.status:
+        case "completed":
+            print_state(run.output, json_wanted=False)
+        case "failed":
+            exit_with(f"Error: {format_run_error(run)}\nRetry it with: statewright runs retry {run.id}", code)
+        case "waiting" | "paused":
+            _print_waits(client, run, url)
+        case _:
+            warn(f"The run is {run.status}.")
+    raise SystemExit(code)
+
+
+def _print_waits(client: Client, run: Run, url: str | None) -> None:
+    waits = list_waits(client, run) if run.status == "waiting" else []
+    why = (
+        [f"  {format_run_error(run)}"] if run.error is not None else []
+    )  # it rests until its workspace may spend again
+    lines = [f"Run {run.id} is {run.status}.", *why, *(f"  {format_wait(line)}" for line in waits)]
+    ways = next_commands(run, waits, url)
+    warn("\n".join([*lines, *(["Continue with:"] if ways else []), *(f"  {line}" for line in ways)]))

@@ -11,6 +11,7 @@ from statewright.cli.console.failure import UsageError, message_of
 from statewright.cli.workflow.models import Models
 from statewright.errors import InvalidConfig, ModelError
 from statewright.models import ChatModel
+from statewright.project import load_project
 
 
 def prepare_network(target: Agent | Network[Any], models: Models | None, file: Path) -> Network[Any]:
@@ -60,14 +61,11 @@ def _network_with(network: Network[Any], models: Models, file: Path) -> Network[
 
 def _connect(name: str, models: Models, file: Path) -> ChatModel:
     """Connect a model named on the command line, which may be defined in the project."""
-    from statewright.project import load_project
-
     return models.connect(name, load_project(file))
 
 
 def _project_default(file: Path) -> ChatModel | None:
     """Return the default model of the project, if its name includes a provider."""
-    from statewright.project import load_project
     from statewright.workflow.states.resources.chat_models import ModelNames
 
     project = load_project(file)

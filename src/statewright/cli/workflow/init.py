@@ -1,14 +1,17 @@
-"""`statewright init`: write a starter project."""
+"""`statewright init` and `schema`: start a project, and set up an editor for workflows in YAML."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from statewright.cli.console.failure import UsageError
 from statewright.cli.console.printing import say
+from statewright.cli.console.values import to_json
+from statewright.extras import optional
 
 _GRAPH = '''"""Greets somebody, twice if they are worth it."""
 
@@ -69,8 +72,6 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
 ) -> None:
     """Write a small project to start from: a graph and its test."""
-    from statewright.cli.console.failure import UsageError
-
     present = [name for name in FILES if (folder / name).exists()]
     if present and not force:
         raise UsageError(f"{', '.join(present)} would be replaced in {str(folder)!r}. Pass --force to replace them.")
@@ -82,3 +83,17 @@ def init(
         raise UsageError(f"The project cannot be written to {str(folder)!r}: {error.strerror}.") from error
     line = shlex.join(["statewright", "run", str(folder / "graph.py"), "--input", "name=Ada"])
     say(f"Wrote {', '.join(FILES)}. Now run:\n  {line}")
+
+
+# -- schema
+
+
+def schema(
+    language: Annotated[Literal["states"], typer.Argument(metavar="LANGUAGE", help="`states`: workflows in YAML.")],
+) -> None:
+    """Print the JSON Schema of a language, for editors that complete and check files."""
+    # Imported here, because it needs the extra `states`.
+    with optional("The schema of workflows in YAML needs", extra="states"):
+        from statewright.workflow.states.language.json_schema import language_schema
+
+    say(to_json(language_schema()))

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from statewright.cli.console.failure import UsageError, message_of
 from statewright.errors import InvalidConfig, ModelError, suggestion
-from statewright.models import ChatModel
+from statewright.models import ChatModel, ModelEvent, ModelRequest, ModelResponse, stream_model
 from statewright.project import Project
 from statewright.workflow.states.language.model import Definition
-
-if TYPE_CHECKING:
-    from statewright.models import ChatModel, ModelEvent, ModelRequest, ModelResponse
-    from statewright.project import Project
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +90,6 @@ class PinnedModel:
         return await self._model.complete(replace(request, model=None))
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        from statewright.models import stream_model
-
         return stream_model(self._model, replace(request, model=None))
 
 

@@ -11,8 +11,7 @@ import pytest
 from statewright.agents.tools.calling import read_decision
 from statewright.checkpoint import Interrupt
 from statewright.cli.chat.display import Display
-from statewright.cli.chat.input import Command, Lines
-from statewright.cli.chat.questions import QuestionPrompt, question_text
+from statewright.cli.chat.input import Command, Lines, QuestionPrompt, question_text
 from statewright.ids import InterruptId
 
 APPROVAL = {"kind": "approval", "tool": "delete", "arguments": {"path": "a.py", "deep": True}, "tool_call_id": "1"}

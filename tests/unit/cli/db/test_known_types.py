@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from statewright.cli.console.failure import UsageError
-from statewright.cli.db.known_types import pointing_to_graph, with_stand_ins
+from statewright.cli.db.database import pointing_to_graph, with_stand_ins
 from statewright.errors import DamagedDatabase, SerdeError
 from statewright.serde.serde import Serde
 

@@ -11,7 +11,7 @@ import pytest
 
 from statewright.cli.console.failure import UsageError
 from statewright.cli.workflow.inputs import read_value
-from statewright.cli.workflow.resume import NO_ANSWER, read_answers
+from statewright.cli.workflow.run import NO_ANSWER, read_answers
 
 ID, OTHER = "0123456789abcdef" * 2, "f" * 32
 
