@@ -29,7 +29,7 @@ def chat(
         str,
         typer.Argument(
             metavar="FILE",
-            help="FILE.py[:NAME] with an agent, a network or a graph over messages; or a workflow in YAML.",
+            help="FILE.py[:NAME] with an agent, a network or a graph over messages, or a workflow in YAML.",
         ),
     ],
     thread: Annotated[
@@ -42,10 +42,12 @@ def chat(
     reasoning: Annotated[bool, typer.Option("--reasoning", help="Show the reasoning of models.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show neither hints nor token counts.")] = False,
 ) -> None:
-    """Chat with an agent in the terminal. Every step is saved; --thread continues a conversation.
+    """Chat with an agent, a network or a workflow in the terminal.
 
-    Ctrl-C stops an answer; at the prompt it leaves. Exits with 0, or with 3 if a question is left open. Without a
-    terminal each line of the input is a turn, and the command exits with 1 if the last one failed.
+    Every step is saved; --thread continues a conversation. Ctrl-C stops an answer; at the prompt it leaves.
+
+    Exits with 3 if a question is left open. Without a terminal, each line of input is a turn, and the exit code is 1 if
+    the last turn failed.
     """
     models = read_models(model, base_url)
     subject = load_chat_target(target, models)

@@ -45,13 +45,13 @@ class Lines:
 # -- commands: lines that begin with a slash
 
 COMMANDS: Final = {
-    "exit": "leaves; the thread is kept",
-    "new": "begins another thread",
-    "thread": "shows the thread, and how to come back to it",
-    "history": "shows what has been said",
-    "retry": "continues a turn that failed or was stopped",
-    "skip": "leaves an open question unanswered, and ends the turn",
-    "help": "shows this list",
+    "exit": "leave; the thread is saved",
+    "new": "begin another thread",
+    "thread": "show the thread, and the command that continues it",
+    "history": "show the conversation so far",
+    "retry": "continue a turn that failed or was stopped",
+    "skip": "leave a question open, and end the turn",
+    "help": "show this list",
 }
 
 
@@ -109,7 +109,7 @@ class QuestionPrompt:
         self._display.line(f"? {prompt}", BLUE)
         return self._read(str)
 
-    def _read(self, understand: Callable[[str], Any]) -> Any:
+    def _read(self, parse: Callable[[str], Any]) -> Any:
         """Read lines until one is a command or can be parsed."""
         while True:
             text = self._lines.read("answer> ")
@@ -121,7 +121,7 @@ class QuestionPrompt:
             if not text.strip():
                 continue
             try:
-                return understand(text.strip())
+                return parse(text.strip())
             except UsageError as error:
                 self._display.error(str(error))
 
@@ -137,14 +137,14 @@ class QuestionPrompt:
         return {"approved": False, "reason": text}
 
     def _read_edit(self, text: str, approval: Mapping[str, Any]) -> Any:
-        """Return an approval with edited arguments, which are read from the next line if none were given."""
+        """Return an approval with edited arguments, which are read from the next line if there are none."""
         if not text:
-            self._display.note("The arguments as a JSON object; those that are left out stay as they are.")
+            self._display.note("Type a JSON object; arguments that it omits stay unchanged.")
             text = self._lines.read("arguments> ") or ""
         try:
             arguments: object = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise UsageError(f"The arguments are not JSON ({error}). Nothing was decided.") from error
+            raise UsageError(f"The arguments are not valid JSON ({error}). Nothing was decided.") from error
         if not isinstance(arguments, dict):
             raise UsageError("The arguments are not a JSON object. Nothing was decided.")
         proposed = cast("Mapping[str, Any]", approval.get("arguments") or {})

@@ -40,9 +40,9 @@ def message_of(error: StatewrightError) -> str:
 
 def failure_message(error: Exception) -> str:
     """Return the type and message of an error, with the node that raised it."""
-    places = [note for note in getattr(error, "__notes__", ()) if note.startswith("in node")]
+    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith("in node")]
     sentence = message_of(error) if isinstance(error, StatewrightError) else str(error)
-    return f"{type(error).__name__}: {sentence}{f' ({places[0]})' if places else ''}"
+    return f"{type(error).__name__}: {sentence}{f' ({notes[0]})' if notes else ''}"
 
 
 def location_lines(error: Exception) -> list[str]:

@@ -34,7 +34,7 @@ def backup(
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     database: DatabaseOption = None,
 ) -> None:
-    """Copy a database, also while others write to it. An encrypted one stays encrypted."""
+    """Copy the database, even while it is in use. An encrypted database stays encrypted."""
     path = existing_database(database)
     if target.exists() and target.samefile(path):
         raise UsageError("The backup would replace the database itself. Give another path.")
@@ -45,7 +45,7 @@ def backup(
 
 
 def restore(
-    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A backup.")],
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="The backup.")],
     force: Annotated[
         bool,
         typer.Option("--force", help="Replace the database even if it is in use, holds newer work or cannot be read."),
@@ -53,7 +53,7 @@ def restore(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Replace the database by a backup. Refused if the database is in use, or holds newer work."""
+    """Replace the database with a backup. Refused if the database is in use or holds newer work."""
     if not source.exists():
         raise UsageError(
             f"There is no backup {str(source)!r}. Give the path of one that `statewright db backup` wrote."
@@ -71,7 +71,7 @@ def restore(
         remove_database(draft)
     say(f"Restored {path} from {source}: {threads}.")
     if aside is not None:
-        say(f"What was there could not be read; it is now {aside}.")
+        say(f"The previous file could not be read; it is now {aside}.")
 
 
 def _path_to_restore(database: str | None, source: Path) -> Path:
@@ -86,7 +86,7 @@ def _path_to_restore(database: str | None, source: Path) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"The folder {str(path.parent)!r} cannot be made: {error.strerror}.") from error
+        raise UsageError(f"The folder {str(path.parent)!r} cannot be created: {error.strerror}.") from error
     return path
 
 
@@ -111,7 +111,7 @@ def check_replaceable(path: Path, draft: Path) -> None:
         newer = find_newer_work(path, draft)
     except (sqlite3.Error, *UNREADABLE) as error:
         raise UsageError(
-            f"It is unknown what {str(path)!r} holds: {error}. Pass --force to set it aside and restore the backup."
+            f"The database {str(path)!r} cannot be read: {error}. Pass --force to set it aside and restore the backup."
         ) from error
     if newer is not None:
         raise UsageError(f"The database {str(path)!r} holds {newer}. Back it up first, or pass --force to lose it.")
@@ -138,7 +138,7 @@ def _replace(draft: Path, path: Path) -> Path | None:
 
 
 def vacuum(database: DatabaseOption = None, key_file: KeyOption = None) -> None:
-    """Shrink the database file after `threads prune` or `threads rm`. Others cannot write meanwhile."""
+    """Shrink the database file after `threads prune` or `threads rm`. Blocks writers while it runs."""
     path = existing_database(database)
     with open_saver(database, key_file) as saver:
         freed = saver.database.vacuum()

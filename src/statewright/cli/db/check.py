@@ -12,8 +12,7 @@ import typer
 from statewright.cli.console.failure import FAILED, exit_with
 from statewright.cli.console.options import DatabaseOption, KeyOption
 from statewright.cli.console.printing import count_of, say
-from statewright.cli.db.database import existing_database, open_saver, with_stand_ins
-from statewright.cli.threads.transfer import listed_pages
+from statewright.cli.db.database import existing_database, iter_pages, open_saver, with_stand_ins
 from statewright.errors import DamagedDatabase, StorageError
 from statewright.futures import resolve
 from statewright.ids import DEFAULT_WORKSPACE
@@ -21,11 +20,11 @@ from statewright.storage.sqlite import SqliteSaver
 
 
 def check(
-    full: Annotated[bool, typer.Option("--full", help="Read every checkpoint and every log, not only heads.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Read every checkpoint and log, not only heads.")] = False,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Check that a database is intact and that every thread can be read. Exits with 1 if not."""
+    """Check that the database is intact and every thread is readable. Exits with 1 if not."""
     path = existing_database(database)
     try:
         with open_saver(database, key_file) as saver:
@@ -98,12 +97,12 @@ class DatabaseCheck:
     def _read_head(self, workspace: str, thread: str, namespace: str, branch: str) -> None:
         own = self._saver.for_workspace(workspace)
         if resolve(own.load(thread, namespace=namespace, branch=branch)) is None:
-            raise DamagedDatabase("the newest checkpoint is not there")
+            raise DamagedDatabase("the newest checkpoint is missing")
         self.read += 1
 
     def _read_history(self, workspace: str, thread: str, namespace: str) -> None:
         own = self._saver.for_workspace(workspace)
-        count = sum(len(page) for page in listed_pages(own, thread, namespace))
+        count = sum(len(page) for page in iter_pages(own, thread, namespace))
         self.read += count
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -27,6 +27,8 @@ from statewright.storage.sqlite import SqliteSaver
 T = TypeVar("T")
 _MARK: Final = frozenset({"threads", "checkpoints"})
 """A database of Statewright has at least one of these tables, in every format."""
+PAGE: Final = 500
+"""Checkpoints read at a time."""
 _KEY_SIZES: Final = (16, 24, 32)
 
 
@@ -69,7 +71,7 @@ def check_is_database(path: Path) -> None:
     """Raise UsageError for a file that does not exist or is not a database of Statewright."""
     if not path.exists():
         raise UsageError(
-            f"There is no database {str(path)!r}. `statewright run FILE.py` makes one; "
+            f"There is no database {str(path)!r}. `statewright run FILE.py` creates one; "
             f"--database PATH or the variable {VARIABLE} names another."
         )
     if not path.is_file():
@@ -138,7 +140,7 @@ def open_or_create_saver(path: Path, key_file: Path | None, **options: Any) -> S
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"The folder {str(folder)!r} cannot be made: {error.strerror}. Give --database PATH."
+            f"The folder {str(folder)!r} cannot be created: {error.strerror}. Give --database PATH."
         ) from error
     return SqliteSaver(path, key=key, **options)
 
@@ -191,7 +193,7 @@ def find_checkpoint(
     """Return a checkpoint by its id or by its step on the branch; by default the head of the branch."""
     check_thread(saver, thread_id)
     if checkpoint is not None and step is not None:
-        raise UsageError("A checkpoint has one name: give --checkpoint or --step.")
+        raise UsageError("Give only one of --checkpoint and --step.")
     if step is not None:
         return _at_step(saver, thread_id, branch, step)
     checkpoint_id = CheckpointId(checkpoint) if checkpoint is not None else None
@@ -219,6 +221,14 @@ def _at_step(saver: Checkpointer, thread_id: str, branch: str, step: int) -> Sav
     )
 
 
+def iter_pages(saver: Checkpointer, thread_id: str, namespace: str) -> Iterator[Sequence[SavedCheckpoint]]:
+    """Yield the checkpoints of a namespace, newest first, page by page."""
+    before: CheckpointId | None = None
+    while page := resolve(saver.history(thread_id, namespace=namespace, before=before, limit=PAGE)):
+        yield page
+        before = page[-1].id
+
+
 # -- values of user-defined types
 
 
@@ -239,7 +249,7 @@ def pointing_to_graph(serde: Serde, graph: str | None) -> Generator[None]:
     except SerdeError as error:
         if not _is_of_unknown_type(serde, error):
             raise
-        hint = "Its graph knows it: give --graph FILE.py" if graph is None else f"{graph} is not its graph"
+        hint = "Name the graph that defines it with --graph FILE.py" if graph is None else f"{graph} does not define it"
         raise UsageError(f"{str(error).rstrip('.')}. {hint}. [{error.code}]") from error
 
 
@@ -251,7 +261,7 @@ def _is_of_unknown_type(serde: Serde, error: SerdeError) -> bool:
 def with_stand_ins(serde: Serde, read: Callable[[], T]) -> T:
     """Call `read` with stand-ins for values of unknown types; they are stored again unchanged.
 
-    For operations that do not use the values. Raises SerdeError if a value of a known type cannot be read.
+    For operations that do not use the values. Raises SerdeError if a value of a registered type cannot be read.
     """
     while True:
         try:

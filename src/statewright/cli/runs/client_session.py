@@ -25,7 +25,7 @@ _PATIENT: Final = 10
 UrlOption = Annotated[
     str | None,
     typer.Option(
-        "--url", metavar="URL", help=f"The URL of the server. Default: ${URL_VARIABLE}, or port 8123 of this machine."
+        "--url", metavar="URL", help=f"The URL of the server. Default: ${URL_VARIABLE}, or http://127.0.0.1:8123."
     ),
 ]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run.")]
@@ -52,7 +52,7 @@ def open_client(url: str | None, *, patient: bool = False) -> Generator[Client]:
         except Unauthorized as error:
             raise UsageError(
                 f"{message_of(error)} The key is taken from the variable {KEY_VARIABLE}; "
-                f"`statewright keys create NAME` makes one, beside the database of the server."
+                f"`statewright keys create NAME` creates one, on the machine with the database of the server."
             ) from error
         except ServiceError as error:
             if not is_unreachable(error):
@@ -74,5 +74,5 @@ def _unreachable_message(address: str, error: ServiceError, *, is_chosen: bool) 
         return f"No server answers at {address}: {error.details['reason']}. Check --url and {URL_VARIABLE}."
     return (
         f"No server answers at {address}. Start one in the folder of the project with `statewright dev`, "
-        f"or say where it is with --url or {URL_VARIABLE}."
+        f"or give its address with --url or {URL_VARIABLE}."
     )

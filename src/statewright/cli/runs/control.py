@@ -22,11 +22,11 @@ from statewright.client import Approval, Client, Run, Wait
 def cancel(
     run: RunArgument,
     reason: Annotated[
-        str | None, typer.Option("--reason", metavar="TEXT", help="The reason, which is kept with the run.")
+        str | None, typer.Option("--reason", metavar="TEXT", help="The reason, stored with the run.")
     ] = None,
     url: UrlOption = None,
 ) -> None:
-    """Cancel a run and the runs that it has started. A run that has ended stays as it is."""
+    """Cancel a run and the runs that it has started. A finished run is not changed."""
     with open_client(url) as client:
         _print_status(client.runs.cancel(run, reason))
 
@@ -48,7 +48,7 @@ def resume(
     run: RunArgument,
     answer: Annotated[
         list[str] | None,
-        typer.Option("--answer", "-a", metavar="[ID=]VALUE", help="The answer to its question, JSON or text."),
+        typer.Option("--answer", "-a", metavar="[ID=]VALUE", help="The answer to a question, JSON or text."),
     ] = None,
     url: UrlOption = None,
 ) -> None:
@@ -76,8 +76,8 @@ def _match_answers(client: Client, run_id: str, answers: Sequence[str]) -> dict[
 
 def _mismatch_reason(waits: dict[str, Wait]) -> str:
     if not waits:
-        return "asks nothing. See what it waits for: statewright runs show RUN"
-    return f"has {len(waits)} open questions. Say which one is meant, with --answer ID=VALUE:"
+        return "has no open question. Show what it waits for: statewright runs show RUN"
+    return f"has {len(waits)} open questions. Name the one to answer with --answer ID=VALUE:"
 
 
 def _describe_waits(waits: Any) -> list[str]:
@@ -86,7 +86,7 @@ def _describe_waits(waits: Any) -> list[str]:
 
 def signal(
     run: RunArgument,
-    type: Annotated[str, typer.Argument(metavar="TYPE", help="The type that a step waits for.")],  # noqa: A002
+    type: Annotated[str, typer.Argument(metavar="TYPE", help="The type of the signal.")],  # noqa: A002
     payload: Annotated[
         list[str] | None,
         typer.Option(
@@ -94,11 +94,11 @@ def signal(
         ),
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", metavar="KEY", help="Sending with the same key again sends nothing new.")
+        str | None, typer.Option("--key", metavar="KEY", help="Send at most one signal with this key.")
     ] = None,
     url: UrlOption = None,
 ) -> None:
-    """Send a signal to a run. It is kept until a step waits for it."""
+    """Send a signal to a run. It is stored until a step waits for it."""
     with open_client(url) as client:
         _print_status(
             client.runs.signal(run, type, read_input(payload, "--payload") if payload else None, signal_id=key)
@@ -109,20 +109,18 @@ def approve(
     which: Annotated[
         str | None,
         typer.Argument(
-            metavar="APPROVAL|RUN", help="The approval, or the run that asks for it. Without it, list what is open."
+            metavar="APPROVAL|RUN", help="An approval, or the run that requests it. Default: list the open approvals."
         ),
     ] = None,
-    reject: Annotated[bool, typer.Option("--reject", help="Reject it.")] = False,
-    edit: Annotated[
-        str | None, typer.Option("--edit", metavar="JSON|@FILE", help="Approve this content instead.")
-    ] = None,
-    by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who decided.")] = None,
+    reject: Annotated[bool, typer.Option("--reject", help="Reject instead.")] = False,
+    edit: Annotated[str | None, typer.Option("--edit", metavar="JSON|@FILE", help="Approve edited content.")] = None,
+    by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="The name of the approver.")] = None,
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """Approve or reject what a run asks for, or approve other content in its place."""
+    """Approve or reject the request of a run, or approve edited content."""
     if reject and edit is not None:
-        raise UsageError("An approval has one decision: give --reject or --edit.")
+        raise UsageError("Give only one of --reject and --edit.")
     with open_client(url) as client:
         if which is None:
             _list_open(client, json_wanted=json)
@@ -131,7 +129,7 @@ def approve(
     say(
         to_json(approval.raw)
         if json
-        else f"{approval.id} is {approval.decision}. Run {approval.workflow_run_id} goes on."
+        else f"{approval.id} is {approval.decision}. Run {approval.workflow_run_id} continues."
     )
 
 
@@ -144,9 +142,9 @@ def _resolve_approval(client: Client, which: str) -> str:
     if len(pending) == 1:
         return pending[0].id
     if not pending:
-        raise UsageError(f"Run {run.id} is {run.status}, and waits for no approval.")
+        raise UsageError(f"Run {run.id} is {run.status}, and does not wait for an approval.")
     raise UsageError(
-        f"Run {run.id} waits for several: {', '.join(approval.id for approval in pending)}. Say which one is meant."
+        f"Run {run.id} waits for several approvals: {', '.join(approval.id for approval in pending)}. Name one of them."
     )
 
 

@@ -26,7 +26,7 @@ def show(
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """Show a run: its status, its steps, what it waits for, and its last events."""
+    """Show a run: its status, steps, open questions and last events."""
     with open_client(url) as client:
         record = client.runs.get(run)
         events = _last_events(client, record.id, limit)
@@ -106,10 +106,10 @@ def _seconds(step: Step) -> str:
 def logs(
     run: RunArgument,
     step: Annotated[str | None, typer.Option("--step", metavar="NAME", help="Only the logs of this step.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document per line.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print each line as JSON.")] = False,
     url: UrlOption = None,
 ) -> None:
-    """Print what the steps of a run have logged and printed, by step and attempt."""
+    """Print the logs and the output of the steps of a run, by step and attempt."""
     with open_client(url) as client:
         lines = list(_lines(client.runs.logs(run, step=step)))
     if not lines:
@@ -140,14 +140,14 @@ def ls(
             "--status", "-s", metavar="STATUS", help="Only runs with this status: running, waiting, failed ..."
         ),
     ] = None,
-    graph: Annotated[str | None, typer.Option("--graph", "-g", metavar="NAME", help="Only runs of that graph.")] = None,
+    graph: Annotated[str | None, typer.Option("--graph", "-g", metavar="NAME", help="Only runs of this graph.")] = None,
     tag: TagOption = None,
     metadata: MetadataOption = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="List at most N.")] = 20,
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """List runs, the newest first."""
+    """List runs, newest first."""
     filters: dict[str, Any] = {
         "status": [part for one in status or () for part in one.split(",")],
         "graph": graph,

@@ -32,14 +32,14 @@ def start(
     ] = None,
     definition: Annotated[
         str | None,
-        typer.Option("--definition", metavar="ID", help="The id of a stored definition, in place of a graph."),
+        typer.Option("--definition", metavar="ID", help="The id of a stored definition, instead of a graph."),
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", "-w", help="Wait until it ends or needs somebody, and print its output.")
+        bool, typer.Option("--wait", "-w", help="Wait until the run ends or needs input, and print its output.")
     ] = False,
     idempotency_key: Annotated[
         str | None,
-        typer.Option("--idempotency-key", metavar="KEY", help="Starting with the same key again starts nothing new."),
+        typer.Option("--idempotency-key", metavar="KEY", help="Start at most one run with this key."),
     ] = None,
     thread: Annotated[str | None, typer.Option("--thread", metavar="ID", help="The thread to continue.")] = None,
     timeout: Annotated[
@@ -50,9 +50,9 @@ def start(
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """Start a run and print its id; with --wait, wait for it and print its output."""
+    """Start a run and print its id, or with --wait its output."""
     if (graph is None) == (definition is None):
-        raise UsageError("Say what to run: the name of a graph, or --definition ID.")
+        raise UsageError("Give the name of a graph, or --definition ID.")
     options: dict[str, Any] = {
         "definition_id": definition,
         "idempotency_key": idempotency_key,
@@ -67,7 +67,7 @@ def start(
             exit_with_outcome(client, follow_run(client, run.id, lambda _: None), url, json_wanted=json)
     say(to_json(run.raw) if json else run.id)
     if not run.created:
-        warn("This key has started this run before; nothing new was started.")
+        warn("This key had already started this run; no new run was started.")
 
 
 def read_metadata(values: Sequence[str]) -> dict[str, str]:
@@ -85,25 +85,25 @@ def watch(
     run: RunArgument,
     after: Annotated[int, typer.Option("--after", metavar="N", min=0, help="Begin after event number N.")] = 0,
     to_the_end: Annotated[
-        bool, typer.Option("--to-the-end", help="Keep following while it waits for somebody.")
+        bool, typer.Option("--to-the-end", help="Keep following while the run waits for input.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document per line.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON.")] = False,
     url: UrlOption = None,
 ) -> None:
-    """Follow the events of a run until it ends or waits for somebody.
+    """Follow the events of a run until it ends or waits for input.
 
-    Exits with 0 if it has completed, 3 if it waits or is paused, 1 if it has failed, 130 if it was cancelled.
+    Exit codes: 0 completed, 1 failed, 3 waiting or paused, 130 cancelled.
     """
 
-    def tell(event: Event) -> None:
+    def print_event(event: Event) -> None:
         say(json_format.dumps(event.raw, ensure_ascii=False) if json else format_event(event), flush=True)
 
     with open_client(url, patient=True) as client:
         try:
-            record = follow_run(client, run, tell, after=after, to_the_end=to_the_end)
+            record = follow_run(client, run, print_event, after=after, to_the_end=to_the_end)
         except KeyboardInterrupt:
             exit_with(
-                f"Stopped watching; the run goes on. Watch it again with: statewright runs watch {run}", CANCELLED
+                f"Stopped watching; the run continues. Watch it again with: statewright runs watch {run}", CANCELLED
             )
         if json:
             raise SystemExit(EXIT_CODES.get(record.status, FAILED))
@@ -115,11 +115,11 @@ _MOMENT: Final = 0.1
 
 
 def follow_run(
-    client: Client, run_id: str, tell: Callable[[Event], None], *, after: int = 0, to_the_end: bool = False
+    client: Client, run_id: str, notify: Callable[[Event], None], *, after: int = 0, to_the_end: bool = False
 ) -> Run:
-    """Pass the events of a run to `tell` until it is idle or, with `to_the_end`, has ended. A timer is not idle."""
+    """Pass the events of a run to `notify` until it is idle or, with `to_the_end`, has ended. A timer is not idle."""
     for event in client.runs.follow(run_id, after=after):
-        tell(event)
+        notify(event)
         if not to_the_end and _may_be_idle(event) and _is_idle(client, run_id, event.seq):
             break
     return client.runs.get(run_id)

@@ -76,14 +76,14 @@ class _CatalogBuilder:
         self._models = models
         self._problems: list[Problem] = []
         self._modules: dict[str, ModuleType] = {}
-        everybody = connect_default_model(models, project)
+        default = connect_default_model(models, project)
         names = ModelNames(project.models, project.defaults.provider)
         self._catalog = Catalog(
             handlers=registered.allowing(*project.handler_modules),
-            models=lambda name: cast("ChatModel", everybody or _step_model(name, names)),
+            models=lambda name: cast("ChatModel", default or _step_model(name, names)),
             tools=project.tool_registry().some(project.functions),
             project=project,
-            states_models={"default": everybody} if everybody is not None else None,
+            states_models={"default": default} if default is not None else None,
         )
 
     def build(self) -> Catalog:
@@ -108,7 +108,7 @@ class _CatalogBuilder:
         try:
             work()
         except (StatewrightError, UsageError, OSError, UnicodeDecodeError) as error:
-            self._problems += [Problem(format_path(keys), line, column, said) for said in _sentences(error)]
+            self._problems += [Problem(format_path(keys), line, column, message) for message in _sentences(error)]
 
     def _serve(self, entry: ServedGraph) -> None:
         if entry.file is not None:

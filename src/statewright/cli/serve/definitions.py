@@ -21,13 +21,13 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A workflow o
 
 
 def check(file: FileArgument) -> None:
-    """Check a workflow of steps, and list every problem. Only a server knows whether its handlers exist."""
+    """Check a workflow of steps, and list every problem. Handlers are checked by the server."""
     definition = load_definition(file)
     say(f"ok: {definition['name']} {definition['version']}, {count_of(len(definition['steps']), 'step')}")
 
 
 def add(file: FileArgument, json: JsonOption = False, url: UrlOption = None) -> None:
-    """Store a version of a workflow on a server. Storing the same again changes nothing."""
+    """Store a version of a workflow on a server. Storing an identical version changes nothing."""
     body = load_definition(file)
     with open_client(url) as client:
         stored = client.definitions.add(body)
@@ -60,7 +60,7 @@ def show(
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """Print a stored version as it was written; with --json, everything known about it."""
+    """Print a stored version as it was written; with --json, its metadata too."""
     with open_client(url) as client:
         stored = client.definitions.get(definition)
     say(to_json(stored.raw if json else stored.definition))

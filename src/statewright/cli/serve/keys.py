@@ -21,13 +21,13 @@ WorkspaceOption = Annotated[str, typer.Option("--workspace", metavar="SLUG", hel
 
 
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name for people: who uses the key, or what for.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A display name: the user or the purpose of the key.")],
     scope: Annotated[
         list[str] | None,
         typer.Option(
             "--scope",
             metavar="SCOPE",
-            help="What it allows, e.g. runs:read. Repeatable. Default: admin, which allows everything.",
+            help="A permission, e.g. runs:read. Repeatable. Default: admin, which allows everything.",
         ),
     ] = None,
     workspace: WorkspaceOption = "default",
@@ -37,7 +37,7 @@ def create(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Create an API key. It is printed once: only its hash is kept."""
+    """Create an API key. It is shown once; only its hash is stored."""
 
     async def work(ledger: Ledger) -> tuple[ApiKey, str]:
         now = SystemClock().now()
@@ -53,8 +53,8 @@ def create(
         return
     say(key)
     say(
-        f"The key {record.id} is shown only this once. It allows {', '.join(record.scopes)}. "
-        f"Clients take it from the variable STATEWRIGHT_API_KEY.",
+        f"The key {record.id} is shown only once. It allows {', '.join(record.scopes)}. "
+        f"Clients read it from the variable STATEWRIGHT_API_KEY.",
         file=sys.stderr,
     )
 
@@ -74,7 +74,7 @@ def ls(
     if json:
         say(to_json([key_record(key) for key in records]))
     elif records:
-        titles = ("KEY", "NAME", "BEGINS", "STANDS")
+        titles = ("KEY", "NAME", "PREFIX", "STATUS")
         columns = [
             *(Column(title, keep_words=True) for title in titles),
             Column("SCOPES"),
@@ -102,7 +102,7 @@ def revoke(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Revoke an API key. Servers refuse it within seconds."""
+    """Revoke an API key. Servers reject it within seconds."""
 
     async def work(ledger: Ledger) -> ApiKey:
         home = await find_workspace(ledger, workspace)

@@ -119,7 +119,7 @@ def dev(
     reload: Annotated[bool, typer.Option("--reload/--no-reload", help="Reload the code when it changes.")] = True,
     child: Annotated[str | None, typer.Option("--child", hidden=True)] = None,
 ) -> None:
-    """Serve the graphs of a project or of one file while you work on them. Needs the extra `server`."""
+    """Serve the graphs of a project or of one file during development. Needs the extra `server`."""
     require_libraries()
     models = _read_model(model, base_url)
     if child is None and reload:

@@ -33,17 +33,17 @@ from statewright.service.access.workspaces import (
 
 def create(
     slug: Annotated[str, typer.Argument(metavar="SLUG", help="Lowercase letters, digits and hyphens.")],
-    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="A name for people.")] = "",
+    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="A display name.")] = "",
     max_running: Annotated[
-        int | None, typer.Option("--max-running", metavar="N", min=1, help="The most runs that execute at once.")
+        int | None, typer.Option("--max-running", metavar="N", min=1, help="The maximum number of concurrent runs.")
     ] = None,
     starts_per_minute: Annotated[
         int | None,
-        typer.Option("--starts-per-minute", metavar="N", min=1, help="The most runs that may start in a minute."),
+        typer.Option("--starts-per-minute", metavar="N", min=1, help="The maximum number of runs started per minute."),
     ] = None,
     retention_days: Annotated[
         int | None,
-        typer.Option("--retention-days", metavar="N", min=1, help="Delete runs N days after they have ended."),
+        typer.Option("--retention-days", metavar="N", min=1, help="Delete runs N days after they end."),
     ] = None,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
@@ -92,7 +92,7 @@ def ls(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyO
 
 
 def spending(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyOption = None) -> None:
-    """Show what the workspaces have spent today, with the limits of the project."""
+    """Show today's spending of the workspaces, with the limits of the project."""
     reports = run_on_ledger(_spending, database, key_file)
     if json:
         say(to_json(reports))

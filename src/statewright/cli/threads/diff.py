@@ -30,7 +30,7 @@ from statewright.runtime import diff as diff_of
 def diff(
     thread: ThreadArgument,
     a: Annotated[str, typer.Argument(metavar="A", help="A checkpoint: its id, or a step of the branch.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The checkpoint to compare it with.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The checkpoint to compare with.")],
     branch: BranchOption = "main",
     graph: GraphOption = None,
     json: JsonOption = False,
@@ -38,7 +38,7 @@ def diff(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Show which values differ between two checkpoints, and how."""
+    """Show the differences between the values of two checkpoints."""
     with open_workspace_saver(workspace, database, key_file, graph) as saver:
         before, after = (named_checkpoint(saver, thread, branch, name) for name in (a, b))
     if json:
@@ -87,7 +87,7 @@ def _print(before: SavedCheckpoint, after: SavedCheckpoint) -> None:
             style = {"-": "red", "+": "green"}.get(line[0], "")
             terminal.print(Text(f"  {line}", style), soft_wrap=True)
     if not count:
-        say("\nThe values are the same.")
+        say("\nThe values are equal.")
 
 
 def diff_lines(was: list[Any], now: list[Any]) -> list[str]:

@@ -28,7 +28,7 @@ from statewright.graph import START
 from statewright.ids import DEFAULT_WORKSPACE
 from statewright.runtime import CompiledGraph, StateGraph
 
-ForceOption = Annotated[bool, typer.Option("--force", help="Delete it even if a run holds it.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Delete it even while a run holds it.")]
 
 
 def fork(
@@ -42,7 +42,7 @@ def fork(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Start a new branch at a checkpoint, by default the head. What was due there is due again."""
+    """Start a new branch at a checkpoint, by default the head. The nodes that were next there run again."""
     with open_workspace_saver(workspace, database, key_file, graph) as saver:
 
         def forked() -> str:
@@ -78,17 +78,17 @@ def prune(
     since: Annotated[
         str | None,
         typer.Option(
-            "--since", metavar="DURATION", help="Keep checkpoints younger than this, e.g. 90s, 15m, 12h, 7d, 4w."
+            "--since", metavar="DURATION", help="Keep checkpoints younger than this, e.g. 90s, 15m, 12h, 7d or 4w."
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be deleted, and exit.")] = False,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Delete old checkpoints. Heads stay, with everything that is needed to continue from them, and so do logs."""
+    """Delete old checkpoints. The head of each branch and the logs are kept."""
     if keep is None and since is None:
-        raise UsageError("Say what to keep: --keep N, or --since DURATION.")
+        raise UsageError("Give --keep N or --since DURATION, to select the checkpoints that are kept.")
     keep_since = datetime.now(UTC) - read_duration(since) if since is not None else None
     policy = PrunePolicy(keep_last=keep, keep_since=keep_since)
     with open_workspace_saver(workspace, database, key_file) as saver:
@@ -106,9 +106,9 @@ def copy(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Copy a thread with its history, its branches and its open questions."""
+    """Copy a thread with its history, branches and open questions."""
     if not new:
-        raise UsageError("The copy needs an id that is not empty.")
+        raise UsageError("The id of the copy is empty. Give another one.")
     with open_workspace_saver(workspace, database, key_file) as saver:
         check_thread(saver, thread)
         check_id_is_free(saver, new)
@@ -123,7 +123,7 @@ def rm(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Delete a thread for good."""
+    """Delete a thread permanently."""
     with open_workspace_saver(workspace, database, key_file) as saver:
         check_thread(saver, thread)
         if not force:
@@ -138,7 +138,7 @@ def release(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Release a thread from the run that holds it, e.g. on a machine that is gone. If it still runs, it is stopped."""
+    """Release a thread from the run that holds it, e.g. on a lost machine. A run that is still alive is stopped."""
     with open_workspace_saver(workspace, database, key_file) as saver:
         check_thread(saver, thread)
         lease = resolve(saver.lease(thread))
@@ -160,7 +160,7 @@ def check_is_idle(saver: Checkpointer, thread: str) -> None:
     lease = resolve(saver.lease(thread))
     if lease is not None and is_held(lease):
         raise UsageError(
-            f"Thread {thread!r} is being advanced by run {short_owner(lease.owner)} "
+            f"Thread {thread!r} is held by run {short_owner(lease.owner)} "
             f"(its lease ends at {format_instant(lease.until)}). "
             f"Wait for it, or pass --force."
         )

@@ -42,9 +42,9 @@ def export(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Write a thread with its whole history into a file, which another database can import.
+    """Export a thread with its whole history to a file, for `threads import`.
 
-    The file is a small database, encrypted with the key that is given.
+    The file is a small database, encrypted with the key of --key-file.
     """
     check_target(file, "file", force=force)
     with open_workspace_saver(workspace, database, key_file, graph) as source:
@@ -65,7 +65,7 @@ def import_(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Import a thread from a file that `export` wrote. Creates the database if there is none."""
+    """Import a thread from a file of `threads export`. Creates the database if there is none."""
     if not file.exists():
         raise UsageError(f"There is no file {str(file)!r}. Give one that `statewright threads export` wrote.")
     check_is_database(file)

@@ -41,7 +41,7 @@ CheckpointOption = Annotated[
     str | None, typer.Option("--checkpoint", metavar="ID", help="The id of a checkpoint. Default: the head.")
 ]
 StepOption = Annotated[
-    int | None, typer.Option("--step", metavar="N", help="The step of a checkpoint, in place of its id.")
+    int | None, typer.Option("--step", metavar="N", help="The step of a checkpoint, instead of its id.")
 ]
 
 
@@ -56,7 +56,7 @@ def show(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Show a thread: its values, what is next, its open questions, its branches, and who holds it."""
+    """Show a thread: its values, next nodes, open questions, branches, and the run that holds it."""
     with open_workspace_saver(workspace, database, key_file, graph) as saver:
         saved = find_checkpoint(saver, thread, branch, checkpoint=checkpoint, step=step)
         branches, lease = resolve(saver.branches(thread)), resolve(saver.lease(thread))
@@ -101,8 +101,10 @@ def _print(saved: SavedCheckpoint, status: str | None, branches: Sequence[str], 
 
 def _holder(lease: Lease | None) -> str:
     if lease is None:
-        return "nobody"
-    return f"run {short_owner(lease.owner)}, {'until' if is_held(lease) else 'lapsed at'} {format_instant(lease.until)}"
+        return "no run"
+    return (
+        f"run {short_owner(lease.owner)}, {'until' if is_held(lease) else 'expired at'} {format_instant(lease.until)}"
+    )
 
 
 # -- ls
@@ -116,7 +118,7 @@ def ls(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """List threads, most recently changed first, with their status and the nodes that are next."""
+    """List threads with their status and next nodes, most recently changed first."""
     with open_workspace_saver(workspace, database, key_file) as saver:
         records = thread_records(saver, prefix, limit)
     if json:
@@ -188,15 +190,15 @@ def history(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """List the checkpoints of a thread, newest first: which nodes ran, and which were due next.
+    """List the checkpoints of a thread, newest first, with the nodes that ran and the next ones.
 
-    With --json, each has the values of the state too.
+    With --json, each checkpoint includes the values of the state.
     """
     with open_workspace_saver(workspace, database, key_file, graph) as saver:
         if json:
             checkpoints = read_history(saver, thread, branch, limit)
-        else:  # values are not shown, so their types need not be known
-            # One more than is shown, because the previous checkpoint records which agent ran.
+        else:  # the values are not printed, so their types do not matter
+            # One more than is printed, because the previous checkpoint records which agent ran.
             more = limit + 1 if limit is not None else None
             checkpoints = with_stand_ins(saver.serde, lambda: read_history(saver, thread, branch, more))
     if json:
@@ -241,7 +243,7 @@ def _print_history(checkpoints: Sequence[SavedCheckpoint], limit: int | None) ->
 def _ran(saved: SavedCheckpoint, parent: SavedCheckpoint | None) -> str:
     """Return the origin of a checkpoint: the nodes that ran, or `(input)`, `(fork)` or an update.
 
-    The agents of a network are found in the due tasks of the previous checkpoint.
+    The agents of a network are listed in the due tasks of the previous checkpoint.
     """
     if saved.source in ("input", "fork"):
         return f"({saved.source})"

@@ -41,20 +41,20 @@ def _network_with(network: Network[Any], models: Models, file: Path) -> Network[
     """Return the network with models from the command line. Its agents stay the same objects, as its router may return
     them."""
     models.check_names(list(network.agents), "Agents")
-    everybody = _connect(models.default, models, file) if models.default is not None else None
+    default = _connect(models.default, models, file) if models.default is not None else None
     by_agent = {name: _connect(model, models, file) for name, model in models.by_name.items()}
-    chosen = network.with_models(everybody, **by_agent)
+    chosen = network.with_models(default, **by_agent)
     lacking = [
         agent.name for agent in network.agents.values() if agent.model is None and chosen.model_for(agent) is None
     ]
     if lacking and network.default_model is None:
-        usual = _project_default(file)
-        if usual is None:
+        project_default = _project_default(file)
+        if project_default is None:
             raise UsageError(
                 f"Agent {lacking[0]!r} of network {network.name!r} has no model. Give one with --model, "
                 f"e.g. --model openai:gpt-5."
             )
-        chosen = chosen.with_models(**dict.fromkeys(lacking, usual))
+        chosen = chosen.with_models(**dict.fromkeys(lacking, project_default))
     _check([*(agent for agent in network.agents.values() if chosen.model_for(agent) is None), chosen])
     return chosen
 
@@ -77,7 +77,7 @@ def _project_default(file: Path) -> ChatModel | None:
 
 
 def _check(owners: Iterable[Agent | Network[Any]]) -> None:
-    """Connect models that are given by name, so that a missing key is reported before anything runs."""
+    """Connect models that are named, so that a missing key is reported before anything runs."""
     try:
         for owner in owners:
             _ = owner.chat_model if isinstance(owner, Agent) else owner.default_chat_model

@@ -29,17 +29,17 @@ def check(
     ],
     against: Annotated[
         str | None,
-        typer.Option("--against", metavar="PATH", help="A database whose unfinished threads must fit the graph."),
+        typer.Option("--against", metavar="PATH", help="A database with unfinished threads to check."),
     ] = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Check workflows and graphs strictly, and list every problem. Exits with 2 if there is one.
+    """Check workflows and graphs, and list every problem. Exits with 2 if there are any.
 
-    With --against, also check whether every unfinished thread of a database could continue with the graph; exits with
-    1 if one could not.
+    With --against, also check that every unfinished thread of a database can continue with the graph. Exits with 1 if
+    one cannot.
     """
     if against is not None and len(targets) > 1:
-        raise UsageError("--against is about one graph. Give one file with it.")
+        raise UsageError("--against takes a single graph. Give one file.")
     apps = [app for target in targets for app in _checked_all(target, is_single=against is not None)]
     if None in apps:
         raise SystemExit(USAGE_ERROR)
@@ -71,7 +71,7 @@ def _checked(target: str) -> CompiledGraph | None:
     for problem in missing:
         warn(f"warning: {target}: {problem}")
 
-    edges = sum(len(ways) for ways in app.graph.ways.values())
+    edges = sum(len(targets) for targets in app.graph.ways.values())
     say(f"ok: {app.graph.name}, {count_of(len(app.graph.nodes), 'node')}, {count_of(edges, 'edge')}")
     return app
 
@@ -125,7 +125,7 @@ def draw(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="PATH", help="Write to a file instead of standard output.")
     ] = None,
-    xray: Annotated[bool, typer.Option("--xray", help="Draw the nodes inside of subgraphs too.")] = False,
+    xray: Annotated[bool, typer.Option("--xray", help="Include the nodes of subgraphs.")] = False,
 ) -> None:
     """Draw a graph from its declared edges."""
     drawing = load_graph(target).get_graph(xray=xray)

@@ -157,7 +157,7 @@ def _single(file: str, graphs: Mapping[str, Any]) -> Found:
         )
     usual = [graphs[key] for key in DEFAULT_NAMES if key in graphs]
     if len(graphs) > 1 and not usual:
-        raise UsageError(f"{file} holds {len(graphs)} graphs: {', '.join(sorted(graphs))}. Say which: {file}:NAME.")
+        raise UsageError(f"{file} holds {len(graphs)} graphs: {', '.join(sorted(graphs))}. Name one: {file}:NAME.")
     return usual[0] if usual else next(iter(graphs.values()))
 
 
@@ -189,7 +189,7 @@ def _call_factory(target: str, function: Any, models: Models) -> tuple[Found, Mo
     except Exception as error:
         raise UsageError(f"The function {target} failed: {type(error).__name__}: {error}") from error
     if not (_is_graph(result) or _is_agent(result)):
-        raise UsageError(f"The function {target} made {result!r}. Let it return a graph, an agent or a network.")
+        raise UsageError(f"The function {target} returned {result!r}. Return a graph, an agent or a network.")
     return result, NO_MODELS if takes_model else models
 
 

@@ -41,20 +41,20 @@ ScriptOption = Annotated[
     typer.Option(
         "--script",
         metavar="FILE",
-        help="A JSON file with outputs of a workflow's states, used in place of models and tools.",
+        help="A JSON file with the outputs of states, instead of models and tools.",
     ),
 ]
 StateJsonOption = Annotated[bool, typer.Option("--json", help="Print the state as one JSON document.")]
 StepsOption = Annotated[
-    int | None, typer.Option("--recursion-limit", metavar="N", help="The most supersteps that the run may take.")
+    int | None, typer.Option("--recursion-limit", metavar="N", help="The maximum number of supersteps.")
 ]
 TasksOption = Annotated[
-    int | None, typer.Option("--max-concurrency", metavar="N", help="The most tasks that may run at once.")
+    int | None, typer.Option("--max-concurrency", metavar="N", help="The maximum number of concurrent tasks.")
 ]
 ItemsOption = Annotated[
     int | None,
     typer.Option(
-        "--max-items", metavar="N", min=1, help="The most branches into which a workflow may split one result."
+        "--max-items", metavar="N", min=1, help="The maximum number of branches that a workflow splits one result into."
     ),
 ]
 TracebackOption = Annotated[bool, typer.Option("--traceback", help="Print the Python traceback of a failure.")]
@@ -68,7 +68,7 @@ def run(
             "--input",
             "-i",
             metavar="INPUT",
-            help="JSON, @FILE or KEY=VALUE, several are merged; text for a workflow, an agent or a network.",
+            help="JSON, @FILE or KEY=VALUE; repeated values are merged. For a workflow or an agent: text or @FILE.",
         ),
     ] = None,
     files: Annotated[
@@ -79,7 +79,7 @@ def run(
     base_url: BaseUrlOption = None,
     thread: Annotated[
         str | None,
-        typer.Option("--thread", metavar="ID", help="The thread to run on, existing or new. Default: a new one."),
+        typer.Option("--thread", metavar="ID", help="The thread to run on. Default: a new one."),
     ] = None,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
@@ -89,10 +89,11 @@ def run(
     max_items: ItemsOption = None,
     show_traceback: TracebackOption = False,
 ) -> None:
-    """Run a graph until it is done or has to wait.
+    """Run a graph or a workflow until it is complete or waits for input.
 
-    Exits with 0 when it is done, 3 when it waits, 1 when a node failed, 2 on wrong use. Every superstep is saved, so
-    that the run can be inspected, answered and continued; `--database memory:` saves nothing.
+    Every superstep is saved, so that the run can be inspected and resumed; `--database memory:` saves nothing.
+
+    Exit codes: 0 completed, 1 failed, 2 usage error, 3 waiting for input, 130 cancelled.
     """
     models = read_models(model, base_url)
     config: dict[str, Any] = run_limits(recursion_limit, max_concurrency)
@@ -156,7 +157,7 @@ def check_fields(app: CompiledGraph, run_input: Any) -> None:
 
 
 def run_limits(recursion_limit: int | None, max_concurrency: int | None) -> dict[str, Any]:
-    """Return the limits that were given as settings of a run."""
+    """Return the limits on the command line as settings of a run."""
     settings = {"recursion_limit": recursion_limit, "max_concurrency": max_concurrency}
     return {name: value for name, value in settings.items() if value is not None}
 
@@ -191,18 +192,16 @@ def resume(
             "--answer",
             "-a",
             metavar="[ID=]VALUE",
-            help="The answer to a question, JSON or text. With several open questions, ID=VALUE for each.",
+            help="The answer to a question, JSON or text. With several open questions: ID=VALUE for each.",
         ),
     ] = None,
     event: Annotated[
-        str | None, typer.Option("--event", metavar="NAME[=JSON]", help="An event that has happened, with its payload.")
+        str | None, typer.Option("--event", metavar="NAME[=JSON]", help="An event to deliver, with its payload.")
     ] = None,
     script: ScriptOption = None,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
-    due: Annotated[
-        bool, typer.Option("--due", help="Continue where timers have gone off and waits have timed out.")
-    ] = False,
+    due: Annotated[bool, typer.Option("--due", help="Continue after timers and timeouts that are due.")] = False,
     branch: BranchOption = "main",
     database: DatabaseOption = None,
     key_file: KeyOption = None,
@@ -212,12 +211,12 @@ def resume(
     max_items: ItemsOption = None,
     show_traceback: TracebackOption = False,
 ) -> None:
-    """Continue a thread: with answers to its questions, with an event, with what is due, or where it stopped.
+    """Continue a thread: answer its questions, deliver an event, or retry it where it stopped.
 
-    Exits with the codes of `run`.
+    The exit codes are those of `run`.
     """
     if sum((bool(answer), event is not None, due)) > 1:
-        raise UsageError("A run is continued with one thing: give --answer, --event or --due.")
+        raise UsageError("Give only one of --answer, --event and --due.")
     answers, models = read_answers(answer or ()), read_models(model, base_url)
     config = {**run_limits(recursion_limit, max_concurrency), "thread_id": thread, "branch": branch}
     options = (*locate_database(database, key_file).options, *(("--branch", branch) if branch != "main" else ()))
@@ -291,7 +290,7 @@ def read_answers(values: Sequence[str]) -> Any:
     if all(pair is not None for pair in pairs):
         return dict(cast(list[tuple[str, Any]], pairs))
     if len(values) > 1:
-        raise UsageError("Several answers need to say which question each is for: --answer ID=VALUE --answer ID=VALUE.")
+        raise UsageError("Several answers need the ids of their questions: --answer ID=VALUE --answer ID=VALUE.")
     return read_value(values[0])
 
 

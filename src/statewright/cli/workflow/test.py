@@ -32,11 +32,11 @@ def test(
     cases: Annotated[list[Path], typer.Argument(metavar="CASES", help="JSON files with test cases.")],
     junit: Annotated[Path | None, typer.Option("--junit", metavar="PATH", help="Also write a JUnit report.")] = None,
 ) -> None:
-    """Run test cases of a workflow: scripted outputs, expected visits and contexts. Exits with 1 if one fails."""
+    """Run the test cases of a workflow with scripted outputs. Exits with 1 if one fails."""
     from statewright.workflow.states import load_workflow
 
     if not is_workflow(target):
-        raise UsageError(f"{target!r} is not a workflow in YAML. Cases are for workflows; test graphs with pytest.")
+        raise UsageError(f"{target!r} is not a workflow in YAML. Test graphs in Python with pytest.")
     workflow = load_workflow(Path(target))
     ran = [result for path in cases for result in _run_file(workflow, path)]
     for result in ran:

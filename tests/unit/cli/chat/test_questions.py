@@ -47,7 +47,7 @@ def test_arguments_are_edited_in_a_line_of_their_own(ask: Ask) -> None:
     assert read_decision(ask(APPROVAL, "edit", '{"deep": false}')) == (True, {"path": "a.py", "deep": False}, "")
 
 
-@pytest.mark.parametrize(("wrong", "said"), [("{path", "are not JSON"), ("[1]", "not a JSON object")])
+@pytest.mark.parametrize(("wrong", "said"), [("{path", "are not valid JSON"), ("[1]", "not a JSON object")])
 def test_wrong_arguments_decide_nothing(ask: Ask, capsys: pytest.CaptureFixture[str], wrong: str, said: str) -> None:
     assert read_decision(ask(APPROVAL, "e", wrong, "n")) == (False, None, "")
     assert said in capsys.readouterr().err

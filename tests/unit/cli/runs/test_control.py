@@ -26,4 +26,4 @@ def test_a_content_is_json_text_or_a_file(folder: Path) -> None:
 
 def test_an_approval_has_one_decision(folder: Path, statewright: Command) -> None:
     ended = statewright("runs", "approve", "a", "--reject", "--edit", "1")
-    assert (ended.code, ended.err) == (2, "Error: An approval has one decision: give --reject or --edit.\n")
+    assert (ended.code, ended.err) == (2, "Error: Give only one of --reject and --edit.\n")
