@@ -18,7 +18,7 @@ from statewright.cli.chat.subject import ChatTarget, load_chat_target
 from statewright.cli.console.failure import CANCELLED
 from statewright.cli.console.options import BaseUrlOption, DatabaseOption, KeyOption, ModelOption
 from statewright.cli.workflow.follow import SavedRun
-from statewright.cli.workflow.load import has_durable_saver, with_saver
+from statewright.cli.workflow.load import has_durable_saver
 from statewright.cli.workflow.models import Models, read_models
 from statewright.cli.workflow.run import new_thread_id, open_run_saver
 from statewright.storage.sqlite import SqliteSaver
@@ -62,7 +62,7 @@ def _attach_saver(
     """Attach a saver: the graph's own one if it is durable, else the database, else memory."""
     saver, options = open_run_saver(subject.app, database, key_file)
     if saver is not None or not has_durable_saver(subject.app):
-        subject = replace(subject, app=with_saver(subject.app, saver or InMemorySaver()))
+        subject = replace(subject, app=subject.app.with_services(checkpointer=saver or InMemorySaver()))
     saved = SavedRun(thread=thread or new_thread_id(), target=target, options=options, models=models.options)
     return saver, subject, saved
 

@@ -38,5 +38,6 @@ GraphOption = Annotated[
 ]
 BranchOption = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch of the thread.")]
 WorkspaceOption = Annotated[str, typer.Option("--workspace", metavar="NAME", help="The workspace, by slug or id.")]
+LimitOption = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="List at most N.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The id of the thread.")]

@@ -11,7 +11,7 @@ import typer
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import JsonOption
 from statewright.cli.console.printing import say
-from statewright.cli.console.table import Column, format_instant, print_table
+from statewright.cli.console.table import Column, format_instant, print_records
 from statewright.cli.console.values import to_json
 from statewright.cli.runs.client_session import RunArgument, UrlOption, open_client
 from statewright.cli.runs.text import format_wait, is_approval, list_waits, one_line_json
@@ -171,19 +171,17 @@ def _list_open(client: Client, *, json_wanted: bool) -> None:
     if json_wanted:
         say(to_json([approval.raw for approval in approvals]))
     elif approvals:
-        columns = [Column(title, keep_words=True) for title in ("APPROVAL", "RUN", "STEP", "ASKED")]
-        rows = [
-            (
-                approval.id,
-                approval.workflow_run_id,
-                approval.step_name,
-                format_instant(approval.created_at),
-                approval.prompt,
-                one_line_json(approval.content),
-            )
-            for approval in approvals
-        ]
-        print_table([*columns, Column("PROMPT"), Column("CONTENT")], rows)
+        print_records(
+            approvals,
+            {
+                Column("APPROVAL", keep_words=True): lambda approval: approval.id,
+                Column("RUN", keep_words=True): lambda approval: approval.workflow_run_id,
+                Column("STEP", keep_words=True): lambda approval: approval.step_name,
+                Column("ASKED", keep_words=True): lambda approval: format_instant(approval.created_at),
+                Column("PROMPT"): lambda approval: approval.prompt,
+                Column("CONTENT"): lambda approval: one_line_json(approval.content),
+            },
+        )
     else:
         say("No run waits for an approval.")
 

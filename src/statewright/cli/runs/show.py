@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from statewright.cli.console.options import JsonOption
+from statewright.cli.console.options import JsonOption, LimitOption
 from statewright.cli.console.printing import say, warn
-from statewright.cli.console.table import Column, format_instant, print_fields, print_table
+from statewright.cli.console.table import Column, format_instant, print_fields, print_records, print_table
 from statewright.cli.console.values import to_json
 from statewright.cli.runs.client_session import RunArgument, UrlOption, open_client
 from statewright.cli.runs.start import MetadataOption, TagOption, read_metadata
@@ -84,16 +84,16 @@ def _json(value: Any) -> str:
 def _print_steps(steps: Sequence[Step]) -> None:
     if not steps:
         return
-    columns = (
-        Column("STEP"),
-        Column("TYPE", keep_words=True),
-        Column("STATUS", keep_words=True),
-        Column("ATTEMPT", keep_words=True, right=True),
-        Column("SECONDS", keep_words=True, right=True),
-    )
     say()
-    print_table(
-        columns, [(step.step_name, step.step_type, step.status, step.attempt, _seconds(step)) for step in steps]
+    print_records(
+        steps,
+        {
+            Column("STEP"): lambda step: step.step_name,
+            Column("TYPE", keep_words=True): lambda step: step.step_type,
+            Column("STATUS", keep_words=True): lambda step: step.status,
+            Column("ATTEMPT", keep_words=True, right=True): lambda step: step.attempt,
+            Column("SECONDS", keep_words=True, right=True): _seconds,
+        },
     )
 
 
@@ -143,7 +143,7 @@ def ls(
     graph: Annotated[str | None, typer.Option("--graph", "-g", metavar="NAME", help="Only runs of this graph.")] = None,
     tag: TagOption = None,
     metadata: MetadataOption = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="List at most N.")] = 20,
+    limit: LimitOption = 20,
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
@@ -167,24 +167,15 @@ def ls(
         say("There are no such runs." if any(filters.values()) else "There are no runs.")
 
 
-def _print_runs(listed_runs: list[Run]) -> None:
-    columns = (
-        Column("RUN", keep_words=True),
-        Column("GRAPH"),
-        Column("STATUS", keep_words=True),
-        Column("STEP"),
-        Column("CREATED", keep_words=True),
-        Column("TAGS"),
+def _print_runs(runs: Sequence[Run]) -> None:
+    print_records(
+        runs,
+        {
+            Column("RUN", keep_words=True): lambda run: run.id,
+            Column("GRAPH"): lambda run: run.graph,
+            Column("STATUS", keep_words=True): lambda run: run.status,
+            Column("STEP"): lambda run: run.current_step_name or "",
+            Column("CREATED", keep_words=True): lambda run: format_instant(run.created_at),
+            Column("TAGS"): lambda run: ", ".join(run.tags),
+        },
     )
-    rows = [
-        (
-            run.id,
-            run.graph,
-            run.status,
-            run.current_step_name or "",
-            format_instant(run.created_at),
-            ", ".join(run.tags),
-        )
-        for run in listed_runs
-    ]
-    print_table(columns, rows)

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from statewright.cli.console.failure import UsageError
-from statewright.cli.console.options import JsonOption
+from statewright.cli.console.options import JsonOption, LimitOption
 from statewright.cli.console.printing import count_of, say
-from statewright.cli.console.table import Column, format_instant, print_table
+from statewright.cli.console.table import Column, format_instant, print_records
 from statewright.cli.console.values import to_json
 from statewright.cli.runs.client_session import UrlOption, open_client
 from statewright.workflow.steps import read_definition
@@ -35,7 +35,7 @@ def add(file: FileArgument, json: JsonOption = False, url: UrlOption = None) -> 
 
 
 def ls(
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="List at most N.")] = 20,
+    limit: LimitOption = 20,
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
@@ -45,12 +45,16 @@ def ls(
     if json:
         say(to_json([version.raw for version in stored]))
     elif stored:
-        columns = [Column(title, keep_words=True) for title in ("DEFINITION", "NAME", "VERSION", "STORED")]
-        rows = [
-            (version.id, version.name, version.version, format_instant(version.created_at), version.description)
-            for version in stored
-        ]
-        print_table([*columns, Column("DESCRIPTION")], rows)
+        print_records(
+            stored,
+            {
+                Column("DEFINITION", keep_words=True): lambda version: version.id,
+                Column("NAME", keep_words=True): lambda version: version.name,
+                Column("VERSION", keep_words=True): lambda version: version.version,
+                Column("STORED", keep_words=True): lambda version: format_instant(version.created_at),
+                Column("DESCRIPTION"): lambda version: version.description,
+            },
+        )
     else:
         say("No definitions are stored. Add one with: statewright definitions add FILE.json")
 

@@ -10,7 +10,7 @@ import typer
 
 from statewright.cli.console.options import DatabaseOption, JsonOption, KeyOption
 from statewright.cli.console.printing import say
-from statewright.cli.console.table import Column, format_instant, print_table
+from statewright.cli.console.table import Column, format_instant, print_records
 from statewright.cli.console.values import to_json
 from statewright.cli.serve.workspaces import find_workspace, run_on_ledger
 from statewright.clock import SystemClock
@@ -74,24 +74,17 @@ def ls(
     if json:
         say(to_json([key_record(key) for key in records]))
     elif records:
-        titles = ("KEY", "NAME", "PREFIX", "STATUS")
-        columns = [
-            *(Column(title, keep_words=True) for title in titles),
-            Column("SCOPES"),
-            Column("CREATED", keep_words=True),
-        ]
-        rows = [
-            (
-                key.id,
-                key.name,
-                f"{key.prefix}...",
-                key_status(key),
-                ", ".join(key.scopes),
-                format_instant(key.created_at),
-            )
-            for key in records
-        ]
-        print_table(columns, rows)
+        print_records(
+            records,
+            {
+                Column("KEY", keep_words=True): lambda key: key.id,
+                Column("NAME", keep_words=True): lambda key: key.name,
+                Column("PREFIX"): lambda key: f"{key.prefix}...",
+                Column("STATUS", keep_words=True): key_status,
+                Column("SCOPES", keep_words=True): lambda key: ", ".join(key.scopes),
+                Column("CREATED", keep_words=True): lambda key: format_instant(key.created_at),
+            },
+        )
     else:
         say(f"Workspace {workspace!r} has no keys. Create one with: statewright keys create NAME")
 

@@ -14,7 +14,7 @@ from statewright.async_futures import aresolve
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import DatabaseOption, JsonOption, KeyOption
 from statewright.cli.console.printing import say
-from statewright.cli.console.table import Column, format_instant, print_table
+from statewright.cli.console.table import Column, format_instant, print_records
 from statewright.cli.console.values import to_json
 from statewright.cli.db.database import check_is_database
 from statewright.cli.serve.server import ServerLocation, build_spending_limits, open_storage, resolve_location
@@ -73,22 +73,17 @@ def ls(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyO
     if json:
         say(to_json([asdict(workspace) for workspace in records]))
         return
-    limits = {"max_running": "RUNNING", "starts_per_minute": "STARTS/MIN", "retention_days": "DAYS KEPT"}
-    columns = [
-        Column("SLUG", keep_words=True),
-        Column("NAME"),
-        *(Column(workspace, right=True) for workspace in limits.values()),
-    ]
-    rows = [
-        (
-            workspace.slug,
-            workspace.name,
-            *(getattr(workspace, limit) or "" for limit in limits),
-            format_instant(workspace.created_at),
-        )
-        for workspace in records
-    ]
-    print_table([*columns, Column("CREATED", keep_words=True)], rows)
+    print_records(
+        records,
+        {
+            Column("SLUG", keep_words=True): lambda workspace: workspace.slug,
+            Column("NAME"): lambda workspace: workspace.name,
+            Column("RUNNING", right=True): lambda workspace: workspace.max_running or "",
+            Column("STARTS/MIN", right=True): lambda workspace: workspace.starts_per_minute or "",
+            Column("DAYS KEPT", right=True): lambda workspace: workspace.retention_days or "",
+            Column("CREATED", keep_words=True): lambda workspace: format_instant(workspace.created_at),
+        },
+    )
 
 
 def spending(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyOption = None) -> None:
@@ -97,20 +92,17 @@ def spending(json: JsonOption = False, database: DatabaseOption = None, key_file
     if json:
         say(to_json(reports))
         return
-    columns = [Column("SLUG", keep_words=True), Column("DAY", keep_words=True)]
-    columns += [Column(name, right=True) for name in ("REQUESTS", "TOKENS", "COST")]
-    rows = [
-        (
-            report["slug"],
-            report["day"],
-            report["requests"],
-            report["tokens"],
-            f"${report['cost']:.4f}",
-            _limits_line(report),
-        )
-        for report in reports
-    ]
-    print_table([*columns, Column("LIMITS")], rows)
+    print_records(
+        reports,
+        {
+            Column("SLUG", keep_words=True): lambda report: report["slug"],
+            Column("DAY", keep_words=True): lambda report: report["day"],
+            Column("REQUESTS", right=True): lambda report: report["requests"],
+            Column("TOKENS", right=True): lambda report: report["tokens"],
+            Column("COST", right=True): lambda report: f"${report['cost']:.4f}",
+            Column("LIMITS"): _limits_line,
+        },
+    )
 
 
 async def _spending(ledger: Ledger) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +18,7 @@ from statewright.cli.console.options import (
     WorkspaceOption,
 )
 from statewright.cli.console.printing import say
-from statewright.cli.console.table import Column, format_instant, print_fields, print_table
+from statewright.cli.console.table import Column, format_instant, print_fields, print_records
 from statewright.cli.console.values import print_state, to_json
 from statewright.cli.db.database import check_thread, find_checkpoint, open_workspace_saver, with_stand_ins
 from statewright.cli.threads.describe import (
@@ -149,29 +149,19 @@ def _thread_summary(saver: SqliteSaver, thread: str) -> dict[str, Any]:
     return {"status": status, "step": head.checkpoint.step, "next": due_nodes(head)}
 
 
-def _print_threads(records: list[dict[str, Any]]) -> None:
-    columns = (
-        Column("THREAD", keep_words=True),
-        Column("STATUS", keep_words=True),
-        Column("STEP", keep_words=True, right=True),
-        Column("NEXT"),
-        Column("CHANGED", keep_words=True),
+def _print_threads(records: Sequence[dict[str, Any]]) -> None:
+    print_records(
+        records,
+        {
+            Column("THREAD", keep_words=True): lambda record: record["thread"],
+            Column("STATUS", keep_words=True): lambda record: record["status"],
+            Column("STEP", keep_words=True, right=True): lambda record: (
+                "" if record["step"] is None else record["step"]
+            ),
+            Column("NEXT"): lambda record: ", ".join(record["next"]),
+            Column("CHANGED", keep_words=True): lambda record: format_instant(record["changed_at"]),
+        },
     )
-    rows = [
-        (
-            record["thread"],
-            record["status"],
-            _step_cell(record["step"]),
-            ", ".join(record["next"]),
-            format_instant(record["changed_at"]),
-        )
-        for record in records
-    ]
-    print_table(columns, rows)
-
-
-def _step_cell(step: int | None) -> str:
-    return "" if step is None else str(step)
 
 
 # -- history
@@ -216,28 +206,19 @@ def read_history(saver: Checkpointer, thread: str, branch: str | None, limit: in
 
 
 def _print_history(checkpoints: Sequence[SavedCheckpoint], limit: int | None) -> None:
-    by_id = {saved.id: saved for saved in checkpoints}
-    several = len({saved.line.branch for saved in checkpoints[:limit]}) > 1
-    columns = [
-        Column("STEP", keep_words=True, right=True),
-        Column("CHECKPOINT", keep_words=True),
-        *([Column("BRANCH")] if several else []),
-        Column("RAN"),
-        Column("NEXT"),
-        Column("AT", keep_words=True),
-    ]
-    rows = [
-        (
-            saved.checkpoint.step,
-            saved.id,
-            *([saved.line.branch] if several else []),
-            _ran(saved, by_id.get(saved.parent_id) if saved.parent_id is not None else None),
-            ", ".join(due_tasks(saved)),
-            format_instant(saved.created_at)[5:],
-        )
-        for saved in checkpoints[:limit]
-    ]
-    print_table(columns, rows)
+    by_id: dict[str | None, SavedCheckpoint] = {saved.id: saved for saved in checkpoints}
+    checkpoints = checkpoints[:limit]
+    cells: dict[Column, Callable[[SavedCheckpoint], object]] = {
+        Column("STEP", keep_words=True, right=True): lambda saved: saved.checkpoint.step,
+        Column("CHECKPOINT", keep_words=True): lambda saved: saved.id,
+        Column("BRANCH"): lambda saved: saved.line.branch,
+        Column("RAN"): lambda saved: _ran(saved, by_id.get(saved.parent_id)),
+        Column("NEXT"): lambda saved: ", ".join(due_tasks(saved)),
+        Column("AT", keep_words=True): lambda saved: format_instant(saved.created_at)[5:],
+    }
+    if len({saved.line.branch for saved in checkpoints}) <= 1:
+        del cells[Column("BRANCH")]
+    print_records(checkpoints, cells)
 
 
 def _ran(saved: SavedCheckpoint, parent: SavedCheckpoint | None) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from statewright.checkpoint import Checkpointer, InMemorySaver
+from statewright.checkpoint import InMemorySaver
 from statewright.cli.console.failure import UsageError
 from statewright.cli.workflow.models import NO_MODELS, Models
 from statewright.cli.workflow.states import is_workflow, load_app
@@ -120,11 +120,6 @@ def _compile(loaded: Found, models: Models | None, target: str) -> Loaded:
 def has_durable_saver(app: CompiledGraph) -> bool:
     """Return True if the graph was compiled with a saver that outlives the process."""
     return app.checkpointer is not None and not isinstance(app.checkpointer, InMemorySaver)
-
-
-def with_saver(app: CompiledGraph, saver: Checkpointer) -> CompiledGraph:
-    """Return the graph with another saver."""
-    return app.with_services(checkpointer=saver)
 
 
 def _resolve(target: str, models: Models) -> tuple[Found, Models]:

@@ -23,7 +23,7 @@ from statewright.cli.console.options import (
 from statewright.cli.db.database import find_checkpoint, locate_database, open_or_create_saver, open_saver
 from statewright.cli.workflow.follow import RunEnd, SavedRun, follow, run_and_exit, run_workflow_and_exit
 from statewright.cli.workflow.inputs import read_input, read_message, read_text, read_value
-from statewright.cli.workflow.load import has_durable_saver, load, with_saver
+from statewright.cli.workflow.load import has_durable_saver, load
 from statewright.cli.workflow.models import read_models
 from statewright.cli.workflow.states import is_workflow, load_app
 from statewright.graph import Command
@@ -120,7 +120,7 @@ def run(
     with saver or nullcontext():
         saved = None
         if saver is not None:
-            app = with_saver(app, saver)
+            app = app.with_services(checkpointer=saver)
         if app.checkpointer is not None:
             config["thread_id"] = thread if thread is not None else new_thread_id()
         if saver is not None or lasting:
@@ -233,7 +233,7 @@ def resume(
     saver = None if database is None and has_durable_saver(app) else open_saver(database, key_file)
     with saver or nullcontext():
         if saver is not None:
-            app = with_saver(app, saver)
+            app = app.with_services(checkpointer=saver)
         assert app.checkpointer is not None
         find_checkpoint(app.checkpointer, thread, branch)
         saved = SavedRun(
