@@ -202,7 +202,7 @@ def test_an_approval_is_given_by_the_id_of_its_run(statewright: Command, mail: s
     ended = statewright("runs", "approve", mail, "--by", "Grace")
     assert ended.out.endswith(f"is approved. Run {mail} continues.\n")
     assert statewright("runs", "watch", mail).code == 0
-    assert "waits for no approval" in statewright("runs", "approve", mail).err
+    assert "does not wait for an approval" in statewright("runs", "approve", mail).err
 
 
 def test_an_approval_is_edited(statewright: Command, mail: str) -> None:
