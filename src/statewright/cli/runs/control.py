@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,8 +14,8 @@ from statewright.cli.console.table import Column, format_instant, print_records
 from statewright.cli.console.values import to_json
 from statewright.cli.runs.client_session import RunArgument, UrlOption, open_client
 from statewright.cli.runs.text import format_wait, is_approval, list_waits, one_line_json
-from statewright.cli.workflow.inputs import read_input, read_value
-from statewright.client import Approval, Client, Run, Wait
+from statewright.cli.workflow.inputs import read_input, read_text, read_value
+from statewright.client import Approval, Client, Run
 
 
 def cancel(
@@ -61,27 +60,18 @@ def resume(
 
 def _match_answers(client: Client, run_id: str, answers: Sequence[str]) -> dict[str, Any]:
     """Return the answers by question id. Raises UsageError if it is unclear which question is meant."""
-    waits = {one.id: one for one in list_waits(client, client.runs.get(run_id)) if one.kind == "question"}
-    if waits and all(is_approval(one) for one in waits.values()):
+    waits = {wait.id: wait for wait in list_waits(client, client.runs.get(run_id)) if wait.kind == "question"}
+    if not waits:
+        raise UsageError(f"Run {run_id} has no open question. Show what it waits for: statewright runs show {run_id}")
+    if all(is_approval(wait) for wait in waits.values()):
         raise UsageError(f"Run {run_id} waits for an approval. Decide on it with: statewright runs approve {run_id}")
-    pairs = [one.partition("=") for one in answers]
+    pairs = [answer.partition("=") for answer in answers]
     if all(name in waits and equals for name, equals, _ in pairs):
         return {name: read_value(value) for name, _, value in pairs}
     if len(answers) == 1 and len(waits) == 1:
         return {next(iter(waits)): read_value(answers[0])}
-    raise UsageError(
-        "\n".join([f"Run {run_id} {_mismatch_reason(waits)}", *(f"  {one}" for one in _describe_waits(waits.values()))])
-    )
-
-
-def _mismatch_reason(waits: dict[str, Wait]) -> str:
-    if not waits:
-        return "has no open question. Show what it waits for: statewright runs show RUN"
-    return f"has {len(waits)} open questions. Name the one to answer with --answer ID=VALUE:"
-
-
-def _describe_waits(waits: Any) -> list[str]:
-    return [f"{wait.id}  {format_wait(wait)}" for wait in waits]
+    lines = [f"Run {run_id} has {len(waits)} open questions. Name the one to answer with --answer ID=VALUE:"]
+    raise UsageError("\n".join([*lines, *(f"  {wait.id}  {format_wait(wait)}" for wait in waits.values())]))
 
 
 def signal(
@@ -152,18 +142,8 @@ def _decide(client: Client, approval: str, *, reject: bool, edit: str | None, by
     if reject:
         return client.approvals.reject(approval, by=by)
     if edit is not None:
-        return client.approvals.edit(approval, read_content(edit), by=by)
+        return client.approvals.edit(approval, read_value(read_text(edit)), by=by)
     return client.approvals.approve(approval, by=by)
-
-
-def read_content(text: str) -> Any:
-    """Parse a value as JSON, or keep it as text; `@FILE` reads it from a file. Raises UsageError."""
-    if not text.startswith("@"):
-        return read_value(text)
-    try:
-        return read_value(Path(text[1:]).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"The file {text[1:]!r} cannot be read: {error}.") from error
 
 
 def _list_open(client: Client, *, json_wanted: bool) -> None:
