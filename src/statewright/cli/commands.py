@@ -13,95 +13,95 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """A command: `MODULE:FUNCTION` below `statewright.cli`, and what it does in a few words."""
 
     target: str
     help: str
 
 
-class Group(NamedTuple):
+class CommandGroup(NamedTuple):
     """A group of commands."""
 
     help: str
-    commands: Mapping[str, Entry]
+    commands: Mapping[str, CommandEntry]
 
 
-COMMANDS: Final[Mapping[str, Entry | Group]] = {
-    "run": Entry("workflow.run:run", "Run a graph until it is done or has to wait."),
-    "resume": Entry("workflow.run:resume", "Continue a run: answer it, send it an event, or retry it."),
-    "chat": Entry("chat.command:chat", "Chat with an agent, a network or a workflow."),
-    "draw": Entry("workflow.check:draw", "Draw a graph."),
-    "check": Entry("workflow.check:check", "Check workflows and graphs, and list every problem."),
-    "test": Entry("workflow.test:test", "Run the test cases of a workflow."),
-    "schema": Entry("workflow.init:schema", "Print the JSON Schema of workflows, for editors."),
-    "init": Entry("workflow.init:init", "Create a small project to start from."),
-    "dev": Entry("serve.serve:dev", "Serve graphs during development, and reload them on changes."),
-    "serve": Entry("serve.serve:serve", "Serve graphs in production."),
-    "threads": Group(
+COMMANDS: Final[Mapping[str, CommandEntry | CommandGroup]] = {
+    "run": CommandEntry("workflow.run:run", "Run a graph until it is done or has to wait."),
+    "resume": CommandEntry("workflow.run:resume", "Continue a run: answer it, send it an event, or retry it."),
+    "chat": CommandEntry("chat.command:chat", "Chat with an agent, a network or a workflow."),
+    "draw": CommandEntry("workflow.check:draw", "Draw a graph."),
+    "check": CommandEntry("workflow.check:check", "Check workflows and graphs, and list every problem."),
+    "test": CommandEntry("workflow.test:test", "Run the test cases of a workflow."),
+    "schema": CommandEntry("workflow.init:schema", "Print the JSON Schema of workflows, for editors."),
+    "init": CommandEntry("workflow.init:init", "Create a small project to start from."),
+    "dev": CommandEntry("serve.serve:dev", "Serve graphs during development, and reload them on changes."),
+    "serve": CommandEntry("serve.serve:serve", "Serve graphs in production."),
+    "threads": CommandGroup(
         "Inspect and edit saved threads.",
         {
-            "ls": Entry("threads.show:ls", "List threads, most recently changed first."),
-            "show": Entry("threads.show:show", "Show the state, the next nodes and the questions of a thread."),
-            "history": Entry("threads.show:history", "List the checkpoints of a thread, newest first."),
-            "diff": Entry("threads.diff:diff", "Compare the values of two checkpoints."),
-            "fork": Entry("threads.edit:fork", "Start a new branch at a checkpoint."),
-            "prune": Entry("threads.edit:prune", "Delete old checkpoints."),
-            "copy": Entry("threads.edit:copy", "Copy a thread with its history."),
-            "release": Entry("threads.edit:release", "Release a thread from a run that no longer exists."),
-            "rm": Entry("threads.edit:rm", "Delete a thread."),
-            "export": Entry("threads.export:export", "Write a thread to a file."),
-            "import": Entry("threads.export:import_", "Import a thread from a file."),
+            "ls": CommandEntry("threads.show:ls", "List threads, most recently changed first."),
+            "show": CommandEntry("threads.show:show", "Show the state, the next nodes and the questions of a thread."),
+            "history": CommandEntry("threads.show:history", "List the checkpoints of a thread, newest first."),
+            "diff": CommandEntry("threads.diff:diff", "Compare the values of two checkpoints."),
+            "fork": CommandEntry("threads.edit:fork", "Start a new branch at a checkpoint."),
+            "prune": CommandEntry("threads.edit:prune", "Delete old checkpoints."),
+            "copy": CommandEntry("threads.edit:copy", "Copy a thread with its history."),
+            "release": CommandEntry("threads.edit:release", "Release a thread from a run that no longer exists."),
+            "rm": CommandEntry("threads.edit:rm", "Delete a thread."),
+            "export": CommandEntry("threads.export:export", "Write a thread to a file."),
+            "import": CommandEntry("threads.export:import_", "Import a thread from a file."),
         },
     ),
-    "db": Group(
+    "db": CommandGroup(
         "Check, back up, restore and shrink the database.",
         {
-            "check": Entry("db.check:check", "Check that the database is intact."),
-            "backup": Entry("db.backup:backup", "Copy the database, even while it is in use."),
-            "restore": Entry("db.backup:restore", "Replace the database with a backup."),
-            "vacuum": Entry("db.backup:vacuum", "Shrink the database file."),
+            "check": CommandEntry("db.check:check", "Check that the database is intact."),
+            "backup": CommandEntry("db.backup:backup", "Copy the database, even while it is in use."),
+            "restore": CommandEntry("db.backup:restore", "Replace the database with a backup."),
+            "vacuum": CommandEntry("db.backup:vacuum", "Shrink the database file."),
         },
     ),
-    "runs": Group(
+    "runs": CommandGroup(
         "Start, follow and control runs on a server.",
         {
-            "ls": Entry("runs.show:ls", "List runs, newest first."),
-            "show": Entry("runs.show:show", "Show the status, the steps and the last events of a run."),
-            "start": Entry("runs.start:start", "Start a run."),
-            "watch": Entry("runs.start:watch", "Follow the events of a run."),
-            "cancel": Entry("runs.control:cancel", "Cancel a run and the runs that it has started."),
-            "pause": Entry("runs.control:pause", "Pause a run after its current step."),
-            "resume": Entry("runs.control:resume", "Continue a paused run, or answer a waiting one."),
-            "retry": Entry("runs.control:retry", "Retry a failed run from the step that failed."),
-            "signal": Entry("runs.control:signal", "Send a signal to a run."),
-            "approve": Entry("runs.control:approve", "Approve or reject what a run asks for."),
-            "logs": Entry("runs.show:logs", "Print the logs and the output of the steps of a run."),
+            "ls": CommandEntry("runs.show:ls", "List runs, newest first."),
+            "show": CommandEntry("runs.show:show", "Show the status, the steps and the last events of a run."),
+            "start": CommandEntry("runs.start:start", "Start a run."),
+            "watch": CommandEntry("runs.start:watch", "Follow the events of a run."),
+            "cancel": CommandEntry("runs.control:cancel", "Cancel a run and the runs that it has started."),
+            "pause": CommandEntry("runs.control:pause", "Pause a run after its current step."),
+            "resume": CommandEntry("runs.control:resume", "Continue a paused run, or answer a waiting one."),
+            "retry": CommandEntry("runs.control:retry", "Retry a failed run from the step that failed."),
+            "signal": CommandEntry("runs.control:signal", "Send a signal to a run."),
+            "approve": CommandEntry("runs.control:approve", "Approve or reject what a run asks for."),
+            "logs": CommandEntry("runs.show:logs", "Print the logs and the output of the steps of a run."),
         },
     ),
-    "definitions": Group(
+    "definitions": CommandGroup(
         "Check, store and list workflows of steps.",
         {
-            "check": Entry("serve.definitions:check", "Check a workflow of steps, and list every problem."),
-            "add": Entry("serve.definitions:add", "Store a version of a workflow on a server."),
-            "ls": Entry("serve.definitions:ls", "List the stored versions, newest first."),
-            "show": Entry("serve.definitions:show", "Print a stored version."),
+            "check": CommandEntry("serve.definitions:check", "Check a workflow of steps, and list every problem."),
+            "add": CommandEntry("serve.definitions:add", "Store a version of a workflow on a server."),
+            "ls": CommandEntry("serve.definitions:ls", "List the stored versions, newest first."),
+            "show": CommandEntry("serve.definitions:show", "Print a stored version."),
         },
     ),
-    "keys": Group(
+    "keys": CommandGroup(
         "Create, list and revoke API keys of a server.",
         {
-            "create": Entry("serve.keys:create", "Create an API key."),
-            "ls": Entry("serve.keys:ls", "List the API keys of a workspace."),
-            "revoke": Entry("serve.keys:revoke", "Revoke an API key."),
+            "create": CommandEntry("serve.keys:create", "Create an API key."),
+            "ls": CommandEntry("serve.keys:ls", "List the API keys of a workspace."),
+            "revoke": CommandEntry("serve.keys:revoke", "Revoke an API key."),
         },
     ),
-    "workspaces": Group(
+    "workspaces": CommandGroup(
         "Create and list workspaces of a server.",
         {
-            "create": Entry("serve.workspaces:create", "Create a workspace."),
-            "ls": Entry("serve.workspaces:ls", "List the workspaces, with their limits."),
-            "spending": Entry("serve.workspaces:spending", "Show today's spending of the workspaces."),
+            "create": CommandEntry("serve.workspaces:create", "Create a workspace."),
+            "ls": CommandEntry("serve.workspaces:ls", "List the workspaces, with their limits."),
+            "spending": CommandEntry("serve.workspaces:spending", "Show today's spending of the workspaces."),
         },
     ),
 }
@@ -111,7 +111,7 @@ COMMANDS: Final[Mapping[str, Entry | Group]] = {
 class LazyCommand(TyperCommand):
     """A command in a list of commands; `load` imports the command itself."""
 
-    def __init__(self, name: str, entry: Entry) -> None:
+    def __init__(self, name: str, entry: CommandEntry) -> None:
         super().__init__(name, help=entry.help)
         self._target = entry.target
 
@@ -134,11 +134,11 @@ class LazyGroup(TyperGroup):
         return name, command.load() if isinstance(command, LazyCommand) else command, rest
 
 
-def list_commands(commands: Mapping[str, Entry | Group] = COMMANDS) -> dict[str, Any]:
+def list_commands(commands: Mapping[str, CommandEntry | CommandGroup] = COMMANDS) -> dict[str, Any]:
     """Return the commands as the members of a group."""
     return {
         name: LazyCommand(name, entry)
-        if isinstance(entry, Entry)
+        if isinstance(entry, CommandEntry)
         else LazyGroup(name=name, help=entry.help, commands=list_commands(entry.commands), no_args_is_help=True)
         for name, entry in commands.items()
     }

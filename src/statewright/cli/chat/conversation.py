@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from statewright.cli.chat.display import Display
 from statewright.cli.chat.input import (
-    Command,
     Lines,
     QuestionPrompt,
+    SlashCommand,
     check_is_not_command,
     format_commands,
     read_command,
@@ -98,7 +98,7 @@ class Conversation:
 
     # -- commands
 
-    def _run_command(self, command: Command, before: Ending) -> Ending:
+    def _run_command(self, command: SlashCommand, before: Ending) -> Ending:
         match command.name:
             case "exit":
                 self._is_left = True

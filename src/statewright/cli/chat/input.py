@@ -55,16 +55,16 @@ COMMANDS: Final = {
 }
 
 
-class Command(NamedTuple):
+class SlashCommand(NamedTuple):
     """A command that was typed."""
 
     name: str
 
 
-def read_command(text: str) -> Command | None:
+def read_command(text: str) -> SlashCommand | None:
     """Return the command of a line, or None if the line is not a command."""
     name = text.strip().removeprefix("/")
-    return Command(name) if name in COMMANDS and text.strip().startswith("/") else None
+    return SlashCommand(name) if name in COMMANDS and text.strip().startswith("/") else None
 
 
 def check_is_not_command(text: str) -> None:
@@ -114,7 +114,7 @@ class QuestionPrompt:
         while True:
             text = self._lines.read("answer> ")
             if text is None:
-                return Command("exit")
+                return SlashCommand("exit")
             command = read_command(text)
             if command is not None:
                 return command

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from statewright.checkpoint import Interrupt
 from statewright.cli.chat.display import Display
-from statewright.cli.chat.input import Command, QuestionPrompt
+from statewright.cli.chat.input import QuestionPrompt, SlashCommand
 from statewright.cli.chat.subject import ChatTarget
 from statewright.cli.console.failure import failure_message, location_lines
 from statewright.cli.console.table import format_instant
@@ -18,7 +18,7 @@ from statewright.cli.threads.describe import due_nodes, thread_status
 from statewright.cli.workflow.follow import format_question
 from statewright.errors import InvalidResume, StatewrightError, ThreadBusy
 from statewright.futures import resolve
-from statewright.graph import Command as GraphCommand
+from statewright.graph import Command
 from statewright.runtime import OnBusy
 
 Ending = Literal["done", "failed", "stopped", "waiting"]
@@ -64,7 +64,7 @@ class Turns:
         self._prompt = prompt
         self._loop = loop
         self._config = {"thread_id": thread}
-        self.pending_command: Command | None = None
+        self.pending_command: SlashCommand | None = None
         """The command that was typed in place of an answer."""
 
     # -- turns
@@ -111,11 +111,11 @@ class Turns:
                 )
                 continue
             answer = self._prompt.ask(question)
-            if isinstance(answer, Command):
+            if isinstance(answer, SlashCommand):
                 return self._leave_with(answer)
             answers[question.id] = answer
         if answers:
-            return _NextInput(cast(Any, GraphCommand)(resume=answers))
+            return _NextInput(cast(Any, Command)(resume=answers))
         return "waiting" if status.questions else "done"
 
     def _at_breakpoint(self, status: ThreadStatus) -> Ending | _NextInput:
@@ -124,11 +124,11 @@ class Turns:
         takes_answer = self._subject.answers_pauses
         hint = "Your answer continues it" if takes_answer else "Any input continues it"
         answer = self._prompt.ask_at_breakpoint(f"The run stopped before {names}. {hint}, /skip leaves it.")
-        if isinstance(answer, Command):
+        if isinstance(answer, SlashCommand):
             return self._leave_with(answer)
-        return _NextInput(cast(Any, GraphCommand)(resume=answer) if takes_answer else None)
+        return _NextInput(cast(Any, Command)(resume=answer) if takes_answer else None)
 
-    def _leave_with(self, command: Command) -> Ending:
+    def _leave_with(self, command: SlashCommand) -> Ending:
         self.pending_command = command
         return "waiting"
 

@@ -11,7 +11,7 @@ import pytest
 from statewright.agents.tools.calling import read_decision
 from statewright.checkpoint import Interrupt
 from statewright.cli.chat.display import Display
-from statewright.cli.chat.input import Command, Lines, QuestionPrompt, question_text
+from statewright.cli.chat.input import Lines, QuestionPrompt, SlashCommand, question_text
 from statewright.ids import InterruptId
 
 APPROVAL = {"kind": "approval", "tool": "delete", "arguments": {"path": "a.py", "deep": True}, "tool_call_id": "1"}
@@ -66,8 +66,8 @@ def test_another_question_takes_json_or_text(ask: Ask, line: str, answer: Any) -
 
 
 def test_a_command_or_the_end_of_the_input_is_no_answer(ask: Ask) -> None:
-    assert ask("how many?", "/skip") == Command("skip")
-    assert ask("how many?") == Command("exit")
+    assert ask("how many?", "/skip") == SlashCommand("skip")
+    assert ask("how many?") == SlashCommand("exit")
 
 
 @pytest.mark.parametrize(
