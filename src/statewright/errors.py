@@ -204,6 +204,8 @@ class StatewrightError(Exception):
     """The root of the tree."""
 
     code: str = "SW-statewright-error"
+    exit_code: ClassVar[int] = 1
+    """Exit code of a command that fails with the error: 2 if another command line would have avoided it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (type(self), self.args, self.__dict__)
@@ -218,6 +220,8 @@ class StatewrightError(Exception):
 
 class GraphError(StatewrightError):
     """The graph is wrong; found before it runs."""
+
+    exit_code: ClassVar[int] = 2
 
 
 class InvalidGraph(GraphError):
@@ -280,6 +284,8 @@ class RunError(StatewrightError):
 class InvalidUpdateError(RunError):
     """An answer, an update or an input does not match the schema of the state."""
 
+    exit_code: ClassVar[int] = 2
+
 
 class ConflictingWrites(RunError):
     """Two tasks of one superstep wrote to a channel that holds a single value."""
@@ -309,9 +315,13 @@ class UnknownTarget(RunError):
 class EmptyInputError(RunError):
     """There is neither an input to start with nor a saved run to resume."""
 
+    exit_code: ClassVar[int] = 2
+
 
 class InvalidConfig(RunError):
     """A setting of a call is unknown, of the wrong type or out of range."""
+
+    exit_code: ClassVar[int] = 2
 
 
 class MissingLibrary(InvalidConfig, ImportError):
@@ -439,6 +449,8 @@ class NodeCancelledError(RunError):
 class InvalidResume(RunError):
     """An answer does not fit the open questions of its thread."""
 
+    exit_code: ClassVar[int] = 2
+
     def __init__(self, reason: str, *, open_ids: Sequence[str] = ()) -> None:
         self.open_ids = tuple(open_ids)
         listed = ", ".join(self.open_ids) if self.open_ids else "none"
@@ -447,6 +459,8 @@ class InvalidResume(RunError):
 
 class UnansweredInterrupts(RunError):
     """Fresh input arrived on a thread that still waits for answers."""
+
+    exit_code: ClassVar[int] = 2
 
     def __init__(self, thread_id: str, open_questions: Sequence[tuple[str, object]]) -> None:
         self.thread_id = thread_id
@@ -528,6 +542,8 @@ class StorageError(StatewrightError):
 class CheckpointConflict(StorageError):
     """Another run has moved the head of the thread since this run read it."""
 
+    exit_code: ClassVar[int] = 2
+
     def __init__(self, thread_id: str, expected: str | None, found: str | None) -> None:
         self.thread_id = thread_id
         self.expected = expected
@@ -590,6 +606,8 @@ class NamespaceBusy(StorageError):
 
 class CheckpointNotFound(StorageError):
     """No such thread, branch or checkpoint."""
+
+    exit_code: ClassVar[int] = 2
 
 
 class SerdeError(StorageError):
@@ -660,6 +678,8 @@ class DuplicateRecord(RecordConflict):
 
 class WrongEncryptionKey(StorageError):
     """The database is encrypted with another key, or is not encrypted."""
+
+    exit_code: ClassVar[int] = 2
 
 
 class NewerFormat(StorageError):
@@ -737,6 +757,7 @@ class ServiceError(StatewrightError):
 class InvalidRequest(ServiceError):
     """The request is incomplete or malformed."""
 
+    exit_code: ClassVar[int] = 2
     status: ClassVar[int] = 400
     api_code: ClassVar[str] = "VALIDATION_ERROR"
 
@@ -744,6 +765,7 @@ class InvalidRequest(ServiceError):
 class Unauthorized(ServiceError):
     """No credentials, or an unknown, revoked or expired key."""
 
+    exit_code: ClassVar[int] = 2
     status: ClassVar[int] = 401
     api_code: ClassVar[str] = "AUTH_ERROR"
 
@@ -751,6 +773,7 @@ class Unauthorized(ServiceError):
 class Forbidden(ServiceError):
     """The caller lacks permission."""
 
+    exit_code: ClassVar[int] = 2
     status: ClassVar[int] = 403
     api_code: ClassVar[str] = "FORBIDDEN"
 
@@ -758,6 +781,7 @@ class Forbidden(ServiceError):
 class NotFound(ServiceError):
     """The resource does not exist or is not visible to the caller; the response does not reveal which."""
 
+    exit_code: ClassVar[int] = 2
     status: ClassVar[int] = 404
     api_code: ClassVar[str] = "NOT_FOUND"
 
@@ -765,6 +789,7 @@ class NotFound(ServiceError):
 class RequestConflict(ServiceError):
     """The request conflicts with current state: a name that is taken, a thread that is busy."""
 
+    exit_code: ClassVar[int] = 2
     status: ClassVar[int] = 409
     api_code: ClassVar[str] = "CONFLICT"
 
@@ -778,6 +803,7 @@ class SignalMismatch(RequestConflict):
 class PayloadTooLarge(ServiceError):
     """The request, or the state of a run, is larger than the service accepts."""
 
+    exit_code: ClassVar[int] = 2
     status: ClassVar[int] = 413
     api_code: ClassVar[str] = "PAYLOAD_TOO_LARGE"
 

@@ -100,7 +100,7 @@ def test_a_traceback_is_shown_only_when_asked_for(flow: Path) -> None:
         (("run", "broken.py"), "cannot be imported: SyntaxError"),
         (("run", "empty.py"), "holds no graph"),
         (("run", "flow.py:grap"), "Did you mean 'graph'?"),
-        (("run", "flow.py", "--input", "{n"), "--input '{n' is not JSON"),
+        (("run", "flow.py", "--input", "{n"), "--input '{n' is not valid JSON"),
         (("run", "flow.py", "--input", "@none.json"), "cannot be read"),
         (("run", "flow.py", "--input", "5"), "The input is 5 of type int"),
         (("run", "flow.py", "--input", "n=many"), "Field 'n'"),

@@ -146,7 +146,7 @@ def test_a_run_is_told_whole_in_json(statewright: Command) -> None:
 def test_the_same_key_starts_nothing_new(statewright: Command) -> None:
     first = started(statewright, "doubling", "-i", "n=4", "--idempotency-key", "k-1")
     again = statewright("runs", "start", "doubling", "-i", "n=4", "--idempotency-key", "k-1")
-    assert (again.out.strip(), again.err) == (first, "This key has started this run before; nothing new was started.\n")
+    assert (again.out.strip(), again.err) == (first, "This key had already started this run; no new run was started.\n")
 
 
 def test_watching_a_failed_run_ends_with_1(statewright: Command) -> None:
@@ -200,9 +200,9 @@ def test_of_several_questions_each_is_named(statewright: Command) -> None:
 def test_an_approval_is_given_by_the_id_of_its_run(statewright: Command, mail: str) -> None:
     assert mail in statewright("runs", "approve").out
     ended = statewright("runs", "approve", mail, "--by", "Grace")
-    assert ended.out.endswith(f"is approved. Run {mail} goes on.\n")
+    assert ended.out.endswith(f"is approved. Run {mail} continues.\n")
     assert statewright("runs", "watch", mail).code == 0
-    assert "waits for no approval" in statewright("runs", "approve", mail).err
+    assert "does not wait for an approval" in statewright("runs", "approve", mail).err
 
 
 def test_an_approval_is_edited(statewright: Command, mail: str) -> None:
@@ -220,7 +220,7 @@ def test_an_approval_is_no_question_that_is_answered(statewright: Command, mail:
 
 def test_a_payload_that_cannot_be_read_is_named_by_its_option(statewright: Command, mail: str) -> None:
     ended = statewright("runs", "signal", mail, "called", "--payload", "{x")
-    assert (ended.code, ended.err.partition(" is not JSON")[0]) == (2, "Error: --payload '{x'")
+    assert (ended.code, ended.err.partition(" is not valid JSON")[0]) == (2, "Error: --payload '{x'")
 
 
 def test_a_run_without_logs_says_so(statewright: Command, mail: str) -> None:
@@ -306,9 +306,9 @@ def test_what_steps_say_is_shown(statewright: Command) -> None:
     [
         (("show", "run_x"), "There is no run 'run_x' in this workspace."),
         (("start", "dubling"), "Did you mean 'doubling'?"),
-        (("start",), "Say what to run"),
-        (("start", "doubling", "--definition", "def_1"), "Say what to run"),
-        (("approve", "x", "--reject", "--edit", "1"), "An approval has one decision"),
+        (("start",), "Give the name of a graph"),
+        (("start", "doubling", "--definition", "def_1"), "Give the name of a graph"),
+        (("approve", "x", "--reject", "--edit", "1"), "Give only one of --reject"),
         (("approve", "run_x", "--edit", "@none"), "There is no run"),
         (("resume", "run_x"), "There is no run"),
     ],

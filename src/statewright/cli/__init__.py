@@ -1,1 +1,1 @@
-"""The command line: one module a command, composed in `main`."""
+"""The command line: one function per command, listed by name in `commands`."""

@@ -80,7 +80,7 @@ def _crew(folder: Path) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_terminal_shows_the_way_back_the_answer_and_its_cost(terminal: Start, target: str) -> None:
     talk = terminal("chat", target, "--thread", "t")
-    talk.wait_for(f"\x1b[2mThread t. Come back with: statewright chat {target} --thread t\x1b[0m")
+    talk.wait_for(f"\x1b[2mThread t. Continue it later with: statewright chat {target} --thread t\x1b[0m")
     talk.wait_for("> ")
     talk.type("hello\n")
     talk.wait_for("You said hello in message 1, and that was all.\r\n\x1b[2m")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from statewright import __version__
-from statewright.cli import main as cli
+from statewright.cli.commands import LazyCommand, list_commands
+from statewright.cli.main import build
 from statewright.errors import InvalidGraph
 
 COMMANDS = ("run", "resume", "threads", "db", "draw", "check", "test", "schema", "init")
@@ -27,16 +31,45 @@ def test_every_command_explains_itself(statewright: Any, command: str) -> None:
     assert "Usage" in ended.out
 
 
-@pytest.mark.parametrize("name", [*cli.COMMANDS, *cli.GROUPS])
-def test_a_command_alone_is_what_it_is_among_all(name: str) -> None:
-    def options(command: Any) -> Any:
-        return [one.opts for one in command.params], {
-            name: options(one) for name, one in getattr(command, "commands", {}).items()
-        }
+def iter_commands(commands: dict[str, Any]) -> Iterator[LazyCommand]:
+    for command in commands.values():
+        yield from [command] if isinstance(command, LazyCommand) else iter_commands(command.commands)
 
-    alone, among_all = cli.build(name).commands, cli.build().commands
-    assert list(alone) == [name]
-    assert options(alone[name]) == options(among_all[name])
+
+@pytest.mark.parametrize("command", list(iter_commands(list_commands())), ids=lambda command: command._target)
+def test_every_command_can_be_loaded_and_fits_on_a_line_of_the_list(command: LazyCommand) -> None:
+    loaded = command.load()
+    assert loaded.name == command.name
+    assert loaded.help
+    assert len(command.help or "") <= 64
+
+
+IMPORTS = """
+import sys
+from statewright.cli.main import main
+sys.argv[1:] = sys.argv[2:]
+try:
+    main()
+finally:
+    unwanted = sys.modules.keys() & set({unwanted!r})
+    assert not unwanted, unwanted
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "unwanted"),
+    [
+        ("--version", ["rich.console", "statewright.runtime", "sqlite3", "asyncio", "pydantic"]),
+        ("--help", ["statewright.cli.workflow.run", "statewright.runtime", "sqlite3", "asyncio", "pydantic"]),
+        ("threads --help", ["statewright.cli.threads.show", "statewright.runtime", "sqlite3", "asyncio"]),
+        ("check flow.py:graph", ["rich.console", "statewright.storage.sqlite", "yaml", "jinja2"]),
+        ("threads ls", ["statewright.cli.workflow.load", "statewright.project", "statewright.models"]),
+    ],
+)
+def test_a_command_imports_only_what_it_needs(flow: Path, words: str, unwanted: list[str]) -> None:
+    program = [sys.executable, "-c", IMPORTS.format(unwanted=unwanted), "statewright", *words.split()]
+    ended = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert "AssertionError" not in ended.stderr
 
 
 def test_the_version_is_the_version_of_the_package(statewright: Any) -> None:
@@ -89,4 +122,4 @@ def test_a_missing_file_is_one_line_on_standard_error(statewright: Any, folder: 
 
 def test_the_commands_leave_errors_of_the_graph_to_main(flow: Path) -> None:
     with pytest.raises(InvalidGraph):
-        cli.build("draw")(["draw", "flow.py:wrong"], standalone_mode=False)
+        build()(["draw", "flow.py:wrong"], standalone_mode=False)

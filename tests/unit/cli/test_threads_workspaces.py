@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from inspect import signature
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -12,7 +11,7 @@ import pytest
 
 from statewright import START, StateGraph
 from statewright.checkpoint import LeaseRequest
-from statewright.cli.threads.group import threads as threads_app
+from statewright.cli.commands import list_commands
 from statewright.futures import resolve
 from statewright.runs import Workspace
 from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
@@ -105,10 +104,8 @@ def test_a_thread_of_a_workspace_is_released(acme: str, threads: Any, folder: Pa
 
 
 def test_every_command_on_threads_takes_a_workspace() -> None:
-    commands = [one.callback for one in threads_app.registered_commands if one.callback is not None]
-    assert len(commands) == len(threads_app.registered_commands)
-    lacking = [one.__name__ for one in commands if "workspace" not in signature(one).parameters]
-    assert lacking == []
+    commands = [command.load() for command in list_commands()["threads"].commands.values()]
+    assert [one.name for one in commands if "workspace" not in {option.name for option in one.params}] == []
 
 
 def test_a_thread_is_carried_from_one_workspace_to_another(acme: str, threads: Any, folder: Path) -> None:

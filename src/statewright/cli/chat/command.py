@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from statewright.checkpoint import InMemorySaver
+from statewright.cli.chat.conversation import Conversation
+from statewright.cli.chat.display import Display
+from statewright.cli.chat.input import Lines
+from statewright.cli.chat.subject import ChatTarget, load_chat_target
+from statewright.cli.console.failure import CANCELLED
 from statewright.cli.console.options import BaseUrlOption, DatabaseOption, KeyOption, ModelOption
-
-if TYPE_CHECKING:
-    from statewright.cli.chat.subject import ChatTarget
-    from statewright.cli.workflow.follow import SavedRun
-    from statewright.cli.workflow.models import Models
-    from statewright.storage.sqlite import SqliteSaver
+from statewright.cli.workflow.follow import SavedRun
+from statewright.cli.workflow.load import has_durable_saver
+from statewright.cli.workflow.models import Models, read_models
+from statewright.cli.workflow.run import new_thread_id, open_run_saver
+from statewright.storage.sqlite import SqliteSaver
 
 
 def chat(
@@ -22,7 +29,7 @@ def chat(
         str,
         typer.Argument(
             metavar="FILE",
-            help="FILE.py[:NAME] with an agent, a network or a graph over messages; or a workflow in YAML.",
+            help="FILE.py[:NAME] with an agent, a network or a graph over messages, or a workflow in YAML.",
         ),
     ],
     thread: Annotated[
@@ -35,14 +42,13 @@ def chat(
     reasoning: Annotated[bool, typer.Option("--reasoning", help="Show the reasoning of models.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show neither hints nor token counts.")] = False,
 ) -> None:
-    """Chat with an agent in the terminal. Every step is saved; --thread continues a conversation.
+    """Chat with an agent, a network or a workflow in the terminal.
 
-    Ctrl-C stops an answer; at the prompt it leaves. Exits with 0, or with 3 if a question is left open. Without a
-    terminal each line of the input is a turn, and the command exits with 1 if the last one failed.
+    Every step is saved; --thread continues a conversation. Ctrl-C stops an answer; at the prompt it leaves.
+
+    Exits with 3 if a question is left open. Without a terminal, each line of input is a turn, and the exit code is 1 if
+    the last turn failed.
     """
-    from statewright.cli.chat.subject import load_chat_target
-    from statewright.cli.workflow.models import read_models
-
     models = read_models(model, base_url)
     subject = load_chat_target(target, models)
     saver, subject, saved = _attach_saver(target, subject, thread, models, database, key_file)
@@ -54,30 +60,15 @@ def _attach_saver(
     target: str, subject: ChatTarget, thread: str | None, models: Models, database: str | None, key_file: Path | None
 ) -> tuple[SqliteSaver | None, ChatTarget, SavedRun]:
     """Attach a saver: the graph's own one if it is durable, else the database, else memory."""
-    from dataclasses import replace
-
-    from statewright.checkpoint import InMemorySaver
-    from statewright.cli.workflow.follow import SavedRun
-    from statewright.cli.workflow.load import has_durable_saver, with_saver
-    from statewright.cli.workflow.run import new_thread_id, open_run_saver
-
     saver, options = open_run_saver(subject.app, database, key_file)
     if saver is not None or not has_durable_saver(subject.app):
-        subject = replace(subject, app=with_saver(subject.app, saver or InMemorySaver()))
+        subject = replace(subject, app=subject.app.with_services(checkpointer=saver or InMemorySaver()))
     saved = SavedRun(thread=thread or new_thread_id(), target=target, options=options, models=models.options)
     return saver, subject, saved
 
 
 def _run_conversation(subject: ChatTarget, saved: SavedRun, *, reasoning: bool, quiet: bool) -> int:
     """Run the conversation and return the exit code."""
-    import asyncio
-
-    from statewright.cli.chat.conversation import Conversation
-    from statewright.cli.chat.display import Display
-    from statewright.cli.chat.input import Lines
-    from statewright.cli.console.failure import CANCELLED
-    from statewright.cli.workflow.load import has_durable_saver
-
     display = Display(reasoning=reasoning, quiet=quiet, names_speakers=subject.names_speakers)
     with asyncio.Runner() as loop:
         conversation = Conversation(subject, saved, display, Lines(), loop, is_kept=has_durable_saver(subject.app))

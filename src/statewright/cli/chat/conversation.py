@@ -6,8 +6,14 @@ import asyncio
 from dataclasses import replace
 
 from statewright.cli.chat.display import Display
-from statewright.cli.chat.input import Command, Lines, check_is_not_command, format_commands, read_command
-from statewright.cli.chat.questions import QuestionPrompt
+from statewright.cli.chat.input import (
+    Lines,
+    QuestionPrompt,
+    SlashCommand,
+    check_is_not_command,
+    format_commands,
+    read_command,
+)
 from statewright.cli.chat.subject import ChatTarget
 from statewright.cli.chat.turn import Ending, Turns
 from statewright.cli.console.failure import DONE, FAILED, WAITING, UsageError
@@ -38,9 +44,9 @@ class Conversation:
         self._begin(saved)
 
     def _begin(self, saved: SavedRun) -> None:
-        asker = QuestionPrompt(self._lines, self._display)
+        prompt = QuestionPrompt(self._lines, self._display)
         self._saved = saved
-        self._turns = Turns(self._subject, saved.thread, self._display, asker, self._loop)
+        self._turns = Turns(self._subject, saved.thread, self._display, prompt, self._loop)
 
     def run(self) -> int:
         """Read lines until the user leaves, and return the exit code."""
@@ -60,10 +66,10 @@ class Conversation:
         self._show_thread()
         if self._lines.is_terminal:
             self._display.hint("/help lists commands. Ctrl-C stops an answer, Ctrl-D leaves.")
-        standing = self._turns.thread_status()
-        if standing.waits:
+        status = self._turns.thread_status()
+        if status.waits:
             return self._handle_pending_commands(self._turns.resume())
-        if standing.is_unfinished:
+        if status.is_unfinished:
             self._display.hint("The last turn was not finished. /retry continues it.")
         return "done"
 
@@ -92,7 +98,7 @@ class Conversation:
 
     # -- commands
 
-    def _run_command(self, command: Command, before: Ending) -> Ending:
+    def _run_command(self, command: SlashCommand, before: Ending) -> Ending:
         match command.name:
             case "exit":
                 self._is_left = True
@@ -107,14 +113,14 @@ class Conversation:
             case "retry":
                 return self._retry(before)
             case "skip":
-                self._display.line("What you say next starts a new turn.")
+                self._display.line("Your next message starts a new turn.")
             case _:
                 self._display.line(format_commands())
         return before
 
     def _retry(self, before: Ending) -> Ending:
-        standing = self._turns.thread_status()
-        if not (standing.is_unfinished or standing.waits):
+        status = self._turns.thread_status()
+        if not (status.is_unfinished or status.waits):
             self._display.line("There is nothing to retry: the last turn is finished.")
             return before
         return self._handle_pending_commands(self._turns.resume())
@@ -123,7 +129,7 @@ class Conversation:
         self._display.hint(self._describe_thread())
 
     def _describe_thread(self) -> str:
-        hint = f"Come back with: {self._saved.chat_command}" if self._is_kept else "Nothing is saved."
+        hint = f"Continue it later with: {self._saved.chat_command}" if self._is_kept else "Nothing is saved."
         return f"Thread {self._saved.thread}. {hint}"
 
     def _show_history(self) -> None:
@@ -131,4 +137,4 @@ class Conversation:
         for speaker, text in past:
             self._display.line(f"{speaker}: {text}")
         if not past:
-            self._display.line("Nothing has been said yet.")
+            self._display.line("There are no messages yet.")

@@ -1,14 +1,20 @@
-"""Input of a conversation: lines from a terminal, a file or a pipe, and the commands among them."""
+"""Input of a conversation: lines from a terminal, a file or a pipe, slash commands, and answers to questions."""
 
 from __future__ import annotations
 
 import io
+import json
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
+from statewright.checkpoint import Interrupt
+from statewright.cli.chat.display import BLUE, Display
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.printing import warn
+from statewright.cli.console.values import to_json
+from statewright.cli.workflow.inputs import read_value
 from statewright.errors import nearest, suggestion
 
 
@@ -39,26 +45,26 @@ class Lines:
 # -- commands: lines that begin with a slash
 
 COMMANDS: Final = {
-    "exit": "leaves; the thread is kept",
-    "new": "begins another thread",
-    "thread": "shows the thread, and how to come back to it",
-    "history": "shows what has been said",
-    "retry": "continues a turn that failed or was stopped",
-    "skip": "leaves an open question unanswered, and ends the turn",
-    "help": "shows this list",
+    "exit": "leave; the thread is saved",
+    "new": "begin another thread",
+    "thread": "show the thread, and the command that continues it",
+    "history": "show the conversation so far",
+    "retry": "continue a turn that failed or was stopped",
+    "skip": "leave a question open, and end the turn",
+    "help": "show this list",
 }
 
 
-class Command(NamedTuple):
+class SlashCommand(NamedTuple):
     """A command that was typed."""
 
     name: str
 
 
-def read_command(text: str) -> Command | None:
+def read_command(text: str) -> SlashCommand | None:
     """Return the command of a line, or None if the line is not a command."""
     name = text.strip().removeprefix("/")
-    return Command(name) if name in COMMANDS and text.strip().startswith("/") else None
+    return SlashCommand(name) if name in COMMANDS and text.strip().startswith("/") else None
 
 
 def check_is_not_command(text: str) -> None:
@@ -72,3 +78,93 @@ def check_is_not_command(text: str) -> None:
 def format_commands() -> str:
     """Return the list of commands with their descriptions."""
     return "\n".join(f"/{name:8} {meaning}" for name, meaning in COMMANDS.items())
+
+
+YES: Final = frozenset({"y", "yes"})
+NO: Final = frozenset({"n", "no"})
+EDIT: Final = frozenset({"e", "edit"})
+_CHOICES: Final = "y: yes; n: no; e: edit the arguments; anything else: no, and why"
+
+
+class QuestionPrompt:
+    """Shows questions and reads the answers from the terminal or another input."""
+
+    def __init__(self, lines: Lines, display: Display) -> None:
+        self._lines = lines
+        self._display = display
+
+    def ask(self, question: Interrupt) -> Any:
+        """Return the answer to a question, or the command that was typed instead: `/exit` at the end of the input."""
+        approval = _approval(question.value)
+        if approval is None:
+            self._display.line(f"? {question_text(question.value)}", BLUE)
+            return self._read(read_value)
+        self._display.line(f"? May {approval['tool']} be called?", BLUE)
+        self._display.line(to_json(approval.get("arguments")))
+        self._display.note(_CHOICES)
+        return self._read(lambda text: self._read_decision(text, approval))
+
+    def ask_at_breakpoint(self, prompt: str) -> Any:
+        """Return the text typed at a breakpoint, or the command that was typed instead."""
+        self._display.line(f"? {prompt}", BLUE)
+        return self._read(str)
+
+    def _read(self, parse: Callable[[str], Any]) -> Any:
+        """Read lines until one is a command or can be parsed."""
+        while True:
+            text = self._lines.read("answer> ")
+            if text is None:
+                return SlashCommand("exit")
+            command = read_command(text)
+            if command is not None:
+                return command
+            if not text.strip():
+                continue
+            try:
+                return parse(text.strip())
+            except UsageError as error:
+                self._display.error(str(error))
+
+    def _read_decision(self, text: str, approval: Mapping[str, Any]) -> Any:
+        """Return the decision about a tool call, in the form that tools read."""
+        word, _, rest = text.partition(" ")
+        if text.lower() in YES:
+            return {"approved": True}
+        if text.lower() in NO:
+            return {"approved": False}
+        if word.lower() in EDIT and (not rest or rest.lstrip().startswith("{")):
+            return self._read_edit(rest, approval)
+        return {"approved": False, "reason": text}
+
+    def _read_edit(self, text: str, approval: Mapping[str, Any]) -> Any:
+        """Return an approval with edited arguments, which are read from the next line if there are none."""
+        if not text:
+            self._display.note("Type a JSON object; arguments that it omits stay unchanged.")
+            text = self._lines.read("arguments> ") or ""
+        try:
+            arguments: object = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"The arguments are not valid JSON ({error}). Nothing was decided.") from error
+        if not isinstance(arguments, dict):
+            raise UsageError("The arguments are not a JSON object. Nothing was decided.")
+        proposed = cast("Mapping[str, Any]", approval.get("arguments") or {})
+        return {"approved": True, "arguments": {**proposed, **cast("dict[str, Any]", arguments)}}
+
+
+def _approval(value: Any) -> Mapping[str, Any] | None:
+    """Return the value of a question that asks for the approval of a tool call; None for other questions."""
+    if not isinstance(value, Mapping):
+        return None
+    request = cast("Mapping[str, Any]", value)
+    return request if request.get("kind") == "approval" and "tool" in request else None
+
+
+def question_text(value: Any) -> str:
+    """Return the text of a question; as JSON if it has no text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[str, Any]", value)
+        if set(mapping) == {"question"} and isinstance(mapping["question"], str):
+            return mapping["question"]
+    return to_json(value)

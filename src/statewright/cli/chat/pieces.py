@@ -31,7 +31,7 @@ class _ModelCall(NamedTuple):
     """A call of a model: the task that makes it, and its position among the calls of that task."""
 
     task: str
-    place: str
+    position: str
 
 
 _MESSAGE_ID: Final = re.compile(r"([^-]+)-(\d+)(?:-\d+)*")
@@ -49,7 +49,7 @@ def _model_call_of(message_id: str) -> _ModelCall:
 class _OpenMessage:
     """A message that is being streamed."""
 
-    question: _ModelCall
+    call: _ModelCall
     buffer: list[OutputPiece] = field(default_factory=list[OutputPiece])
     """Pieces that could not be shown yet."""
     calls: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
@@ -85,79 +85,79 @@ class OutputSequencer:
 
     def end(self) -> Iterator[OutputPiece]:
         """Yield the rest at the end of the run."""
-        for saying in self._messages.values():
-            _finish(saying)
+        for open_message in self._messages.values():
+            _finish(open_message)
         yield from self._take_ready()
 
     def _finish_task(self, task: str) -> None:
         """Mark the messages of a finished task as complete."""
-        for saying in self._messages.values():
-            if saying.question.task == task:
-                _finish(saying)
+        for open_message in self._messages.values():
+            if open_message.call.task == task:
+                _finish(open_message)
 
-    def _mark_restarted(self, question: _ModelCall) -> None:
+    def _mark_restarted(self, call: _ModelCall) -> None:
         """Mark the unfinished messages of a call as restarted; their tool calls are dropped."""
-        for saying in self._messages.values():
-            if saying.question == question and not saying.is_complete:
-                saying.calls = {}
-                saying.buffer.append(OutputPiece("again"))
+        for open_message in self._messages.values():
+            if open_message.call == call and not open_message.is_complete:
+                open_message.calls = {}
+                open_message.buffer.append(OutputPiece("again"))
 
     def _add(self, chunk: MessageChunk, origin: Mapping[str, Any]) -> None:
         message_id = chunk.id or ""
-        saying = self._message(message_id)
+        open_message = self._message(message_id)
         speaker = chunk.name or str(origin.get("node") or "")
         if chunk.reasoning:
-            saying.buffer.append(OutputPiece("thought", chunk.reasoning, speaker))
+            open_message.buffer.append(OutputPiece("thought", chunk.reasoning, speaker))
         if chunk.text:
-            saying.buffer.append(OutputPiece("text", chunk.text, speaker))
+            open_message.buffer.append(OutputPiece("text", chunk.text, speaker))
         for delta in chunk.tool_call_chunks:
-            _add_call(saying, delta)
+            _add_call(open_message, delta)
         if chunk.usage is not None:
             self._usage[message_id] = chunk.usage
 
     def _message(self, message_id: str) -> _OpenMessage:
         """Return the message with an id. A task streams one message at a time, so its earlier ones are complete."""
         if message_id not in self._messages:
-            question = _model_call_of(message_id)
-            self._mark_restarted(question)
-            self._finish_task(question.task)
-            self._messages[message_id] = _OpenMessage(question)
+            call = _model_call_of(message_id)
+            self._mark_restarted(call)
+            self._finish_task(call.task)
+            self._messages[message_id] = _OpenMessage(call)
         return self._messages[message_id]
 
     def _add_whole(self, message: Message, origin: Mapping[str, Any]) -> None:
         """Add a message that was not streamed."""
         if message.role not in ("assistant", "tool"):
             return
-        saying = _OpenMessage(_ModelCall(message.id or "", ""))
+        open_message = _OpenMessage(_ModelCall(message.id or "", ""))
         if message.role == "tool":
             failed = (message.metadata or {}).get("status") == "error"
-            saying.buffer.append(OutputPiece("failure" if failed else "result", message.text, message.name or ""))
+            open_message.buffer.append(OutputPiece("failure" if failed else "result", message.text, message.name or ""))
         elif message.text:
-            saying.buffer.append(OutputPiece("text", message.text, message.name or str(origin.get("node") or "")))
-        saying.calls = {index: [call.name, call.written] for index, call in enumerate(message.tool_calls)}
-        _finish(saying)
-        self._messages[message.id or f"whole {id(message)}"] = saying
+            open_message.buffer.append(OutputPiece("text", message.text, message.name or str(origin.get("node") or "")))
+        open_message.calls = {index: [call.name, call.written] for index, call in enumerate(message.tool_calls)}
+        _finish(open_message)
+        self._messages[message.id or f"whole {id(message)}"] = open_message
 
     def _take_ready(self) -> Iterator[OutputPiece]:
         """Yield what can be shown now: the first message, then the next ones as far as each is complete."""
         while self._messages:
             first = next(iter(self._messages))
-            saying = self._messages[first]
-            yield from saying.buffer
-            saying.buffer.clear()
-            if not saying.is_complete:
+            open_message = self._messages[first]
+            yield from open_message.buffer
+            open_message.buffer.clear()
+            if not open_message.is_complete:
                 return
             yield OutputPiece("end")
             del self._messages[first]
 
 
-def _add_call(saying: _OpenMessage, delta: ToolCallDelta) -> None:
-    call = saying.calls.setdefault(delta.index, ["", ""])
+def _add_call(open_message: _OpenMessage, delta: ToolCallDelta) -> None:
+    call = open_message.calls.setdefault(delta.index, ["", ""])
     call[0] += delta.name or ""
     call[1] += delta.arguments
     if _is_whole(call[1]):
-        name, arguments = saying.calls.pop(delta.index)
-        saying.buffer.append(OutputPiece("call", arguments, name))
+        name, arguments = open_message.calls.pop(delta.index)
+        open_message.buffer.append(OutputPiece("call", arguments, name))
 
 
 def _is_whole(arguments: str) -> bool:
@@ -170,8 +170,8 @@ def _is_whole(arguments: str) -> bool:
         return False
 
 
-def _finish(saying: _OpenMessage) -> None:
-    for name, arguments in saying.calls.values():
-        saying.buffer.append(OutputPiece("call", arguments, name))
-    saying.calls = {}
-    saying.is_complete = True
+def _finish(open_message: _OpenMessage) -> None:
+    for name, arguments in open_message.calls.values():
+        open_message.buffer.append(OutputPiece("call", arguments, name))
+    open_message.calls = {}
+    open_message.is_complete = True

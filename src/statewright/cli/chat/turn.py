@@ -10,8 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from statewright.checkpoint import Interrupt
 from statewright.cli.chat.display import Display
-from statewright.cli.chat.input import Command
-from statewright.cli.chat.questions import QuestionPrompt
+from statewright.cli.chat.input import QuestionPrompt, SlashCommand
 from statewright.cli.chat.subject import ChatTarget
 from statewright.cli.console.failure import failure_message, location_lines
 from statewright.cli.console.table import format_instant
@@ -19,7 +18,7 @@ from statewright.cli.threads.describe import due_nodes, thread_status
 from statewright.cli.workflow.follow import format_question
 from statewright.errors import InvalidResume, StatewrightError, ThreadBusy
 from statewright.futures import resolve
-from statewright.graph import Command as GraphCommand
+from statewright.graph import Command
 from statewright.runtime import OnBusy
 
 Ending = Literal["done", "failed", "stopped", "waiting"]
@@ -51,21 +50,21 @@ NEW_THREAD: Final = ThreadStatus("new")
 class _NextInput(NamedTuple):
     """Input with which the run continues."""
 
-    given: Any
+    value: Any
 
 
 class Turns:
     """The turns of one thread. All run on one event loop, so that connections to models stay open."""
 
     def __init__(
-        self, subject: ChatTarget, thread: str, display: Display, asker: QuestionPrompt, loop: asyncio.Runner
+        self, subject: ChatTarget, thread: str, display: Display, prompt: QuestionPrompt, loop: asyncio.Runner
     ) -> None:
         self._subject = subject
         self._display = display
-        self._asker = asker
+        self._prompt = prompt
         self._loop = loop
         self._config = {"thread_id": thread}
-        self.pending_command: Command | None = None
+        self.pending_command: SlashCommand | None = None
         """The command that was typed in place of an answer."""
 
     # -- turns
@@ -85,9 +84,9 @@ class Turns:
         self._display.end_turn()
         return ending
 
-    def _resume_from(self, standing: ThreadStatus) -> Ending:
-        after = _NextInput(None) if standing.is_unfinished else self._next_input(standing)
-        return self._run_until_idle(after.given) if isinstance(after, _NextInput) else after
+    def _resume_from(self, status: ThreadStatus) -> Ending:
+        after = _NextInput(None) if status.is_unfinished else self._next_input(status)
+        return self._run_until_idle(after.value) if isinstance(after, _NextInput) else after
 
     def _run_until_idle(self, run_input: Any) -> Ending:
         """Run and ask questions until the run is idle or the user leaves it."""
@@ -98,38 +97,38 @@ class Turns:
             after = self._next_input(self.thread_status()) if ending == "done" else ending
             if not isinstance(after, _NextInput):
                 return after
-            run_input = after.given
+            run_input = after.value
 
-    def _next_input(self, standing: ThreadStatus) -> Ending | _NextInput:
+    def _next_input(self, status: ThreadStatus) -> Ending | _NextInput:
         """Ask the open questions and return the answers as the next input; or how the turn ended."""
-        if standing.status == "paused":
-            return self._at_breakpoint(standing)
+        if status.status == "paused":
+            return self._at_breakpoint(status)
         answers: dict[str, Any] = {}
-        for question in standing.questions:
+        for question in status.questions:
             if question.kind != "question":
                 self._display.note(
                     f"The run waits: {format_question(question)}. Continue it with `statewright resume`."
                 )
                 continue
-            answer = self._asker.ask(question)
-            if isinstance(answer, Command):
+            answer = self._prompt.ask(question)
+            if isinstance(answer, SlashCommand):
                 return self._leave_with(answer)
             answers[question.id] = answer
         if answers:
-            return _NextInput(cast(Any, GraphCommand)(resume=answers))
-        return "waiting" if standing.questions else "done"
+            return _NextInput(cast(Any, Command)(resume=answers))
+        return "waiting" if status.questions else "done"
 
-    def _at_breakpoint(self, standing: ThreadStatus) -> Ending | _NextInput:
+    def _at_breakpoint(self, status: ThreadStatus) -> Ending | _NextInput:
         """Ask at a breakpoint, and return the next input or how the turn ended."""
-        names = ", ".join(dict.fromkeys(standing.due_nodes))
+        names = ", ".join(dict.fromkeys(status.due_nodes))
         takes_answer = self._subject.answers_pauses
         hint = "Your answer continues it" if takes_answer else "Any input continues it"
-        answer = self._asker.ask_at_breakpoint(f"The run stopped before {names}. {hint}, /skip leaves it.")
-        if isinstance(answer, Command):
+        answer = self._prompt.ask_at_breakpoint(f"The run stopped before {names}. {hint}, /skip leaves it.")
+        if isinstance(answer, SlashCommand):
             return self._leave_with(answer)
-        return _NextInput(cast(Any, GraphCommand)(resume=answer) if takes_answer else None)
+        return _NextInput(cast(Any, Command)(resume=answer) if takes_answer else None)
 
-    def _leave_with(self, command: Command) -> Ending:
+    def _leave_with(self, command: SlashCommand) -> Ending:
         self.pending_command = command
         return "waiting"
 

@@ -11,45 +11,10 @@ from typing import NoReturn, cast
 
 import statewright
 from statewright.cli.console.printing import warn
-from statewright.errors import (
-    CheckpointConflict,
-    CheckpointNotFound,
-    EmptyInputError,
-    Forbidden,
-    GraphError,
-    InvalidConfig,
-    InvalidRequest,
-    InvalidResume,
-    InvalidUpdateError,
-    NotFound,
-    PayloadTooLarge,
-    RequestConflict,
-    StatewrightError,
-    UnansweredInterrupts,
-    Unauthorized,
-    WrongEncryptionKey,
-)
+from statewright.errors import StatewrightError, UnansweredInterrupts, WrongEncryptionKey
 
 DONE, FAILED, USAGE_ERROR, WAITING, CANCELLED, TERMINATED = 0, 1, 2, 3, 130, 143
 """The exit codes."""
-_USAGE_ERRORS = (
-    CheckpointConflict,
-    CheckpointNotFound,
-    EmptyInputError,
-    Forbidden,
-    GraphError,
-    InvalidConfig,
-    InvalidRequest,
-    InvalidResume,
-    InvalidUpdateError,
-    NotFound,
-    PayloadTooLarge,
-    RequestConflict,
-    UnansweredInterrupts,
-    Unauthorized,
-    WrongEncryptionKey,
-)
-"""Errors reported as usage errors (exit code 2), because another command line would have avoided them."""
 
 
 class UsageError(Exception):
@@ -75,20 +40,15 @@ def message_of(error: StatewrightError) -> str:
 
 def failure_message(error: Exception) -> str:
     """Return the type and message of an error, with the node that raised it."""
-    places = [note for note in getattr(error, "__notes__", ()) if note.startswith("in node")]
+    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith("in node")]
     sentence = message_of(error) if isinstance(error, StatewrightError) else str(error)
-    return f"{type(error).__name__}: {sentence}{f' ({places[0]})' if places else ''}"
+    return f"{type(error).__name__}: {sentence}{f' ({notes[0]})' if notes else ''}"
 
 
 def location_lines(error: Exception) -> list[str]:
     """Return a line with the location of the failure in the user's code; empty if it did not fail there."""
     line = user_line(error)
     return [f"  {line}"] if line is not None else []
-
-
-def exit_code_for(error: StatewrightError) -> int:
-    """Return the exit code for an error."""
-    return USAGE_ERROR if isinstance(error, _USAGE_ERRORS) else FAILED
 
 
 # -- the location of a failure: a line of the user's own code, not of a library

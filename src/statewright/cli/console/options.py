@@ -14,10 +14,10 @@ MEMORY: Final = "memory:"
 
 DatabaseOption = Annotated[
     str | None,
-    typer.Option("--database", "--db", metavar="PATH", help=f"The database file. Default: ${VARIABLE}, or {DEFAULT}."),
+    typer.Option("--database", "--db", metavar="PATH", help=f"The database file. Default: ${VARIABLE} or {DEFAULT}."),
 ]
 KeyOption = Annotated[
-    Path | None, typer.Option("--key-file", metavar="PATH", help="A file with the key of an encrypted database.")
+    Path | None, typer.Option("--key-file", metavar="PATH", help="The file with the encryption key of the database.")
 ]
 ModelOption = Annotated[
     list[str] | None,
@@ -25,19 +25,19 @@ ModelOption = Annotated[
         "--model",
         "-m",
         metavar="[NAME=]MODEL",
-        help="The model to use, e.g. openai:gpt-5, for every assistant and agent, or only for NAME.",
+        help="The model, e.g. openai:gpt-5. With NAME=, only for that assistant or agent.",
     ),
 ]
 BaseUrlOption = Annotated[
     str | None,
-    typer.Option("--base-url", metavar="URL", help="The URL of the model server, if it is not the provider's own."),
+    typer.Option("--base-url", metavar="URL", help="The URL of the model server. Default: that of the provider."),
 ]
 GraphOption = Annotated[
-    str | None, typer.Option("--graph", metavar="FILE.py[:GRAPH]", help="The graph that knows the types of the state.")
+    str | None,
+    typer.Option("--graph", metavar="FILE.py[:GRAPH]", help="The graph with the types of the state."),
 ]
 BranchOption = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch of the thread.")]
-WorkspaceOption = Annotated[
-    str, typer.Option("--workspace", metavar="NAME", help="The workspace of the threads: its slug or its id.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+WorkspaceOption = Annotated[str, typer.Option("--workspace", metavar="NAME", help="The workspace, by slug or id.")]
+LimitOption = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="List at most N.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The id of the thread.")]

@@ -31,6 +31,11 @@ def printable_for(text: str, file: IO[str]) -> str:
     return printable(text) if file.isatty() else text
 
 
+def count_of(count: int, noun: str) -> str:
+    """Return a count with its noun in the right number."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def console(**options: Any) -> Console:
     """Return a Rich console that strips control characters from text, but keeps its own styles."""
     from statewright.cli.console.rich_console import PrintableConsole

@@ -5,9 +5,9 @@ Nothing is cut off. On a terminal a long cell is folded; elsewhere a cell is nev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -15,6 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from statewright.cli.console.printing import console
+
+T = TypeVar("T")
 
 
 class Column(NamedTuple):
@@ -44,6 +46,11 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> 
         table.add_row(*row)
     terminal.width = max(sum(widths) + _GAP * (len(columns) - 1), 1)
     _print(terminal, table)
+
+
+def print_records(records: Iterable[T], cells: Mapping[Column, Callable[[T], object]]) -> None:
+    """Print a table with a row for each record; each column has a function that returns its cell."""
+    print_table(list(cells), [[cell(record) for cell in cells.values()] for record in records])
 
 
 def print_fields(fields: Iterable[tuple[str, object]]) -> None:

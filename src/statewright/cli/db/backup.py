@@ -10,8 +10,23 @@ import typer
 
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import DatabaseOption, KeyOption
-from statewright.cli.console.printing import say
+from statewright.cli.console.printing import count_of, say
+from statewright.cli.db.check import DatabaseCheck
+from statewright.cli.db.database import check_is_database, existing_database, locate_database, open_saver, read_key
+from statewright.cli.db.files import (
+    check_target,
+    copy_database,
+    draft_path,
+    is_in_use,
+    move_into_place,
+    remove_database,
+    replacing,
+    set_aside,
+)
+from statewright.cli.db.newer_work import find_newer_work
 from statewright.errors import DamagedDatabase, StorageUnavailable
+from statewright.storage.sqlite import SqliteSaver
+from statewright.storage.sqlite.faults import UNREADABLE
 
 
 def backup(
@@ -19,29 +34,18 @@ def backup(
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     database: DatabaseOption = None,
 ) -> None:
-    """Copy a database, also while others write to it. An encrypted one stays encrypted."""
-    from statewright.cli.db.database import existing_database
-    from statewright.cli.db.files import copy_database, draft_path, move_into_place, remove_database
-
+    """Copy the database, even while it is in use. An encrypted database stays encrypted."""
     path = existing_database(database)
     if target.exists() and target.samefile(path):
         raise UsageError("The backup would replace the database itself. Give another path.")
-    if target.exists() and not force:
-        raise UsageError(f"There is a file {str(target)!r} already. Give another name, or pass --force to replace it.")
-    if not target.parent.is_dir():
-        raise UsageError(f"There is no folder {str(target.parent)!r} for the backup. Make it, or give another path.")
-    draft = draft_path(target)
-    try:
+    check_target(target, "backup", force=force)
+    with replacing(target) as draft:
         copy_database(path, draft)
-        move_into_place(draft, target)
-    except BaseException:
-        remove_database(draft)
-        raise
     say(f"Copied {path} to {target} ({target.stat().st_size} bytes).")
 
 
 def restore(
-    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A backup.")],
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="The backup.")],
     force: Annotated[
         bool,
         typer.Option("--force", help="Replace the database even if it is in use, holds newer work or cannot be read."),
@@ -49,10 +53,7 @@ def restore(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Replace the database by a backup. Refused if the database is in use, or holds newer work."""
-    from statewright.cli.db.database import check_is_database
-    from statewright.cli.db.files import copy_database, draft_path, remove_database
-
+    """Replace the database with a backup. Refused if the database is in use or holds newer work."""
     if not source.exists():
         raise UsageError(
             f"There is no backup {str(source)!r}. Give the path of one that `statewright db backup` wrote."
@@ -70,34 +71,27 @@ def restore(
         remove_database(draft)
     say(f"Restored {path} from {source}: {threads}.")
     if aside is not None:
-        say(f"What was there could not be read; it is now {aside}.")
+        say(f"The previous file could not be read; it is now {aside}.")
 
 
 def _path_to_restore(database: str | None, source: Path) -> Path:
     """Return the path of the database to replace. Raises UsageError for a path that cannot be used."""
-    from statewright.cli.db.database import check_is_database, locate_database
-
     path = locate_database(database).path
     if path is None:
         raise UsageError("There is no database to restore. Name one with --database PATH.")
     if path.exists() and path.samefile(source):
         raise UsageError("The backup is the database itself. Give another path.")
     if path.exists() and path.stat().st_size:
-        check_is_database(path)  # somebody else's file is not written over, whatever is passed
+        check_is_database(path)  # a file of another program is never overwritten, not even with --force
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"The folder {str(path.parent)!r} cannot be made: {error.strerror}.") from error
+        raise UsageError(f"The folder {str(path.parent)!r} cannot be created: {error.strerror}.") from error
     return path
 
 
 def _check_backup(draft: Path, source: Path, key_file: Path | None) -> str:
     """Check the heads of a backup and return its number of threads as text. Raises DamagedDatabase."""
-    from statewright.cli.db.check import DatabaseCheck
-    from statewright.cli.db.database import read_key
-    from statewright.cli.threads.edit import count_of
-    from statewright.storage.sqlite import SqliteSaver
-
     with SqliteSaver(draft, key=read_key(key_file)) as saver:
         checkup = DatabaseCheck(saver)
         checkup.read_heads()
@@ -109,10 +103,6 @@ def _check_backup(draft: Path, source: Path, key_file: Path | None) -> str:
 
 def check_replaceable(path: Path, draft: Path) -> None:
     """Raise UsageError if the database is in use, holds newer work than the backup, or cannot be read."""
-    from statewright.cli.db.files import is_in_use
-    from statewright.cli.db.newer_work import find_newer_work
-    from statewright.storage.sqlite.faults import UNREADABLE
-
     if not path.stat().st_size:
         return
     try:
@@ -121,7 +111,7 @@ def check_replaceable(path: Path, draft: Path) -> None:
         newer = find_newer_work(path, draft)
     except (sqlite3.Error, *UNREADABLE) as error:
         raise UsageError(
-            f"It is unknown what {str(path)!r} holds: {error}. Pass --force to set it aside and restore the backup."
+            f"The database {str(path)!r} cannot be read: {error}. Pass --force to set it aside and restore the backup."
         ) from error
     if newer is not None:
         raise UsageError(f"The database {str(path)!r} holds {newer}. Back it up first, or pass --force to lose it.")
@@ -129,8 +119,6 @@ def check_replaceable(path: Path, draft: Path) -> None:
 
 def _replace(draft: Path, path: Path) -> Path | None:
     """Replace a database by the draft; an unreadable one is set aside, and its new path returned."""
-    from statewright.cli.db.files import copy_database, is_in_use, move_into_place, set_aside
-
     aside = None
     try:
         if path.exists() and path.stat().st_size and is_in_use(path):
@@ -150,9 +138,7 @@ def _replace(draft: Path, path: Path) -> Path | None:
 
 
 def vacuum(database: DatabaseOption = None, key_file: KeyOption = None) -> None:
-    """Shrink the database file after `threads prune` or `threads rm`. Others cannot write meanwhile."""
-    from statewright.cli.db.database import existing_database, open_saver
-
+    """Shrink the database file after `threads prune` or `threads rm`. Blocks writers while it runs."""
     path = existing_database(database)
     with open_saver(database, key_file) as saver:
         freed = saver.database.vacuum()

@@ -5,30 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
 from statewright.cli.console.failure import FAILED, exit_with
 from statewright.cli.console.options import DatabaseOption, KeyOption
-from statewright.cli.console.printing import say
+from statewright.cli.console.printing import count_of, say
+from statewright.cli.db.database import existing_database, iter_pages, open_saver, with_stand_ins
+from statewright.errors import DamagedDatabase, StorageError
+from statewright.futures import resolve
 from statewright.ids import DEFAULT_WORKSPACE
-
-if TYPE_CHECKING:
-    from statewright.errors import StorageError
-    from statewright.storage.sqlite import SqliteSaver
+from statewright.storage.sqlite import SqliteSaver
 
 
 def check(
-    full: Annotated[bool, typer.Option("--full", help="Read every checkpoint and every log, not only heads.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Read every checkpoint and log, not only heads.")] = False,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Check that a database is intact and that every thread can be read. Exits with 1 if not."""
-    from statewright.cli.db.database import existing_database, open_saver
-    from statewright.cli.threads.edit import count_of
-    from statewright.errors import DamagedDatabase
-
+    """Check that the database is intact and every thread is readable. Exits with 1 if not."""
     path = existing_database(database)
     try:
         with open_saver(database, key_file) as saver:
@@ -45,8 +41,6 @@ def check(
 
 
 def _end_with(problems: list[str], path: Path) -> NoReturn:
-    from statewright.cli.threads.edit import count_of
-
     lines = [f"Error: {count_of(len(problems), 'problem')} in {path}:", *problems]
     exit_with("\n  ".join(lines) + "\nA backup replaces it: statewright db restore BACKUP", FAILED)
 
@@ -86,9 +80,6 @@ class DatabaseCheck:
             self._attempt(f"the log of {_named(workspace, thread)}", partial(own.events, thread))
 
     def _attempt(self, what: str, read: Callable[[], object]) -> None:
-        from statewright.cli.db.known_types import with_stand_ins
-        from statewright.errors import StorageError
-
         try:
             with_stand_ins(self._saver.serde, read)
         except StorageError as error:
@@ -104,19 +95,14 @@ class DatabaseCheck:
             self.lines = connection.execute(_LINES).fetchall()
 
     def _read_head(self, workspace: str, thread: str, namespace: str, branch: str) -> None:
-        from statewright.errors import DamagedDatabase
-        from statewright.futures import resolve
-
         own = self._saver.for_workspace(workspace)
         if resolve(own.load(thread, namespace=namespace, branch=branch)) is None:
-            raise DamagedDatabase("the newest checkpoint is not there")
+            raise DamagedDatabase("the newest checkpoint is missing")
         self.read += 1
 
     def _read_history(self, workspace: str, thread: str, namespace: str) -> None:
-        from statewright.cli.threads.transfer import listed_pages
-
         own = self._saver.for_workspace(workspace)
-        count = sum(len(page) for page in listed_pages(own, thread, namespace))
+        count = sum(len(page) for page in iter_pages(own, thread, namespace))
         self.read += count
 
 

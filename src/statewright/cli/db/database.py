@@ -1,28 +1,34 @@
 """Locating and opening the database of a command.
 
-It is named by `--database`, else by the environment, else it is `.statewright/runs.db`. Only `run` creates one.
+It is named by `--database`, else by the environment, else it is `.statewright/runs.db`. Only `run` creates one. Values
+of user-defined types are read with the types of a graph, or with stand-ins where they are not needed.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from statewright.checkpoint import DEFAULT_WORKSPACE, Checkpointer, SavedCheckpoint
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import DEFAULT, MEMORY, VARIABLE
-from statewright.errors import CheckpointNotFound, InvalidConfig, suggestion
+from statewright.cli.db.files import connect_to_read
+from statewright.errors import CheckpointNotFound, InvalidConfig, SerdeError, suggestion
 from statewright.futures import resolve
 from statewright.ids import CheckpointId
+from statewright.serde.serde import Serde
 from statewright.storage.locations import path_of
 from statewright.storage.sqlite import SqliteSaver
 
+T = TypeVar("T")
 _MARK: Final = frozenset({"threads", "checkpoints"})
 """A database of Statewright has at least one of these tables, in every format."""
+PAGE: Final = 500
+"""Checkpoints read at a time."""
 _KEY_SIZES: Final = (16, 24, 32)
 
 
@@ -65,7 +71,7 @@ def check_is_database(path: Path) -> None:
     """Raise UsageError for a file that does not exist or is not a database of Statewright."""
     if not path.exists():
         raise UsageError(
-            f"There is no database {str(path)!r}. `statewright run FILE.py` makes one; "
+            f"There is no database {str(path)!r}. `statewright run FILE.py` creates one; "
             f"--database PATH or the variable {VARIABLE} names another."
         )
     if not path.is_file():
@@ -76,8 +82,6 @@ def check_is_database(path: Path) -> None:
 
 def list_tables(path: Path) -> frozenset[str]:
     """Return the tables of a SQLite file; for an unreadable one our own, so that opening it reports the error."""
-    from statewright.cli.db.files import connect_to_read
-
     try:
         with closing(connect_to_read(path)) as connection:
             return frozenset(name for (name,) in connection.execute("SELECT name FROM sqlite_master"))
@@ -91,10 +95,18 @@ def open_saver(database: str | None, key_file: Path | None) -> SqliteSaver:
 
 
 @contextmanager
-def open_workspace_saver(workspace: str, database: str | None, key_file: Path | None) -> Generator[SqliteSaver]:
-    """Open the saver of a workspace, named by slug or id, in an existing database."""
-    with open_saver(database, key_file) as saver:
-        yield saver_for_workspace(saver, workspace)
+def open_workspace_saver(
+    workspace: str, database: str | None, key_file: Path | None, graph: str | None = None
+) -> Generator[SqliteSaver]:
+    """Open the saver of a workspace, named by slug or id, with the types of a graph if one is given.
+
+    An error about an unknown type becomes advice to name the graph.
+    """
+    with open_saver(database, key_file) as database_saver:
+        saver = saver_for_workspace(database_saver, workspace)
+        with pointing_to_graph(saver.serde, graph):
+            allow_types(saver, graph)
+            yield saver
 
 
 def saver_for_workspace(saver: SqliteSaver, name: str) -> SqliteSaver:
@@ -128,7 +140,7 @@ def open_or_create_saver(path: Path, key_file: Path | None, **options: Any) -> S
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"The folder {str(folder)!r} cannot be made: {error.strerror}. Give --database PATH."
+            f"The folder {str(folder)!r} cannot be created: {error.strerror}. Give --database PATH."
         ) from error
     return SqliteSaver(path, key=key, **options)
 
@@ -181,7 +193,7 @@ def find_checkpoint(
     """Return a checkpoint by its id or by its step on the branch; by default the head of the branch."""
     check_thread(saver, thread_id)
     if checkpoint is not None and step is not None:
-        raise UsageError("A checkpoint has one name: give --checkpoint or --step.")
+        raise UsageError("Give only one of --checkpoint and --step.")
     if step is not None:
         return _at_step(saver, thread_id, branch, step)
     checkpoint_id = CheckpointId(checkpoint) if checkpoint is not None else None
@@ -207,3 +219,62 @@ def _at_step(saver: Checkpointer, thread_id: str, branch: str, step: int) -> Sav
         f"Branch {branch!r} of thread {thread_id!r} has no step {step}. {hint}; "
         f"`statewright threads history` lists them."
     )
+
+
+def iter_pages(saver: Checkpointer, thread_id: str, namespace: str) -> Iterator[Sequence[SavedCheckpoint]]:
+    """Yield the checkpoints of a namespace, newest first, page by page."""
+    before: CheckpointId | None = None
+    while page := resolve(saver.history(thread_id, namespace=namespace, before=before, limit=PAGE)):
+        yield page
+        before = page[-1].id
+
+
+# -- values of user-defined types
+
+
+def allow_types(saver: Checkpointer, graph: str | None) -> None:
+    """Register the types in the state of a graph with the saver, if a graph is given."""
+    if graph is not None:
+        # Imported here, because few of the commands on threads are given a graph.
+        from statewright.cli.workflow.load import load_graph
+
+        saver.allow(load_graph(graph).program.stored_types)
+
+
+@contextmanager
+def pointing_to_graph(serde: Serde, graph: str | None) -> Generator[None]:
+    """Turn the error about an unknown type into advice to name the graph."""
+    try:
+        yield
+    except SerdeError as error:
+        if not _is_of_unknown_type(serde, error):
+            raise
+        hint = "Name the graph that defines it with --graph FILE.py" if graph is None else f"{graph} does not define it"
+        raise UsageError(f"{str(error).rstrip('.')}. {hint}. [{error.code}]") from error
+
+
+def _is_of_unknown_type(serde: Serde, error: SerdeError) -> bool:
+    """Return True if the error is about an unregistered type. Tags belong to the built-in types."""
+    return serde.named(error.key_path) is None and not error.key_path.startswith("tag ")
+
+
+def with_stand_ins(serde: Serde, read: Callable[[], T]) -> T:
+    """Call `read` with stand-ins for values of unknown types; they are stored again unchanged.
+
+    For operations that do not use the values. Raises SerdeError if a value of a registered type cannot be read.
+    """
+    while True:
+        try:
+            return read()
+        except SerdeError as error:
+            if not _is_of_unknown_type(serde, error):
+                raise
+            _stand_in(serde, error.key_path)
+
+
+def _stand_in(serde: Serde, name: str) -> None:
+    class StandIn:
+        def __init__(self, stored: Any) -> None:
+            self.stored = stored
+
+    serde.register(StandIn, name=name, encode=lambda value: value.stored, decode=StandIn)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -56,6 +57,26 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def check_target(target: Path, noun: str, *, force: bool) -> None:
+    """Raise UsageError if a file cannot be written to a path: it exists, or its folder does not."""
+    if target.exists() and not force:
+        raise UsageError(f"There is a file {str(target)!r} already. Give another name, or pass --force to replace it.")
+    if not target.parent.is_dir():
+        raise UsageError(f"There is no folder {str(target.parent)!r} for the {noun}. Make it, or give another path.")
+
+
+@contextmanager
+def replacing(target: Path) -> Generator[Path]:
+    """Yield the path of a draft, and move the draft over the target at the end; on an error it is deleted."""
+    draft = draft_path(target)
+    try:
+        yield draft
+        move_into_place(draft, target)
+    except BaseException:
+        remove_database(draft)
+        raise
 
 
 def move_into_place(draft: Path, path: Path) -> None:

@@ -8,15 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from statewright.cli.console.failure import FAILED, UsageError, exit_with, message_of
+from statewright.client import DEFAULT_URL, Client
 from statewright.errors import InvalidConfig, ServiceError, ServiceUnreachable, Unauthorized
-
-if TYPE_CHECKING:
-    from statewright.client import Client
 
 URL_VARIABLE: Final = "STATEWRIGHT_URL"
 KEY_VARIABLE: Final = "STATEWRIGHT_API_KEY"
@@ -27,7 +25,7 @@ _PATIENT: Final = 10
 UrlOption = Annotated[
     str | None,
     typer.Option(
-        "--url", metavar="URL", help=f"The URL of the server. Default: ${URL_VARIABLE}, or port 8123 of this machine."
+        "--url", metavar="URL", help=f"The URL of the server. Default: ${URL_VARIABLE}, or http://127.0.0.1:8123."
     ),
 ]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run.")]
@@ -39,8 +37,6 @@ def open_client(url: str | None, *, patient: bool = False) -> Generator[Client]:
 
     A `patient` client keeps trying while the server restarts, provided that it has answered once.
     """
-    from statewright.client import DEFAULT_URL, Client
-
     address = url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
     try:
         opened = Client(address, os.environ.get(KEY_VARIABLE) or None, retries=_PATIENT if patient else _USUAL)
@@ -56,7 +52,7 @@ def open_client(url: str | None, *, patient: bool = False) -> Generator[Client]:
         except Unauthorized as error:
             raise UsageError(
                 f"{message_of(error)} The key is taken from the variable {KEY_VARIABLE}; "
-                f"`statewright keys create NAME` makes one, beside the database of the server."
+                f"`statewright keys create NAME` creates one, on the machine with the database of the server."
             ) from error
         except ServiceError as error:
             if not is_unreachable(error):
@@ -78,5 +74,5 @@ def _unreachable_message(address: str, error: ServiceError, *, is_chosen: bool) 
         return f"No server answers at {address}: {error.details['reason']}. Check --url and {URL_VARIABLE}."
     return (
         f"No server answers at {address}. Start one in the folder of the project with `statewright dev`, "
-        f"or say where it is with --url or {URL_VARIABLE}."
+        f"or give its address with --url or {URL_VARIABLE}."
     )

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import JsonOption
 from statewright.cli.console.printing import say
-from statewright.cli.runs.client_session import RunArgument, UrlOption
-
-if TYPE_CHECKING:
-    from statewright.client import Approval, Client, Run, Wait
+from statewright.cli.console.table import Column, format_instant, print_records
+from statewright.cli.console.values import to_json
+from statewright.cli.runs.client_session import RunArgument, UrlOption, open_client
+from statewright.cli.runs.text import format_wait, is_approval, list_waits, one_line_json
+from statewright.cli.workflow.inputs import read_input, read_text, read_value
+from statewright.client import Approval, Client, Run
 
 
 def cancel(
     run: RunArgument,
     reason: Annotated[
-        str | None, typer.Option("--reason", metavar="TEXT", help="The reason, which is kept with the run.")
+        str | None, typer.Option("--reason", metavar="TEXT", help="The reason, stored with the run.")
     ] = None,
     url: UrlOption = None,
 ) -> None:
-    """Cancel a run and the runs that it has started. A run that has ended stays as it is."""
-    from statewright.cli.runs.client_session import open_client
-
+    """Cancel a run and the runs that it has started. A finished run is not changed."""
     with open_client(url) as client:
         _print_status(client.runs.cancel(run, reason))
 
 
 def pause(run: RunArgument, url: UrlOption = None) -> None:
     """Pause a run after its current step."""
-    from statewright.cli.runs.client_session import open_client
-
     with open_client(url) as client:
         paused = client.runs.pause(run)
     say(f"{paused.id} is {paused.status}{'' if paused.status == 'paused' else ', and will pause after its step'}.")
@@ -40,8 +39,6 @@ def pause(run: RunArgument, url: UrlOption = None) -> None:
 
 def retry(run: RunArgument, url: UrlOption = None) -> None:
     """Retry a failed run from the step that failed."""
-    from statewright.cli.runs.client_session import open_client
-
     with open_client(url) as client:
         _print_status(client.runs.retry(run))
 
@@ -50,13 +47,11 @@ def resume(
     run: RunArgument,
     answer: Annotated[
         list[str] | None,
-        typer.Option("--answer", "-a", metavar="[ID=]VALUE", help="The answer to its question, JSON or text."),
+        typer.Option("--answer", "-a", metavar="[ID=]VALUE", help="The answer to a question, JSON or text."),
     ] = None,
     url: UrlOption = None,
 ) -> None:
     """Continue a paused run, or answer the questions of a waiting one."""
-    from statewright.cli.runs.client_session import open_client
-
     with open_client(url) as client:
         _print_status(
             client.runs.answer(run, _match_answers(client, run, answer)) if answer else client.runs.resume(run)
@@ -65,38 +60,23 @@ def resume(
 
 def _match_answers(client: Client, run_id: str, answers: Sequence[str]) -> dict[str, Any]:
     """Return the answers by question id. Raises UsageError if it is unclear which question is meant."""
-    from statewright.cli.console.failure import UsageError
-    from statewright.cli.runs.text import is_approval, list_waits
-    from statewright.cli.workflow.inputs import read_value
-
-    waits = {one.id: one for one in list_waits(client, client.runs.get(run_id)) if one.kind == "question"}
-    if waits and all(is_approval(one) for one in waits.values()):
+    waits = {wait.id: wait for wait in list_waits(client, client.runs.get(run_id)) if wait.kind == "question"}
+    if not waits:
+        raise UsageError(f"Run {run_id} has no open question. Show what it waits for: statewright runs show {run_id}")
+    if all(is_approval(wait) for wait in waits.values()):
         raise UsageError(f"Run {run_id} waits for an approval. Decide on it with: statewright runs approve {run_id}")
-    pairs = [one.partition("=") for one in answers]
+    pairs = [answer.partition("=") for answer in answers]
     if all(name in waits and equals for name, equals, _ in pairs):
         return {name: read_value(value) for name, _, value in pairs}
     if len(answers) == 1 and len(waits) == 1:
         return {next(iter(waits)): read_value(answers[0])}
-    raise UsageError(
-        "\n".join([f"Run {run_id} {_mismatch_reason(waits)}", *(f"  {one}" for one in _describe_waits(waits.values()))])
-    )
-
-
-def _mismatch_reason(waits: dict[str, Wait]) -> str:
-    if not waits:
-        return "asks nothing. See what it waits for: statewright runs show RUN"
-    return f"has {len(waits)} open questions. Say which one is meant, with --answer ID=VALUE:"
-
-
-def _describe_waits(waits: Any) -> list[str]:
-    from statewright.cli.runs.text import format_wait
-
-    return [f"{wait.id}  {format_wait(wait)}" for wait in waits]
+    lines = [f"Run {run_id} has {len(waits)} open questions. Name the one to answer with --answer ID=VALUE:"]
+    raise UsageError("\n".join([*lines, *(f"  {wait.id}  {format_wait(wait)}" for wait in waits.values())]))
 
 
 def signal(
     run: RunArgument,
-    type: Annotated[str, typer.Argument(metavar="TYPE", help="The type that a step waits for.")],  # noqa: A002
+    type: Annotated[str, typer.Argument(metavar="TYPE", help="The type of the signal.")],  # noqa: A002
     payload: Annotated[
         list[str] | None,
         typer.Option(
@@ -104,14 +84,11 @@ def signal(
         ),
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", metavar="KEY", help="Sending with the same key again sends nothing new.")
+        str | None, typer.Option("--key", metavar="KEY", help="Send at most one signal with this key.")
     ] = None,
     url: UrlOption = None,
 ) -> None:
-    """Send a signal to a run. It is kept until a step waits for it."""
-    from statewright.cli.runs.client_session import open_client
-    from statewright.cli.workflow.inputs import read_input
-
+    """Send a signal to a run. It is stored until a step waits for it."""
     with open_client(url) as client:
         _print_status(
             client.runs.signal(run, type, read_input(payload, "--payload") if payload else None, signal_id=key)
@@ -122,24 +99,18 @@ def approve(
     which: Annotated[
         str | None,
         typer.Argument(
-            metavar="APPROVAL|RUN", help="The approval, or the run that asks for it. Without it, list what is open."
+            metavar="APPROVAL|RUN", help="An approval, or the run that requests it. Default: list the open approvals."
         ),
     ] = None,
-    reject: Annotated[bool, typer.Option("--reject", help="Reject it.")] = False,
-    edit: Annotated[
-        str | None, typer.Option("--edit", metavar="JSON|@FILE", help="Approve this content instead.")
-    ] = None,
-    by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who decided.")] = None,
+    reject: Annotated[bool, typer.Option("--reject", help="Reject instead.")] = False,
+    edit: Annotated[str | None, typer.Option("--edit", metavar="JSON|@FILE", help="Approve edited content.")] = None,
+    by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="The name of the approver.")] = None,
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """Approve or reject what a run asks for, or approve other content in its place."""
-    from statewright.cli.console.failure import UsageError
-    from statewright.cli.console.values import to_json
-    from statewright.cli.runs.client_session import open_client
-
+    """Approve or reject the request of a run, or approve edited content."""
     if reject and edit is not None:
-        raise UsageError("An approval has one decision: give --reject or --edit.")
+        raise UsageError("Give only one of --reject and --edit.")
     with open_client(url) as client:
         if which is None:
             _list_open(client, json_wanted=json)
@@ -148,14 +119,12 @@ def approve(
     say(
         to_json(approval.raw)
         if json
-        else f"{approval.id} is {approval.decision}. Run {approval.workflow_run_id} goes on."
+        else f"{approval.id} is {approval.decision}. Run {approval.workflow_run_id} continues."
     )
 
 
 def _resolve_approval(client: Client, which: str) -> str:
     """Return the id of an approval; a run id means its open one. Raises UsageError if there are none or several."""
-    from statewright.cli.console.failure import UsageError
-
     if not which.startswith("run_"):
         return which
     run = client.runs.get(which)
@@ -163,9 +132,9 @@ def _resolve_approval(client: Client, which: str) -> str:
     if len(pending) == 1:
         return pending[0].id
     if not pending:
-        raise UsageError(f"Run {run.id} is {run.status}, and waits for no approval.")
+        raise UsageError(f"Run {run.id} is {run.status}, and does not wait for an approval.")
     raise UsageError(
-        f"Run {run.id} waits for several: {', '.join(approval.id for approval in pending)}. Say which one is meant."
+        f"Run {run.id} waits for several approvals: {', '.join(approval.id for approval in pending)}. Name one of them."
     )
 
 
@@ -173,47 +142,26 @@ def _decide(client: Client, approval: str, *, reject: bool, edit: str | None, by
     if reject:
         return client.approvals.reject(approval, by=by)
     if edit is not None:
-        return client.approvals.edit(approval, read_content(edit), by=by)
+        return client.approvals.edit(approval, read_value(read_text(edit)), by=by)
     return client.approvals.approve(approval, by=by)
 
 
-def read_content(text: str) -> Any:
-    """Parse a value as JSON, or keep it as text; `@FILE` reads it from a file. Raises UsageError."""
-    from pathlib import Path
-
-    from statewright.cli.console.failure import UsageError
-    from statewright.cli.workflow.inputs import read_value
-
-    if not text.startswith("@"):
-        return read_value(text)
-    try:
-        return read_value(Path(text[1:]).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"The file {text[1:]!r} cannot be read: {error}.") from error
-
-
 def _list_open(client: Client, *, json_wanted: bool) -> None:
-    from statewright.cli.console.table import Column, format_instant, print_table
-    from statewright.cli.console.values import to_json
-    from statewright.cli.runs.text import one_line_json
-
     approvals = list(client.approvals.iterate(pending=True))
     if json_wanted:
         say(to_json([approval.raw for approval in approvals]))
     elif approvals:
-        columns = [Column(title, keep_words=True) for title in ("APPROVAL", "RUN", "STEP", "ASKED")]
-        rows = [
-            (
-                approval.id,
-                approval.workflow_run_id,
-                approval.step_name,
-                format_instant(approval.created_at),
-                approval.prompt,
-                one_line_json(approval.content),
-            )
-            for approval in approvals
-        ]
-        print_table([*columns, Column("PROMPT"), Column("CONTENT")], rows)
+        print_records(
+            approvals,
+            {
+                Column("APPROVAL", keep_words=True): lambda approval: approval.id,
+                Column("RUN", keep_words=True): lambda approval: approval.workflow_run_id,
+                Column("STEP", keep_words=True): lambda approval: approval.step_name,
+                Column("ASKED", keep_words=True): lambda approval: format_instant(approval.created_at),
+                Column("PROMPT"): lambda approval: approval.prompt,
+                Column("CONTENT"): lambda approval: one_line_json(approval.content),
+            },
+        )
     else:
         say("No run waits for an approval.")
 

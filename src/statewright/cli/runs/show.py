@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import json as json_format
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from statewright.cli.console.options import JsonOption
+from statewright.cli.console.options import JsonOption, LimitOption
 from statewright.cli.console.printing import say, warn
-from statewright.cli.runs.client_session import RunArgument, UrlOption
-from statewright.cli.runs.start import MetadataOption, TagOption
-
-if TYPE_CHECKING:
-    from statewright.client import Client, Event, Run, RunWithSteps, Step, Wait
+from statewright.cli.console.table import Column, format_instant, print_fields, print_records, print_table
+from statewright.cli.console.values import to_json
+from statewright.cli.runs.client_session import RunArgument, UrlOption, open_client
+from statewright.cli.runs.start import MetadataOption, TagOption, read_metadata
+from statewright.cli.runs.text import event_cells, format_optional_instant, format_run_error, format_wait, list_waits
+from statewright.client import Client, Event, Run, RunWithSteps, Step, Wait
 
 
 def show(
@@ -23,12 +26,7 @@ def show(
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """Show a run: its status, its steps, what it waits for, and its last events."""
-    from statewright.cli.console.table import Column, print_table
-    from statewright.cli.console.values import to_json
-    from statewright.cli.runs.client_session import open_client
-    from statewright.cli.runs.text import event_cells, format_wait, list_waits
-
+    """Show a run: its status, steps, open questions and last events."""
     with open_client(url) as client:
         record = client.runs.get(run)
         events = _last_events(client, record.id, limit)
@@ -58,9 +56,6 @@ def _last_events(client: Client, run_id: str, limit: int) -> Sequence[Event]:
 
 
 def _print_run(run: RunWithSteps, waits: Sequence[Wait]) -> None:
-    from statewright.cli.console.table import print_fields
-    from statewright.cli.runs.text import format_optional_instant, format_run_error
-
     ended = run.completed_at or run.failed_at or run.cancelled_at
     fields = {
         "run": run.id,
@@ -83,26 +78,22 @@ def _print_run(run: RunWithSteps, waits: Sequence[Wait]) -> None:
 
 
 def _json(value: Any) -> str:
-    import json
-
     return json.dumps(value, ensure_ascii=False)
 
 
 def _print_steps(steps: Sequence[Step]) -> None:
-    from statewright.cli.console.table import Column, print_table
-
     if not steps:
         return
-    columns = (
-        Column("STEP"),
-        Column("TYPE", keep_words=True),
-        Column("STATUS", keep_words=True),
-        Column("ATTEMPT", keep_words=True, right=True),
-        Column("SECONDS", keep_words=True, right=True),
-    )
     say()
-    print_table(
-        columns, [(step.step_name, step.step_type, step.status, step.attempt, _seconds(step)) for step in steps]
+    print_records(
+        steps,
+        {
+            Column("STEP"): lambda step: step.step_name,
+            Column("TYPE", keep_words=True): lambda step: step.step_type,
+            Column("STATUS", keep_words=True): lambda step: step.status,
+            Column("ATTEMPT", keep_words=True, right=True): lambda step: step.attempt,
+            Column("SECONDS", keep_words=True, right=True): _seconds,
+        },
     )
 
 
@@ -115,14 +106,10 @@ def _seconds(step: Step) -> str:
 def logs(
     run: RunArgument,
     step: Annotated[str | None, typer.Option("--step", metavar="NAME", help="Only the logs of this step.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document per line.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print each line as JSON.")] = False,
     url: UrlOption = None,
 ) -> None:
-    """Print what the steps of a run have logged and printed, by step and attempt."""
-    import json as json_format
-
-    from statewright.cli.runs.client_session import open_client
-
+    """Print the logs and the output of the steps of a run, by step and attempt."""
     with open_client(url) as client:
         lines = list(_lines(client.runs.logs(run, step=step)))
     if not lines:
@@ -153,18 +140,14 @@ def ls(
             "--status", "-s", metavar="STATUS", help="Only runs with this status: running, waiting, failed ..."
         ),
     ] = None,
-    graph: Annotated[str | None, typer.Option("--graph", "-g", metavar="NAME", help="Only runs of that graph.")] = None,
+    graph: Annotated[str | None, typer.Option("--graph", "-g", metavar="NAME", help="Only runs of this graph.")] = None,
     tag: TagOption = None,
     metadata: MetadataOption = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="List at most N.")] = 20,
+    limit: LimitOption = 20,
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """List runs, the newest first."""
-    from statewright.cli.console.values import to_json
-    from statewright.cli.runs.client_session import open_client
-    from statewright.cli.runs.start import read_metadata
-
+    """List runs, newest first."""
     filters: dict[str, Any] = {
         "status": [part for one in status or () for part in one.split(",")],
         "graph": graph,
@@ -184,26 +167,15 @@ def ls(
         say("There are no such runs." if any(filters.values()) else "There are no runs.")
 
 
-def _print_runs(listed_runs: list[Run]) -> None:
-    from statewright.cli.console.table import Column, format_instant, print_table
-
-    columns = (
-        Column("RUN", keep_words=True),
-        Column("GRAPH"),
-        Column("STATUS", keep_words=True),
-        Column("STEP"),
-        Column("CREATED", keep_words=True),
-        Column("TAGS"),
+def _print_runs(runs: Sequence[Run]) -> None:
+    print_records(
+        runs,
+        {
+            Column("RUN", keep_words=True): lambda run: run.id,
+            Column("GRAPH"): lambda run: run.graph,
+            Column("STATUS", keep_words=True): lambda run: run.status,
+            Column("STEP"): lambda run: run.current_step_name or "",
+            Column("CREATED", keep_words=True): lambda run: format_instant(run.created_at),
+            Column("TAGS"): lambda run: ", ".join(run.tags),
+        },
     )
-    rows = [
-        (
-            run.id,
-            run.graph,
-            run.status,
-            run.current_step_name or "",
-            format_instant(run.created_at),
-            ", ".join(run.tags),
-        )
-        for run in listed_runs
-    ]
-    print_table(columns, rows)

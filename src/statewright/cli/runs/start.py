@@ -1,18 +1,23 @@
-"""`statewright runs start` and `watch`."""
+"""`statewright runs start` and `watch`: start a run, and follow it until it has ended or waits for outside input."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+import json as json_format
+import time
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
+from statewright.cli.console.failure import CANCELLED, FAILED, UsageError, exit_with
 from statewright.cli.console.options import JsonOption
 from statewright.cli.console.printing import say, warn
-from statewright.cli.runs.client_session import RunArgument, UrlOption
-
-if TYPE_CHECKING:
-    from statewright.client import Event
+from statewright.cli.console.values import print_state, to_json
+from statewright.cli.runs.client_session import RunArgument, UrlOption, open_client
+from statewright.cli.runs.text import EXIT_CODES, format_event, format_run_error, format_wait, list_waits, next_commands
+from statewright.cli.workflow.inputs import read_input
+from statewright.client import Client, Event, Run
+from statewright.clock import SystemClock
 
 TagOption = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag. Repeatable.")]
 MetadataOption = Annotated[
@@ -27,14 +32,14 @@ def start(
     ] = None,
     definition: Annotated[
         str | None,
-        typer.Option("--definition", metavar="ID", help="The id of a stored definition, in place of a graph."),
+        typer.Option("--definition", metavar="ID", help="The id of a stored definition, instead of a graph."),
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", "-w", help="Wait until it ends or needs somebody, and print its output.")
+        bool, typer.Option("--wait", "-w", help="Wait until the run ends or needs input, and print its output.")
     ] = False,
     idempotency_key: Annotated[
         str | None,
-        typer.Option("--idempotency-key", metavar="KEY", help="Starting with the same key again starts nothing new."),
+        typer.Option("--idempotency-key", metavar="KEY", help="Start at most one run with this key."),
     ] = None,
     thread: Annotated[str | None, typer.Option("--thread", metavar="ID", help="The thread to continue.")] = None,
     timeout: Annotated[
@@ -45,15 +50,9 @@ def start(
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """Start a run and print its id; with --wait, wait for it and print its output."""
-    from statewright.cli.console.failure import UsageError
-    from statewright.cli.console.values import to_json
-    from statewright.cli.runs.client_session import open_client
-    from statewright.cli.runs.watch import exit_with_outcome, follow_run
-    from statewright.cli.workflow.inputs import read_input
-
+    """Start a run and print its id, or with --wait its output."""
     if (graph is None) == (definition is None):
-        raise UsageError("Say what to run: the name of a graph, or --definition ID.")
+        raise UsageError("Give the name of a graph, or --definition ID.")
     options: dict[str, Any] = {
         "definition_id": definition,
         "idempotency_key": idempotency_key,
@@ -68,13 +67,11 @@ def start(
             exit_with_outcome(client, follow_run(client, run.id, lambda _: None), url, json_wanted=json)
     say(to_json(run.raw) if json else run.id)
     if not run.created:
-        warn("This key has started this run before; nothing new was started.")
+        warn("This key had already started this run; no new run was started.")
 
 
 def read_metadata(values: Sequence[str]) -> dict[str, str]:
     """Parse the values of `--metadata NAME=VALUE`. Raises UsageError."""
-    from statewright.cli.console.failure import UsageError
-
     metadata: dict[str, str] = {}
     for text in values:
         name, equals, value = text.partition("=")
@@ -88,32 +85,85 @@ def watch(
     run: RunArgument,
     after: Annotated[int, typer.Option("--after", metavar="N", min=0, help="Begin after event number N.")] = 0,
     to_the_end: Annotated[
-        bool, typer.Option("--to-the-end", help="Keep following while it waits for somebody.")
+        bool, typer.Option("--to-the-end", help="Keep following while the run waits for input.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document per line.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON.")] = False,
     url: UrlOption = None,
 ) -> None:
-    """Follow the events of a run until it ends or waits for somebody.
+    """Follow the events of a run until it ends or waits for input.
 
-    Exits with 0 if it has completed, 3 if it waits or is paused, 1 if it has failed, 130 if it was cancelled.
+    Exit codes: 0 completed, 1 failed, 3 waiting or paused, 130 cancelled.
     """
-    import json as json_format
 
-    from statewright.cli.console.failure import CANCELLED, FAILED, exit_with
-    from statewright.cli.runs.client_session import open_client
-    from statewright.cli.runs.text import EXIT_CODES, format_event
-    from statewright.cli.runs.watch import exit_with_outcome, follow_run
-
-    def tell(event: Event) -> None:
+    def print_event(event: Event) -> None:
         say(json_format.dumps(event.raw, ensure_ascii=False) if json else format_event(event), flush=True)
 
     with open_client(url, patient=True) as client:
         try:
-            record = follow_run(client, run, tell, after=after, to_the_end=to_the_end)
+            record = follow_run(client, run, print_event, after=after, to_the_end=to_the_end)
         except KeyboardInterrupt:
             exit_with(
-                f"Stopped watching; the run goes on. Watch it again with: statewright runs watch {run}", CANCELLED
+                f"Stopped watching; the run continues. Watch it again with: statewright runs watch {run}", CANCELLED
             )
         if json:
             raise SystemExit(EXIT_CODES.get(record.status, FAILED))
         exit_with_outcome(client, record, url, json_wanted=False)
+
+
+_MOMENT: Final = 0.1
+"""Seconds within which a worker picks up a due run."""
+
+
+def follow_run(
+    client: Client, run_id: str, notify: Callable[[Event], None], *, after: int = 0, to_the_end: bool = False
+) -> Run:
+    """Pass the events of a run to `notify` until it is idle or, with `to_the_end`, has ended. A timer is not idle."""
+    for event in client.runs.follow(run_id, after=after):
+        notify(event)
+        if not to_the_end and _may_be_idle(event) and _is_idle(client, run_id, event.seq):
+            break
+    return client.runs.get(run_id)
+
+
+def _may_be_idle(event: Event) -> bool:
+    return event.event_type == "WORKFLOW_PAUSED" and event.payload.get("reason") != "timer"
+
+
+def _is_idle(client: Client, run_id: str, last: int) -> bool:
+    """Return True if no event follows and none is about to, such as after an answer that was just sent."""
+    for look in range(2):
+        if look:
+            time.sleep(_MOMENT)
+        run = client.runs.get(run_id)
+        is_due = run.next_run_at is not None and run.next_run_at <= SystemClock().now()
+        if run.status not in ("waiting", "paused") or is_due or client.runs.events(run_id, after=last).items:
+            return False
+    return True
+
+
+def exit_with_outcome(client: Client, run: Run, url: str | None, *, json_wanted: bool) -> NoReturn:
+    """Print the result of a run or what it waits for, and exit with the code of its status."""
+    code = EXIT_CODES.get(run.status, FAILED)
+    if json_wanted:
+        say(to_json(run.raw))
+        raise SystemExit(code)
+    match run.status:
+        case "completed":
+            print_state(run.output, json_wanted=False)
+        case "failed":
+            exit_with(f"Error: {format_run_error(run)}\nRetry it with: statewright runs retry {run.id}", code)
+        case "waiting" | "paused":
+            _print_waits(client, run, url)
+        case _:
+            warn(f"The run is {run.status}.")
+    raise SystemExit(code)
+
+
+def _print_waits(client: Client, run: Run, url: str | None) -> None:
+    waits = list_waits(client, run) if run.status == "waiting" else []
+    why = (
+        [f"  {format_run_error(run)}"] if run.error is not None else []
+    )  # it rests until its workspace may spend again
+    lines = [f"Run {run.id} is {run.status}.", *why, *(f"  {format_wait(line)}" for line in waits)]
+    ways = next_commands(run, waits, url)
+    warn("\n".join([*lines, *(["Continue with:"] if ways else []), *(f"  {line}" for line in ways)]))

@@ -6,13 +6,11 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from statewright.cli.console.failure import CANCELLED, DONE, FAILED, WAITING
 from statewright.cli.console.table import format_instant
-
-if TYPE_CHECKING:
-    from statewright.client import Client, Event, Run, Wait
+from statewright.client import Client, Event, Run, Wait
 
 EXIT_CODES: Final[Mapping[str, int]] = {
     "completed": DONE,

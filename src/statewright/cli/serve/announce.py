@@ -28,8 +28,8 @@ def announce(url: str, catalog: Catalog, database: object, auth: Auth) -> None:
         print_table([Column(keep_words=True), Column(), Column()], [_line_of(served) for served in catalog.served])
         _print_start_commands(terminal, url, catalog.served[0], auth)
     else:
-        terminal.print("It serves no graph yet. Add a workflow of steps: statewright definitions add FILE.json")
-    terminal.print(f"Runs are kept in {database}", style="dim", markup=False)
+        terminal.print("It serves no graphs yet. Add a workflow of steps: statewright definitions add FILE.json")
+    terminal.print(f"Runs are stored in {database}", style="dim", markup=False)
     terminal.file.flush()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from statewright.cli.console.failure import UsageError, message_of
 from statewright.cli.console.printing import warn
 from statewright.cli.workflow.load import import_from_folder, load_served, served_names
 from statewright.cli.workflow.models import NO_MODELS, Models, PinnedModel
+from statewright.cli.workflow.states import is_steps_file
 from statewright.errors import InvalidGraph, Problem, StatewrightError, WorkflowError, suggestion
 from statewright.models import ChatModel
 from statewright.project import Project, ServedGraph, load_project
@@ -76,14 +76,14 @@ class _CatalogBuilder:
         self._models = models
         self._problems: list[Problem] = []
         self._modules: dict[str, ModuleType] = {}
-        everybody = connect_default_model(models, project)
+        default = connect_default_model(models, project)
         names = ModelNames(project.models, project.defaults.provider)
         self._catalog = Catalog(
             handlers=registered.allowing(*project.handler_modules),
-            models=lambda name: cast("ChatModel", everybody or _step_model(name, names)),
+            models=lambda name: cast("ChatModel", default or _step_model(name, names)),
             tools=project.tool_registry().some(project.functions),
             project=project,
-            states_models={"default": everybody} if everybody is not None else None,
+            states_models={"default": default} if default is not None else None,
         )
 
     def build(self) -> Catalog:
@@ -108,7 +108,7 @@ class _CatalogBuilder:
         try:
             work()
         except (StatewrightError, UsageError, OSError, UnicodeDecodeError) as error:
-            self._problems += [Problem(format_path(keys), line, column, said) for said in _sentences(error)]
+            self._problems += [Problem(format_path(keys), line, column, message) for message in _sentences(error)]
 
     def _serve(self, entry: ServedGraph) -> None:
         if entry.file is not None:
@@ -130,7 +130,7 @@ class _CatalogBuilder:
         return self._modules[module_name]
 
     def _serve_file(self, entry: ServedGraph, file: Path) -> None:
-        if is_steps_file(file):
+        if is_steps_file(file, default=True):
             if entry.description is not None:
                 raise UsageError(f"{file.name} has its description itself. Remove the description in the project.")
             definition = read_definition(file.read_bytes(), source=str(file))
@@ -155,17 +155,6 @@ class _CatalogBuilder:
                 advice = suggestion(entry.on_failure, names, noun="Graphs")
                 path = format_path(("graphs", entry.name, "on_failure"))
                 yield Problem(path, *entry.at, f"There is no graph {entry.on_failure!r}.", advice)
-
-
-def is_steps_file(file: Path) -> bool:
-    """Return True for a workflow of steps in JSON. A workflow of states may be written in JSON too."""
-    if file.suffix.lower() != ".json":
-        return False
-    try:
-        value = json.loads(file.read_bytes())
-    except (ValueError, RecursionError):
-        return True
-    return not (isinstance(value, dict) and "states" in value and "steps" not in value)
 
 
 def _step_model(name: str, names: ModelNames) -> Any:

@@ -9,71 +9,62 @@ from typing import Annotated, Any
 
 import typer
 
-from statewright.cli.console.options import JsonOption
-from statewright.cli.console.printing import say
-from statewright.cli.runs.client_session import UrlOption
+from statewright.cli.console.failure import UsageError
+from statewright.cli.console.options import JsonOption, LimitOption
+from statewright.cli.console.printing import count_of, say
+from statewright.cli.console.table import Column, format_instant, print_records
+from statewright.cli.console.values import to_json
+from statewright.cli.runs.client_session import UrlOption, open_client
+from statewright.workflow.steps import read_definition
 
-definitions = typer.Typer(name="definitions", help="Check, store and list workflows of steps.", no_args_is_help=True)
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A workflow of steps in JSON.")]
 
 
-@definitions.command()
 def check(file: FileArgument) -> None:
-    """Check a workflow of steps, and list every problem. Only a server knows whether its handlers exist."""
-    from statewright.cli.threads.edit import count_of
-
+    """Check a workflow of steps, and list every problem. Handlers are checked by the server."""
     definition = load_definition(file)
     say(f"ok: {definition['name']} {definition['version']}, {count_of(len(definition['steps']), 'step')}")
 
 
-@definitions.command()
 def add(file: FileArgument, json: JsonOption = False, url: UrlOption = None) -> None:
-    """Store a version of a workflow on a server. Storing the same again changes nothing."""
-    from statewright.cli.console.values import to_json
-    from statewright.cli.runs.client_session import open_client
-
+    """Store a version of a workflow on a server. Storing an identical version changes nothing."""
     body = load_definition(file)
     with open_client(url) as client:
         stored = client.definitions.add(body)
     say(to_json(stored.raw) if json else f"{stored.id}  {stored.name} {stored.version}")
 
 
-@definitions.command()
 def ls(
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="List at most N.")] = 20,
+    limit: LimitOption = 20,
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
     """List the stored versions, newest first."""
-    from statewright.cli.console.table import Column, format_instant, print_table
-    from statewright.cli.console.values import to_json
-    from statewright.cli.runs.client_session import open_client
-
     with open_client(url) as client:
         stored = list(islice(client.definitions.iterate(), limit))
     if json:
         say(to_json([version.raw for version in stored]))
     elif stored:
-        columns = [Column(title, keep_words=True) for title in ("DEFINITION", "NAME", "VERSION", "STORED")]
-        rows = [
-            (version.id, version.name, version.version, format_instant(version.created_at), version.description)
-            for version in stored
-        ]
-        print_table([*columns, Column("DESCRIPTION")], rows)
+        print_records(
+            stored,
+            {
+                Column("DEFINITION", keep_words=True): lambda version: version.id,
+                Column("NAME", keep_words=True): lambda version: version.name,
+                Column("VERSION", keep_words=True): lambda version: version.version,
+                Column("STORED", keep_words=True): lambda version: format_instant(version.created_at),
+                Column("DESCRIPTION"): lambda version: version.description,
+            },
+        )
     else:
         say("No definitions are stored. Add one with: statewright definitions add FILE.json")
 
 
-@definitions.command()
 def show(
     definition: Annotated[str, typer.Argument(metavar="ID", help="The id of a stored version.")],
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """Print a stored version as it was written; with --json, everything known about it."""
-    from statewright.cli.console.values import to_json
-    from statewright.cli.runs.client_session import open_client
-
+    """Print a stored version as it was written; with --json, its metadata too."""
     with open_client(url) as client:
         stored = client.definitions.get(definition)
     say(to_json(stored.raw if json else stored.definition))
@@ -84,9 +75,6 @@ def load_definition(file: Path) -> dict[str, Any]:
 
     Raises WorkflowError with every problem, and UsageError for a file that cannot be read.
     """
-    from statewright.cli.console.failure import UsageError
-    from statewright.workflow.steps import read_definition
-
     try:
         text = file.read_bytes()
     except OSError as error:

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import sys
-from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated
+from datetime import datetime, timedelta
+from typing import Annotated
 
 import typer
 
 from statewright.cli.console.options import DatabaseOption, JsonOption, KeyOption
 from statewright.cli.console.printing import say
+from statewright.cli.console.table import Column, format_instant, print_records
+from statewright.cli.console.values import to_json
+from statewright.cli.serve.workspaces import find_workspace, run_on_ledger
+from statewright.clock import SystemClock
+from statewright.runs import ApiKey, Ledger
+from statewright.service.access import create_key, list_keys, revoke_key
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from statewright.runs import ApiKey, Ledger
-
-keys = typer.Typer(name="keys", help="Create, list and revoke the API keys of a server.", no_args_is_help=True)
 WorkspaceOption = Annotated[str, typer.Option("--workspace", metavar="SLUG", help="The workspace of the keys.")]
 
 
-@keys.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name for people: who uses the key, or what for.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A display name: the user or the purpose of the key.")],
     scope: Annotated[
         list[str] | None,
         typer.Option(
             "--scope",
             metavar="SCOPE",
-            help="What it allows, e.g. runs:read. Repeatable. Default: admin, which allows everything.",
+            help="A permission, e.g. runs:read. Repeatable. Default: admin, which allows everything.",
         ),
     ] = None,
     workspace: WorkspaceOption = "default",
@@ -38,10 +37,7 @@ def create(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Create an API key. It is printed once: only its hash is kept."""
-    from statewright.cli.serve.records import find_workspace, run_on_ledger
-    from statewright.clock import SystemClock
-    from statewright.service.access import create_key
+    """Create an API key. It is shown once; only its hash is stored."""
 
     async def work(ledger: Ledger) -> tuple[ApiKey, str]:
         now = SystemClock().now()
@@ -53,19 +49,16 @@ def create(
 
     record, key = run_on_ledger(work, database, key_file, make=True)
     if json:
-        from statewright.cli.console.values import to_json
-
         say(to_json({**key_record(record), "key": key}))
         return
     say(key)
     say(
-        f"The key {record.id} is shown only this once. It allows {', '.join(record.scopes)}. "
-        f"Clients take it from the variable STATEWRIGHT_API_KEY.",
+        f"The key {record.id} is shown only once. It allows {', '.join(record.scopes)}. "
+        f"Clients read it from the variable STATEWRIGHT_API_KEY.",
         file=sys.stderr,
     )
 
 
-@keys.command()
 def ls(
     workspace: WorkspaceOption = "default",
     json: JsonOption = False,
@@ -73,10 +66,6 @@ def ls(
     key_file: KeyOption = None,
 ) -> None:
     """List the API keys of a workspace, newest first. The keys themselves are not stored."""
-    from statewright.cli.console.table import Column, format_instant, print_table
-    from statewright.cli.console.values import to_json
-    from statewright.cli.serve.records import find_workspace, run_on_ledger
-    from statewright.service.access import list_keys
 
     async def work(ledger: Ledger) -> list[ApiKey]:
         return await list_keys(ledger, (await find_workspace(ledger, workspace)).id)
@@ -85,39 +74,28 @@ def ls(
     if json:
         say(to_json([key_record(key) for key in records]))
     elif records:
-        titles = ("KEY", "NAME", "BEGINS", "STANDS")
-        columns = [
-            *(Column(title, keep_words=True) for title in titles),
-            Column("SCOPES"),
-            Column("CREATED", keep_words=True),
-        ]
-        rows = [
-            (
-                key.id,
-                key.name,
-                f"{key.prefix}...",
-                key_status(key),
-                ", ".join(key.scopes),
-                format_instant(key.created_at),
-            )
-            for key in records
-        ]
-        print_table(columns, rows)
+        print_records(
+            records,
+            {
+                Column("KEY", keep_words=True): lambda key: key.id,
+                Column("NAME", keep_words=True): lambda key: key.name,
+                Column("PREFIX"): lambda key: f"{key.prefix}...",
+                Column("STATUS", keep_words=True): key_status,
+                Column("SCOPES", keep_words=True): lambda key: ", ".join(key.scopes),
+                Column("CREATED", keep_words=True): lambda key: format_instant(key.created_at),
+            },
+        )
     else:
         say(f"Workspace {workspace!r} has no keys. Create one with: statewright keys create NAME")
 
 
-@keys.command()
 def revoke(
     key: Annotated[str, typer.Argument(metavar="KEY", help="The id of the key, as `keys ls` lists it.")],
     workspace: WorkspaceOption = "default",
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Revoke an API key. Servers refuse it within seconds."""
-    from statewright.cli.serve.records import find_workspace, run_on_ledger
-    from statewright.clock import SystemClock
-    from statewright.service.access import revoke_key
+    """Revoke an API key. Servers reject it within seconds."""
 
     async def work(ledger: Ledger) -> ApiKey:
         home = await find_workspace(ledger, workspace)
@@ -128,8 +106,6 @@ def revoke(
 
 def key_status(key: ApiKey, now: datetime | None = None) -> str:
     """Return the status of a key: active, expired or revoked."""
-    from statewright.clock import SystemClock
-
     if key.revoked_at is not None:
         return "revoked"
     is_over = key.expires_at is not None and key.expires_at <= (now or SystemClock().now())

@@ -1,40 +1,70 @@
-"""`statewright serve`: a production server, until SIGTERM."""
+"""`statewright serve` and `dev`: a production server, and a development server that reloads."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-from typing import TYPE_CHECKING, Annotated, Literal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Final, Literal
 
 import typer
 
+from statewright.cli.console.failure import FAILED, UsageError
 from statewright.cli.console.options import BaseUrlOption, DatabaseOption, KeyOption
+from statewright.cli.serve.announce import announce, announce_reload
+from statewright.cli.serve.catalog import build_catalog, select_project
+from statewright.cli.serve.reload import Reloader
+from statewright.cli.serve.server import (
+    Auth,
+    ServerLocation,
+    build_server_settings,
+    build_service_settings,
+    has_keys,
+    logger,
+    open_storage,
+    resolve_location,
+    run_server,
+)
+from statewright.cli.serve.sockets import ParentLink, open_listening_socket, socket_url
+from statewright.cli.workflow.models import Models, read_models
+from statewright.observe import configure_logging
+from statewright.project import Project, load_project
+from statewright.server.libraries import require_libraries
 
-if TYPE_CHECKING:
-    from statewright.cli.serve.server import ServerLocation
-
-ADMIN_TOKEN = "STATEWRIGHT_ADMIN_TOKEN"
+ADMIN_TOKEN: Final = "STATEWRIGHT_ADMIN_TOKEN"
 """Default variable with the admin token."""
-DRAIN = 20.0
+DRAIN: Final = 20.0
+"""Seconds that running steps have to finish before the server exits."""
+RELOAD_DRAIN: Final = 5.0
+"""The same before a reload; short, because a developer is waiting."""
+
+TargetArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="FILE", help="FILE.py[:GRAPH], FILE.yaml or FILE.json. Default: the project's graphs."),
+]
+HostOption = Annotated[
+    str | None, typer.Option("--host", metavar="ADDRESS", help="The address to listen on. Default: 127.0.0.1.")
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option("--port", "-p", metavar="N", min=0, max=65535, help="The port. Default: 8123; 0 takes a free one."),
+]
+SingleModelOption = Annotated[
+    str | None, typer.Option("--model", "-m", metavar="MODEL", help="The model to use in place of those in the files.")
+]
 
 
 def serve(
-    target: Annotated[
-        str | None,
-        typer.Argument(metavar="FILE", help="FILE.py[:GRAPH], FILE.yaml or FILE.json. Default: the project's graphs."),
-    ] = None,
-    host: Annotated[
-        str | None, typer.Option("--host", metavar="ADDRESS", help="Where to listen. Default: 127.0.0.1.")
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            "--port", "-p", metavar="N", min=0, max=65535, help="The port. Default: 8123; 0 takes a free one."
-        ),
-    ] = None,
+    target: TargetArgument = None,
+    host: HostOption = None,
+    port: PortOption = None,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
     auth: Annotated[
-        Literal["keys", "none"], typer.Option("--auth", help="Whether callers need a key; `none` only on loopback.")
+        Literal["keys", "none"],
+        typer.Option("--auth", help="Whether callers need an API key; `none` only on a loopback address."),
     ] = "keys",
     admin_token_env: Annotated[
         str | None,
@@ -43,84 +73,122 @@ def serve(
         ),
     ] = None,
     log_format: Annotated[
-        Literal["json", "console"], typer.Option("--log-format", help="JSON lines, or text for people.")
+        Literal["json", "console"], typer.Option("--log-format", help="The format of the log: JSON lines, or text.")
     ] = "json",
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="MODEL", help="The model to use, whatever the files say.")
-    ] = None,
+    model: SingleModelOption = None,
     base_url: BaseUrlOption = None,
 ) -> None:
-    """Serve the graphs of a project or of one file for others, until SIGTERM. Needs the extra `server`."""
-    from statewright.cli.console.failure import FAILED
-    from statewright.cli.serve.catalog import build_catalog, select_project
-    from statewright.cli.serve.server import (
-        build_server_settings,
-        build_service_settings,
-        logger,
-        resolve_location,
-        run_server,
-    )
-    from statewright.cli.serve.sockets import open_listening_socket, socket_url
-    from statewright.cli.workflow.models import read_models
-    from statewright.observe import configure_logging
-    from statewright.server.libraries import require_libraries
-
+    """Serve the graphs of a project or of one file in production, until SIGTERM. Needs the extra `server`."""
     require_libraries()
-    models = read_models([model] if model is not None else None, base_url)
+    models = _read_model(model, base_url)
     project = select_project(target)
     location = resolve_location(project, host, port, database, key_file)
-    check_auth(location, auth)
+    if auth == "none" and not location.is_loopback:
+        raise UsageError(
+            f"With --auth none, anyone who can reach {location.host} could use the server. "
+            f"Give --auth keys and create a key: {_key_command(location)}. Or listen on 127.0.0.1."
+        )
     settings = build_server_settings(
         project, location, auth, read_admin_token(admin_token_env), project.serving.drain or DRAIN
     )
     with (
         open_listening_socket(location.host, location.port) as listening,
-        configure_logging(log_format, loggers=_LOGGERS),
+        configure_logging(log_format, loggers=("statewright", "uvicorn")),
     ):
         catalog = build_catalog(project, models)
         fields = {"url": socket_url(listening), "graphs": [served.name for served in catalog.served], "auth": auth}
         logger.info("The server listens.", extra=fields)
-        warn_if_no_keys(location, auth)
-        done = run_server(project, catalog, location, settings, build_service_settings(project), listening)
+        if auth == "keys" and not _database_has_keys(location):
+            logger.warning(
+                "No API key exists yet, and every request needs one.", extra={"make_one": _key_command(location)}
+            )
+        started = run_server(project, catalog, location, settings, build_service_settings(project), listening)
         logger.info("The server has ended.")
-    if not done:
+    if not started:
         raise SystemExit(FAILED)
 
 
-_LOGGERS = ("statewright", "uvicorn")
+def dev(
+    target: TargetArgument = None,
+    host: HostOption = None,
+    port: PortOption = None,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+    model: SingleModelOption = None,
+    base_url: BaseUrlOption = None,
+    reload: Annotated[bool, typer.Option("--reload/--no-reload", help="Reload the code when it changes.")] = True,
+    child: Annotated[str | None, typer.Option("--child", hidden=True)] = None,
+) -> None:
+    """Serve the graphs of a project or of one file during development. Needs the extra `server`."""
+    require_libraries()
+    models = _read_model(model, base_url)
+    if child is None and reload:
+        location = resolve_location(_find_project(target), host, port, database, None)
+        with open_listening_socket(location.host, location.port) as listening:
+            raise SystemExit(Reloader(listening, sys.argv[1:], target, RELOAD_DRAIN).run())
+    if child is not None:
+        # Bytecode is identified by the second and size of its source, and a file may be saved twice in one second.
+        sys.dont_write_bytecode = True
+    project = select_project(target)
+    _serve_for_development(project, resolve_location(project, host, port, database, key_file), models, child)
 
 
-def check_auth(location: ServerLocation, auth: Literal["keys", "none"]) -> None:
-    """Raise UsageError if the server would be open to everybody on the network."""
-    from statewright.cli.console.failure import UsageError
+def _serve_for_development(project: Project, location: ServerLocation, models: Models, child: str | None) -> None:
+    catalog = build_catalog(project, models)
+    auth = choose_auth(location)
+    settings = build_server_settings(project, location, auth, drain=RELOAD_DRAIN)
+    limits = replace(build_service_settings(project), drain=RELOAD_DRAIN)
+    parent = ParentLink(child) if child is not None else None
+    is_first = parent is None or parent.wait_for_turn()
+    if parent is not None:
+        parent.exit_with_parent()
+    listening = parent.listening if parent is not None else open_listening_socket(location.host, location.port)
+    if is_first:
+        announce(socket_url(listening), catalog, location.database, auth)
+    else:
+        announce_reload(catalog)
+    with configure_logging("console"), configure_logging("console", level="WARNING", loggers=["uvicorn"]):
+        started = run_server(project, catalog, location, settings, limits, listening)
+    if not started:
+        raise SystemExit(FAILED)
 
-    if auth == "none" and not location.is_loopback:
-        raise UsageError(
-            f"With --auth none everybody who reaches {location.host} could run this. "
-            f"Give --auth keys, and create a key: "
-            f"statewright keys create NAME --database {location.database}. Or listen on 127.0.0.1."
-        )
+
+def _find_project(target: str | None) -> Project:
+    """Return the project of a target without importing its modules."""
+    return select_project(None) if target is None else load_project(Path(target.partition(":")[0]))
+
+
+def _read_model(model: str | None, base_url: str | None) -> Models:
+    return read_models([model] if model is not None else None, base_url)
+
+
+# -- access
+
+
+def choose_auth(location: ServerLocation) -> Auth:
+    """Require keys unless the address is a loopback one. Raises UsageError if they are required and none exist."""
+    if location.is_loopback:
+        return "none"
+    if _database_has_keys(location):
+        return "keys"
+    raise UsageError(
+        f"Anyone who can reach {location.host} could use the server, and there is no API key yet. "
+        f"Create one with: {_key_command(location)}. Or listen on 127.0.0.1."
+    )
+
+
+def _database_has_keys(location: ServerLocation) -> bool:
+    with open_storage(location) as (_, ledger, _store):
+        return asyncio.run(has_keys(ledger))
+
+
+def _key_command(location: ServerLocation) -> str:
+    return f"statewright keys create NAME --database {location.database}"
 
 
 def read_admin_token(variable: str | None) -> str | None:
     """Return the admin token from the environment. Raises UsageError if a variable was named and is not set."""
-    from statewright.cli.console.failure import UsageError
-
     token = os.environ.get(variable or ADMIN_TOKEN)
     if variable is not None and not token:
-        raise UsageError(f"The variable {variable} is not set. Put the admin token into it.")
+        raise UsageError(f"The variable {variable} is not set. Set it to the admin token.")
     return token or None
-
-
-def warn_if_no_keys(location: ServerLocation, auth: Literal["keys", "none"]) -> None:
-    """Log how to create the first key, if keys are required and none exist."""
-    import asyncio
-
-    from statewright.cli.serve.server import has_keys, logger, open_storage
-
-    if auth == "none":
-        return
-    with open_storage(location) as (_, ledger, _store):
-        if not asyncio.run(has_keys(ledger)):
-            advice = f"statewright keys create NAME --database {location.database}"
-            logger.warning("No API key exists yet, and every request needs one.", extra={"make_one": advice})

@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from statewright.async_futures import aresolve
 from statewright.cli.console.failure import UsageError
@@ -19,16 +19,15 @@ from statewright.cli.console.options import MEMORY, VARIABLE
 from statewright.cli.db.database import locate_database, open_or_create_saver
 from statewright.clock import SystemClock
 from statewright.futures import resolve
+from statewright.observe import LogCapture, Metrics, Redactor, tracing_from_environment
+from statewright.project import Project
 from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger, Run
-from statewright.server import ServerSettings
+from statewright.server import ServerSettings, create_app
 from statewright.server.settings import is_loopback
 from statewright.service import Catalog, Service, ServiceSettings, SpendingLimits
 from statewright.service.access.workspaces import change_workspace, ensure_default_workspace
 from statewright.service.webhooks import WebhookSettings
 from statewright.storage.sqlite import SqliteLedger, SqliteSaver, SqliteStore
-
-if TYPE_CHECKING:
-    from statewright.project import Project
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 8123
@@ -152,8 +151,6 @@ def run_server(
     listening: socket.socket,
 ) -> bool:
     """Serve on a socket until SIGTERM or SIGINT, and shut down cleanly. False if the server could not start."""
-    from statewright.observe import LogCapture, Metrics, Redactor, tracing_from_environment
-    from statewright.server import create_app
     from statewright.server.serve import server_of
 
     metrics, webhooks = Metrics(), WebhookSettings(allow_hosts=project.serving.webhook_hosts)

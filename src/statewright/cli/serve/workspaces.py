@@ -2,44 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
+from statewright.async_futures import aresolve
+from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import DatabaseOption, JsonOption, KeyOption
 from statewright.cli.console.printing import say
+from statewright.cli.console.table import Column, format_instant, print_records
+from statewright.cli.console.values import to_json
+from statewright.cli.db.database import check_is_database
+from statewright.cli.serve.server import ServerLocation, build_spending_limits, open_storage, resolve_location
+from statewright.clock import SystemClock
+from statewright.errors import suggestion
+from statewright.project import load_project
+from statewright.runs import Ledger, Workspace, where
+from statewright.service.access.spending import Spending
+from statewright.service.access.workspaces import (
+    NewWorkspace,
+    create_workspace,
+    ensure_default_workspace,
+    list_workspaces,
+)
 
-if TYPE_CHECKING:
-    from statewright.runs import Ledger, Workspace
 
-workspaces = typer.Typer(name="workspaces", help="Create and list the workspaces of a server.", no_args_is_help=True)
-
-
-@workspaces.command()
 def create(
     slug: Annotated[str, typer.Argument(metavar="SLUG", help="Lowercase letters, digits and hyphens.")],
-    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="A name for people.")] = "",
+    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="A display name.")] = "",
     max_running: Annotated[
-        int | None, typer.Option("--max-running", metavar="N", min=1, help="The most runs that execute at once.")
+        int | None, typer.Option("--max-running", metavar="N", min=1, help="The maximum number of concurrent runs.")
     ] = None,
     starts_per_minute: Annotated[
         int | None,
-        typer.Option("--starts-per-minute", metavar="N", min=1, help="The most runs that may start in a minute."),
+        typer.Option("--starts-per-minute", metavar="N", min=1, help="The maximum number of runs started per minute."),
     ] = None,
     retention_days: Annotated[
         int | None,
-        typer.Option("--retention-days", metavar="N", min=1, help="Delete runs N days after they have ended."),
+        typer.Option("--retention-days", metavar="N", min=1, help="Delete runs N days after they end."),
     ] = None,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
     """Create a workspace."""
-    from statewright.cli.serve.records import run_on_ledger
-    from statewright.clock import SystemClock
-    from statewright.service.access.workspaces import NewWorkspace, create_workspace
-
     new = NewWorkspace(
         slug=slug,
         name=name,
@@ -58,75 +67,46 @@ def create(
     )
 
 
-@workspaces.command()
 def ls(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyOption = None) -> None:
     """List the workspaces, with their limits."""
-    from dataclasses import asdict
-
-    from statewright.cli.console.table import Column, format_instant, print_table
-    from statewright.cli.console.values import to_json
-    from statewright.cli.serve.records import run_on_ledger
-    from statewright.service.access.workspaces import list_workspaces
-
     records = run_on_ledger(list_workspaces, database, key_file)
     if json:
         say(to_json([asdict(workspace) for workspace in records]))
         return
-    limits = {"max_running": "RUNNING", "starts_per_minute": "STARTS/MIN", "retention_days": "DAYS KEPT"}
-    columns = [
-        Column("SLUG", keep_words=True),
-        Column("NAME"),
-        *(Column(workspace, right=True) for workspace in limits.values()),
-    ]
-    rows = [
-        (
-            workspace.slug,
-            workspace.name,
-            *(getattr(workspace, limit) or "" for limit in limits),
-            format_instant(workspace.created_at),
-        )
-        for workspace in records
-    ]
-    print_table([*columns, Column("CREATED", keep_words=True)], rows)
+    print_records(
+        records,
+        {
+            Column("SLUG", keep_words=True): lambda workspace: workspace.slug,
+            Column("NAME"): lambda workspace: workspace.name,
+            Column("RUNNING", right=True): lambda workspace: workspace.max_running or "",
+            Column("STARTS/MIN", right=True): lambda workspace: workspace.starts_per_minute or "",
+            Column("DAYS KEPT", right=True): lambda workspace: workspace.retention_days or "",
+            Column("CREATED", keep_words=True): lambda workspace: format_instant(workspace.created_at),
+        },
+    )
 
 
-@workspaces.command()
 def spending(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyOption = None) -> None:
-    """Show what the workspaces have spent today, with the limits of the project."""
-    from statewright.cli.console.table import Column, print_table
-    from statewright.cli.console.values import to_json
-    from statewright.cli.serve.records import run_on_ledger
-
+    """Show today's spending of the workspaces, with the limits of the project."""
     reports = run_on_ledger(_spending, database, key_file)
     if json:
         say(to_json(reports))
         return
-    columns = [Column("SLUG", keep_words=True), Column("DAY", keep_words=True)]
-    columns += [Column(name, right=True) for name in ("REQUESTS", "TOKENS", "COST")]
-    rows = [
-        (
-            report["slug"],
-            report["day"],
-            report["requests"],
-            report["tokens"],
-            f"${report['cost']:.4f}",
-            _limits_line(report),
-        )
-        for report in reports
-    ]
-    print_table([*columns, Column("LIMITS")], rows)
+    print_records(
+        reports,
+        {
+            Column("SLUG", keep_words=True): lambda report: report["slug"],
+            Column("DAY", keep_words=True): lambda report: report["day"],
+            Column("REQUESTS", right=True): lambda report: report["requests"],
+            Column("TOKENS", right=True): lambda report: report["tokens"],
+            Column("COST", right=True): lambda report: f"${report['cost']:.4f}",
+            Column("LIMITS"): _limits_line,
+        },
+    )
 
 
 async def _spending(ledger: Ledger) -> list[dict[str, Any]]:
     """Return today's spending and the limits of each workspace."""
-    from dataclasses import asdict
-
-    from statewright.cli.serve.server import build_spending_limits
-    from statewright.clock import SystemClock
-    from statewright.project import load_project
-    from statewright.service.access.spending import Spending
-    from statewright.service.access.workspaces import list_workspaces
-
     tracker = Spending(ledger, SystemClock(), build_spending_limits(load_project(Path.cwd())))
     reports: list[dict[str, Any]] = []
     for workspace in await list_workspaces(ledger):
@@ -145,3 +125,39 @@ def _limits_line(report: Mapping[str, Any]) -> str:
         for name, most in limits.items()
         if most is not None
     )
+
+
+T = TypeVar("T")
+
+
+def run_on_ledger(
+    work: Callable[[Ledger], Awaitable[T]], database: str | None, key_file: Path | None, *, make: bool = False
+) -> T:
+    """Call `work` with the ledger and return its result. Raises UsageError without a database, unless `make` is set.
+
+    The default database is the one of the project's server.
+    """
+
+    async def working(ledger: Ledger) -> T:
+        await ensure_default_workspace(ledger, SystemClock().now())
+        return await work(ledger)
+
+    location = _place(database, key_file)
+    if not make:
+        check_is_database(location.database)
+    with open_storage(location) as (_, ledger, _store):
+        return asyncio.run(working(ledger))
+
+
+def _place(database: str | None, key_file: Path | None) -> ServerLocation:
+    return resolve_location(load_project(Path.cwd()), None, None, database, key_file)
+
+
+async def find_workspace(ledger: Ledger, name: str) -> Workspace:
+    """Return a workspace by its slug or id. Raises UsageError with similar names."""
+    by_slug = await aresolve(ledger.find(Workspace, where(slug=name), limit=1))
+    workspace = by_slug[0] if by_slug else await aresolve(ledger.get(Workspace, name))
+    if workspace is None:
+        slugs = [known_workspace.slug for known_workspace in await list_workspaces(ledger)]
+        raise UsageError(f"There is no workspace {name!r}. {suggestion(name, slugs, noun='Workspaces')}")
+    return workspace

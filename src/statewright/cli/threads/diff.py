@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
+from statewright.checkpoint import Checkpointer, SavedCheckpoint
 from statewright.cli.console.options import (
     BranchOption,
     DatabaseOption,
@@ -16,19 +19,18 @@ from statewright.cli.console.options import (
     ThreadArgument,
     WorkspaceOption,
 )
-from statewright.cli.console.printing import say
+from statewright.cli.console.printing import console, say
+from statewright.cli.console.values import jsonable, to_json
+from statewright.cli.db.database import find_checkpoint, open_workspace_saver
+from statewright.cli.threads.describe import checkpoint_record
 from statewright.ids import DEFAULT_WORKSPACE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from statewright.checkpoint import Checkpointer, SavedCheckpoint
+from statewright.runtime import diff as diff_of
 
 
 def diff(
     thread: ThreadArgument,
     a: Annotated[str, typer.Argument(metavar="A", help="A checkpoint: its id, or a step of the branch.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The checkpoint to compare it with.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The checkpoint to compare with.")],
     branch: BranchOption = "main",
     graph: GraphOption = None,
     json: JsonOption = False,
@@ -36,13 +38,8 @@ def diff(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Show which values differ between two checkpoints, and how."""
-    from statewright.cli.console.values import to_json
-    from statewright.cli.db.database import open_workspace_saver
-    from statewright.cli.db.known_types import allow_types, pointing_to_graph
-
-    with open_workspace_saver(workspace, database, key_file) as saver, pointing_to_graph(saver.serde, graph):
-        allow_types(saver, graph)
+    """Show the differences between the values of two checkpoints."""
+    with open_workspace_saver(workspace, database, key_file, graph) as saver:
         before, after = (named_checkpoint(saver, thread, branch, name) for name in (a, b))
     if json:
         say(to_json(diff_record(before, after)))
@@ -52,8 +49,6 @@ def diff(
 
 def named_checkpoint(saver: Checkpointer, thread: str, branch: str, name: str) -> SavedCheckpoint:
     """Return a checkpoint by its step if the name is a short number, else by its id."""
-    from statewright.cli.db.database import find_checkpoint
-
     is_step = name.isdecimal() and len(name) < 10
     selector: Any = {"step": int(name)} if is_step else {"checkpoint": name}
     return find_checkpoint(saver, thread, branch, **selector)
@@ -61,8 +56,6 @@ def named_checkpoint(saver: Checkpointer, thread: str, branch: str, name: str) -
 
 def diff_record(before: SavedCheckpoint, after: SavedCheckpoint) -> dict[str, Any]:
     """Return the differences as data. A side in which a field is absent is left out."""
-    from statewright.cli.threads.describe import checkpoint_record
-
     names = ("checkpoint", "branch", "step", "next")
     sides = [{name: checkpoint_record(saved)[name] for name in names} for saved in (before, after)]
     values: dict[str, dict[str, Any]] = {}
@@ -73,9 +66,6 @@ def diff_record(before: SavedCheckpoint, after: SavedCheckpoint) -> dict[str, An
 
 def iter_changes(before: SavedCheckpoint, after: SavedCheckpoint) -> Iterator[tuple[str, list[Any], list[Any]]]:
     """Yield the fields that differ, with a list of the value before and after; the list is empty if absent."""
-    from statewright.cli.console.values import jsonable, to_json
-    from statewright.runtime import diff as diff_of
-
     old, new = jsonable(before.checkpoint.values), jsonable(after.checkpoint.values)
     # Compared as text, because 1, 1.0 and True are equal in Python.
     texts = ({key: to_json(value) for key, value in values.items()} for values in (old, new))
@@ -84,10 +74,6 @@ def iter_changes(before: SavedCheckpoint, after: SavedCheckpoint) -> Iterator[tu
 
 
 def _print(before: SavedCheckpoint, after: SavedCheckpoint) -> None:
-    from rich.text import Text
-
-    from statewright.cli.console.printing import console
-
     terminal = console(highlight=False)
     for sign, saved, style in (("-", before, "red"), ("+", after, "green")):
         terminal.print(
@@ -101,13 +87,11 @@ def _print(before: SavedCheckpoint, after: SavedCheckpoint) -> None:
             style = {"-": "red", "+": "green"}.get(line[0], "")
             terminal.print(Text(f"  {line}", style), soft_wrap=True)
     if not count:
-        say("\nThe values are the same.")
+        say("\nThe values are equal.")
 
 
 def diff_lines(was: list[Any], now: list[Any]) -> list[str]:
     """Return the diff of a value, line by line, with two lines of context."""
-    from statewright.cli.console.values import to_json
-
     old, new = (to_json(values[0]).splitlines() if values else [] for values in (was, now))
     lines = list(difflib.unified_diff(old, new, n=2, lineterm=""))[2:]
     return ["..." if line.startswith("@@") else line for line in lines if not _is_first_place(line)]

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
+from statewright.checkpoint import Checkpointer, PrunePolicy, short_owner
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import DatabaseOption, GraphOption, KeyOption, ThreadArgument, WorkspaceOption
-from statewright.cli.console.printing import say
+from statewright.cli.console.printing import count_of, say
+from statewright.cli.console.table import format_instant
+from statewright.cli.db.database import (
+    check_thread,
+    find_checkpoint,
+    locate_database,
+    open_workspace_saver,
+    with_stand_ins,
+)
+from statewright.cli.threads.describe import is_held
 from statewright.cli.threads.show import CheckpointOption, StepOption
+from statewright.cli.workflow.follow import SavedRun
+from statewright.futures import resolve
+from statewright.graph import START
 from statewright.ids import DEFAULT_WORKSPACE
+from statewright.runtime import CompiledGraph, StateGraph
 
-if TYPE_CHECKING:
-    from statewright.checkpoint import Checkpointer
-    from statewright.runtime import CompiledGraph
-
-ForceOption = Annotated[bool, typer.Option("--force", help="Delete it even if a run holds it.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Delete it even while a run holds it.")]
 
 
 def fork(
@@ -32,13 +42,8 @@ def fork(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Start a new branch at a checkpoint, by default the head. What was due there is due again."""
-    from statewright.cli.db.database import find_checkpoint, locate_database, open_workspace_saver
-    from statewright.cli.db.known_types import allow_types, with_stand_ins
-    from statewright.cli.workflow.follow import SavedRun
-
-    with open_workspace_saver(workspace, database, key_file) as saver:
-        allow_types(saver, graph)
+    """Start a new branch at a checkpoint, by default the head. The nodes that were next there run again."""
+    with open_workspace_saver(workspace, database, key_file, graph) as saver:
 
         def forked() -> str:
             saved = find_checkpoint(saver, thread, source, checkpoint=checkpoint, step=step)
@@ -55,9 +60,6 @@ def fork(
 
 def make_placeholder_graph(saver: Checkpointer, version: str | None) -> CompiledGraph:
     """Return a graph that accepts any thread, for operations that do not involve its nodes."""
-    from statewright.graph import START
-    from statewright.runtime import StateGraph
-
     graph = StateGraph({}, version=version)
 
     def none(state: object) -> None: ...
@@ -76,22 +78,17 @@ def prune(
     since: Annotated[
         str | None,
         typer.Option(
-            "--since", metavar="DURATION", help="Keep checkpoints younger than this, e.g. 90s, 15m, 12h, 7d, 4w."
+            "--since", metavar="DURATION", help="Keep checkpoints younger than this, e.g. 90s, 15m, 12h, 7d or 4w."
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be deleted, and exit.")] = False,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Delete old checkpoints. Heads stay, with everything that is needed to continue from them, and so do logs."""
-    from statewright.checkpoint import PrunePolicy
-    from statewright.cli.db.database import check_thread, open_workspace_saver
-    from statewright.cli.db.known_types import with_stand_ins
-    from statewright.futures import resolve
-
+    """Delete old checkpoints. The head of each branch and the logs are kept."""
     if keep is None and since is None:
-        raise UsageError("Say what to keep: --keep N, or --since DURATION.")
+        raise UsageError("Give --keep N or --since DURATION, to select the checkpoints that are kept.")
     keep_since = datetime.now(UTC) - read_duration(since) if since is not None else None
     policy = PrunePolicy(keep_last=keep, keep_since=keep_since)
     with open_workspace_saver(workspace, database, key_file) as saver:
@@ -109,12 +106,9 @@ def copy(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Copy a thread with its history, its branches and its open questions."""
-    from statewright.cli.db.database import check_thread, open_workspace_saver
-    from statewright.futures import resolve
-
+    """Copy a thread with its history, branches and open questions."""
     if not new:
-        raise UsageError("The copy needs an id that is not empty.")
+        raise UsageError("The id of the copy is empty. Give another one.")
     with open_workspace_saver(workspace, database, key_file) as saver:
         check_thread(saver, thread)
         check_id_is_free(saver, new)
@@ -129,10 +123,7 @@ def rm(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Delete a thread for good."""
-    from statewright.cli.db.database import check_thread, open_workspace_saver
-    from statewright.futures import resolve
-
+    """Delete a thread permanently."""
     with open_workspace_saver(workspace, database, key_file) as saver:
         check_thread(saver, thread)
         if not force:
@@ -147,11 +138,7 @@ def release(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Release a thread from the run that holds it, e.g. on a machine that is gone. If it still runs, it is stopped."""
-    from statewright.checkpoint import short_owner
-    from statewright.cli.db.database import check_thread, open_workspace_saver
-    from statewright.futures import resolve
-
+    """Release a thread from the run that holds it, e.g. on a lost machine. A run that is still alive is stopped."""
     with open_workspace_saver(workspace, database, key_file) as saver:
         check_thread(saver, thread)
         lease = resolve(saver.lease(thread))
@@ -162,8 +149,6 @@ def release(
 
 def check_id_is_free(saver: Checkpointer, thread: str) -> None:
     """Raise UsageError if the thread exists already."""
-    from statewright.futures import resolve
-
     if resolve(saver.branches(thread)):
         raise UsageError(
             f"There is a thread {thread!r} already. Give another id, or remove it: statewright threads rm."
@@ -172,23 +157,13 @@ def check_id_is_free(saver: Checkpointer, thread: str) -> None:
 
 def check_is_idle(saver: Checkpointer, thread: str) -> None:
     """Raise UsageError if a run holds the lease of the thread."""
-    from statewright.checkpoint import short_owner
-    from statewright.cli.console.table import format_instant
-    from statewright.cli.threads.describe import is_held
-    from statewright.futures import resolve
-
     lease = resolve(saver.lease(thread))
     if lease is not None and is_held(lease):
         raise UsageError(
-            f"Thread {thread!r} is being advanced by run {short_owner(lease.owner)} "
+            f"Thread {thread!r} is held by run {short_owner(lease.owner)} "
             f"(its lease ends at {format_instant(lease.until)}). "
             f"Wait for it, or pass --force."
         )
-
-
-def count_of(count: int, noun: str) -> str:
-    """Return a count with its noun in the right number."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import DatabaseOption, GraphOption, KeyOption, ThreadArgument, WorkspaceOption
-from statewright.cli.console.printing import say
-from statewright.cli.threads.edit import check_id_is_free, check_is_idle, count_of
+from statewright.cli.console.printing import count_of, say
+from statewright.cli.db.database import (
+    allow_types,
+    check_is_database,
+    check_thread,
+    locate_database,
+    open_or_create_saver,
+    open_workspace_saver,
+    pointing_to_graph,
+    read_key,
+    saver_for_workspace,
+)
+from statewright.cli.db.files import check_target, replacing
+from statewright.cli.threads.edit import check_id_is_free, check_is_idle
+from statewright.cli.threads.transfer import transfer_thread
+from statewright.errors import WrongEncryptionKey
+from statewright.futures import resolve
 from statewright.ids import DEFAULT_WORKSPACE
-
-if TYPE_CHECKING:
-    from statewright.storage.sqlite import SqliteSaver
+from statewright.storage.sqlite import SqliteSaver
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The file with the thread.")]
 
@@ -29,32 +42,16 @@ def export(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Write a thread with its whole history into a file, which another database can import.
+    """Export a thread with its whole history to a file, for `threads import`.
 
-    The file is a small database, encrypted with the key that is given.
+    The file is a small database, encrypted with the key of --key-file.
     """
-    from statewright.cli.db.database import check_thread, open_workspace_saver, read_key
-    from statewright.cli.db.files import draft_path, move_into_place, remove_database
-    from statewright.cli.db.known_types import allow_types, pointing_to_graph
-    from statewright.cli.threads.transfer import transfer_thread
-    from statewright.storage.sqlite import SqliteSaver
-
-    if not file.parent.is_dir():
-        raise UsageError(f"There is no folder {str(file.parent)!r} for the file. Make it, or give another path.")
-    if file.exists() and not force:
-        raise UsageError(f"There is a file {str(file)!r} already. Give another name, or pass --force to replace it.")
-    with open_workspace_saver(workspace, database, key_file) as source, pointing_to_graph(source.serde, graph):
+    check_target(file, "file", force=force)
+    with open_workspace_saver(workspace, database, key_file, graph) as source:
         check_thread(source, thread)
         check_is_idle(source, thread)
-        allow_types(source, graph)
-        draft = draft_path(file)
-        try:
-            with SqliteSaver(draft, key=read_key(key_file), serde=source.serde) as target:
-                count = transfer_thread(source, thread, target, thread)
-            move_into_place(draft, file)
-        except BaseException:
-            remove_database(draft)
-            raise
+        with replacing(file) as draft, SqliteSaver(draft, key=read_key(key_file), serde=source.serde) as target:
+            count = transfer_thread(source, thread, target, thread)
     say(f"Wrote thread {thread!r} with {count_of(count, 'checkpoint')} to {file}.")
 
 
@@ -68,16 +65,7 @@ def import_(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Import a thread from a file that `export` wrote. Creates the database if there is none."""
-    from statewright.cli.db.database import (
-        check_is_database,
-        locate_database,
-        open_or_create_saver,
-        saver_for_workspace,
-    )
-    from statewright.cli.db.known_types import allow_types, pointing_to_graph
-    from statewright.cli.threads.transfer import transfer_thread
-
+    """Import a thread from a file of `threads export`. Creates the database if there is none."""
     if not file.exists():
         raise UsageError(f"There is no file {str(file)!r}. Give one that `statewright threads export` wrote.")
     check_is_database(file)
@@ -100,10 +88,6 @@ def import_(
 
 def _open_export(file: Path, key_file: Path | None) -> SqliteSaver:
     """Open an exported file, with the key only if it is encrypted."""
-    from statewright.cli.db.database import read_key
-    from statewright.errors import WrongEncryptionKey
-    from statewright.storage.sqlite import SqliteSaver
-
     key = read_key(key_file)
     if key is not None:
         with suppress(WrongEncryptionKey):
@@ -112,8 +96,6 @@ def _open_export(file: Path, key_file: Path | None) -> SqliteSaver:
 
 
 def _only_thread(source: SqliteSaver, file: Path) -> str:
-    from statewright.futures import resolve
-
     names = [entry.thread_id for entry in resolve(source.threads())]
     if len(names) != 1:
         raise UsageError(

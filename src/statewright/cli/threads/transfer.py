@@ -1,7 +1,7 @@
 """Transfer of a thread between two savers through their port: its history is committed again, oldest first.
 
 Ids, parents, branches, subgraphs, open interrupts, saved results, metadata and logs are preserved; the new thread has
-no lease. The fields that a checkpoint changed are found by identity: a saver that reads a stretch of history returns
+no lease. The changed fields of a checkpoint are detected by identity: a saver that reads a stretch of history returns
 the same object for an unchanged field, and the same items for a list that has grown. Other savers cause fields to be
 stored whole, which is correct but takes more space.
 """
@@ -26,12 +26,11 @@ from statewright.checkpoint import (
     SavedCheckpoint,
     ThreadEntry,
 )
+from statewright.cli.db.database import PAGE, iter_pages
 from statewright.events import DurableKind, Event, Log
 from statewright.futures import resolve
 from statewright.ids import CheckpointId, draw_checkpoint_id, draw_run_id
 
-PAGE: Final = 500
-"""Checkpoints read at a time."""
 _UNDER_WAY: Final = 256
 """Commits in flight at a time; they share transactions."""
 
@@ -116,20 +115,12 @@ def _checkpoint_refs(source: Checkpointer, thread_id: str, namespace: str) -> It
     """Yield the checkpoints of a namespace, newest first. A parent that was pruned becomes None."""
     refs = [
         _CheckpointRef(saved.id, saved.parent_id, saved.line.branch)
-        for page in listed_pages(source, thread_id, namespace)
+        for page in iter_pages(source, thread_id, namespace)
         for saved in page
     ]
     ids = {ref.id for ref in refs}
     for ref in refs:
         yield ref if ref.parent in ids else ref._replace(parent=None)
-
-
-def listed_pages(source: Checkpointer, thread_id: str, namespace: str) -> Iterator[Sequence[SavedCheckpoint]]:
-    """Yield the checkpoints of a namespace, newest first, page by page."""
-    before: CheckpointId | None = None
-    while page := resolve(source.history(thread_id, namespace=namespace, before=before, limit=PAGE)):
-        yield page
-        before = page[-1].id
 
 
 def _pages(
@@ -148,23 +139,23 @@ def _pages(
         yield from reversed(page)
 
 
-def _ordered(places: Sequence[_CheckpointRef], heads: set[CheckpointId]) -> Iterator[_CheckpointRef]:
+def _ordered(refs: Sequence[_CheckpointRef], heads: set[CheckpointId]) -> Iterator[_CheckpointRef]:
     """Sort checkpoints topologically: parents first and heads last, even if the clock was set back."""
-    rank = {ref.id: number for number, ref in enumerate(places)}
+    rank = {ref.id: number for number, ref in enumerate(refs)}
     needs: dict[int, int] = {}
     followers: dict[int, list[int]] = {}
-    for number, ref in enumerate(places):
+    for number, ref in enumerate(refs):
         prerequisites = {rank[ref.parent]} if ref.parent is not None else set[int]()
         if ref.id in heads:
-            prerequisites |= {rank[one.id] for one in places if one.branch == ref.branch and one.id != ref.id}
+            prerequisites |= {rank[other.id] for other in refs if other.branch == ref.branch and other.id != ref.id}
         needs[number] = len(prerequisites)
-        for one in prerequisites:
-            followers.setdefault(one, []).append(number)
+        for prerequisite in prerequisites:
+            followers.setdefault(prerequisite, []).append(number)
     ready = [number for number, count in needs.items() if not count]
     heapq.heapify(ready)
     while ready:
         number = heapq.heappop(ready)
-        yield places[number]
+        yield refs[number]
         for follower in followers.get(number, ()):
             needs[follower] -= 1
             if not needs[follower]:
@@ -217,7 +208,7 @@ class _Writer:
     def begin(self, saved: SavedCheckpoint, events: Iterable[Event]) -> None:
         """Record that the thread was created, now that its first checkpoint is written, and write the logs of its runs.
 
-        Logs of subgraphs, which may be gone, go with temporary checkpoints; the others are added to the first one.
+        Logs of subgraphs, which may no longer exist, go with temporary checkpoints, the others with the first one.
         """
         self.flush()
         self.owns = True

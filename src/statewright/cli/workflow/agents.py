@@ -12,6 +12,7 @@ from statewright.cli.console.failure import UsageError, message_of
 from statewright.cli.workflow.models import Models
 from statewright.errors import InvalidConfig, ModelError
 from statewright.models import ChatModel
+from statewright.project import load_project
 
 
 def prepare_network(target: Agent | Network[Any], models: Models | None, file: Path) -> Network[Any]:
@@ -41,34 +42,31 @@ def _network_with(network: Network[Any], models: Models, file: Path) -> Network[
     """Return the network with models from the command line. Its agents stay the same objects, as its router may return
     them."""
     models.check_names(list(network.agents), "Agents")
-    everybody = _connect(models.default, models, file) if models.default is not None else None
+    default = _connect(models.default, models, file) if models.default is not None else None
     by_agent = {name: _connect(model, models, file) for name, model in models.by_name.items()}
-    chosen = network.with_models(everybody, **by_agent)
+    chosen = network.with_models(default, **by_agent)
     lacking = [
         agent.name for agent in network.agents.values() if agent.model is None and chosen.model_for(agent) is None
     ]
     if lacking and network.default_model is None:
-        usual = _project_default(file)
-        if usual is None:
+        project_default = _project_default(file)
+        if project_default is None:
             raise UsageError(
                 f"Agent {lacking[0]!r} of network {network.name!r} has no model. Give one with --model, "
                 f"e.g. --model openai:gpt-5."
             )
-        chosen = chosen.with_models(**dict.fromkeys(lacking, usual))
+        chosen = chosen.with_models(**dict.fromkeys(lacking, project_default))
     _check([*(agent for agent in network.agents.values() if chosen.model_for(agent) is None), chosen])
     return chosen
 
 
 def _connect(name: str, models: Models, file: Path) -> ChatModel:
     """Connect a model named on the command line, which may be defined in the project."""
-    from statewright.project import load_project
-
     return models.connect(name, load_project(file))
 
 
 def _project_default(file: Path) -> ChatModel | None:
     """Return the default model of the project, if its name includes a provider."""
-    from statewright.project import load_project
     from statewright.workflow.states.resources.chat_models import ModelNames
 
     project = load_project(file)
@@ -80,7 +78,7 @@ def _project_default(file: Path) -> ChatModel | None:
 
 
 def _check(owners: Iterable[Agent | Network[Any]]) -> None:
-    """Connect models that are given by name, so that a missing key is reported before anything runs."""
+    """Connect models that are named, so that a missing key is reported before anything runs."""
     try:
         for owner in owners:
             _ = owner.chat_model if isinstance(owner, Agent) else owner.default_chat_model

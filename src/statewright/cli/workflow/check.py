@@ -1,18 +1,25 @@
-"""`statewright check` and `schema`: check graphs, workflows and the threads that would continue with them."""
+"""`statewright check` and `draw`: inspect graphs and workflows without running them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
+from statewright.cli.console.failure import FAILED, USAGE_ERROR, UsageError
 from statewright.cli.console.options import KeyOption
-from statewright.cli.console.printing import say, warn
+from statewright.cli.console.printing import count_of, say, warn
+from statewright.cli.console.values import to_json
+from statewright.cli.workflow.load import graphs_in, load_graph
+from statewright.cli.workflow.states import check_app, is_workflow
+from statewright.errors import GraphError, StatewrightError
+from statewright.futures import resolve
+from statewright.runtime import CompiledGraph
+from statewright.runtime.core.graph_migration import fitted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from statewright.runtime import CompiledGraph
     from statewright.storage.sqlite import SqliteSaver
 
 
@@ -22,23 +29,22 @@ def check(
     ],
     against: Annotated[
         str | None,
-        typer.Option("--against", metavar="PATH", help="A database whose unfinished threads must fit the graph."),
+        typer.Option("--against", metavar="PATH", help="A database with unfinished threads to check."),
     ] = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Check workflows and graphs strictly, and list every problem. Exits with 2 if there is one.
+    """Check workflows and graphs, and list every problem. Exits with 2 if there are any.
 
-    With --against, also check whether every unfinished thread of a database could continue with the graph; exits with
-    1 if one could not.
+    With --against, also check that every unfinished thread of a database can continue with the graph. Exits with 1 if
+    one cannot.
     """
-    from statewright.cli.console.failure import USAGE_ERROR, UsageError
-
     if against is not None and len(targets) > 1:
-        raise UsageError("--against is about one graph. Give one file with it.")
+        raise UsageError("--against takes a single graph. Give one file.")
     apps = [app for target in targets for app in _checked_all(target, is_single=against is not None)]
     if None in apps:
         raise SystemExit(USAGE_ERROR)
     if against is not None:
+        # Imported here, because a check of a file should not wait for the import of the database.
         from statewright.cli.db.database import open_saver
 
         with open_saver(against, key_file) as saver:
@@ -47,10 +53,6 @@ def check(
 
 def _checked_all(target: str, *, is_single: bool) -> list[CompiledGraph | None]:
     """Check the graph of a target, or every graph of its file unless a single one is required."""
-    from statewright.cli.console.failure import UsageError
-    from statewright.cli.workflow.load import graphs_in
-    from statewright.cli.workflow.states import is_workflow
-
     try:
         targets = [target] if is_workflow(target) or is_single else graphs_in(target)
     except UsageError as error:  # the file cannot be imported
@@ -61,11 +63,6 @@ def _checked_all(target: str, *, is_single: bool) -> list[CompiledGraph | None]:
 
 def _checked(target: str) -> CompiledGraph | None:
     """Load a graph and print a summary or its problems; return None for an invalid graph."""
-    from statewright.cli.console.failure import UsageError
-    from statewright.cli.workflow.load import load_graph
-    from statewright.cli.workflow.states import check_app, is_workflow
-    from statewright.errors import GraphError
-
     try:
         app, missing = check_app(target) if is_workflow(target) else (load_graph(target), ())
     except (UsageError, GraphError) as error:
@@ -73,17 +70,14 @@ def _checked(target: str) -> CompiledGraph | None:
         return None
     for problem in missing:
         warn(f"warning: {target}: {problem}")
-    from statewright.cli.threads.edit import count_of
 
-    edges = sum(len(ways) for ways in app.graph.ways.values())
+    edges = sum(len(targets) for targets in app.graph.ways.values())
     say(f"ok: {app.graph.name}, {count_of(len(app.graph.nodes), 'node')}, {count_of(edges, 'edge')}")
     return app
 
 
 def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:
     """Print the threads that cannot continue with the graph, and exit with 1 if there are any."""
-    from statewright.cli.console.failure import FAILED
-
     saver.allow(app.program.stored_types)
     fitting = refused = 0
     for own, thread_id, branch in _branches(saver):
@@ -101,8 +95,6 @@ def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:
 
 def _branches(saver: SqliteSaver) -> Iterator[tuple[SqliteSaver, str, str]]:
     """Yield every branch of every thread, with the saver of its workspace."""
-    from statewright.futures import resolve
-
     for workspace in resolve(saver.workspaces()):
         own = saver.for_workspace(workspace)
         for entry in resolve(own.threads()):
@@ -112,10 +104,6 @@ def _branches(saver: SqliteSaver) -> Iterator[tuple[SqliteSaver, str, str]]:
 
 def _problem(app: CompiledGraph, saver: SqliteSaver, thread_id: str, branch: str) -> str | None:
     """Return why a thread does not fit the graph; empty if it fits, None if it is completed."""
-    from statewright.errors import StatewrightError
-    from statewright.futures import resolve
-    from statewright.runtime.core.graph_migration import fitted
-
     try:
         saved = resolve(saver.load(thread_id, branch=branch))
         if saved is None or saved.checkpoint.at_rest:
@@ -126,17 +114,33 @@ def _problem(app: CompiledGraph, saver: SqliteSaver, thread_id: str, branch: str
     return ""
 
 
-# -- schema
+# -- draw
+
+Format = Literal["ascii", "mermaid", "dot", "svg", "json"]
 
 
-def schema(
-    language: Annotated[Literal["states"], typer.Argument(metavar="LANGUAGE", help="`states`: workflows in YAML.")],
+def draw(
+    target: Annotated[str, typer.Argument(metavar="FILE", help="A workflow in YAML, or FILE.py[:GRAPH] with a graph.")],
+    form: Annotated[Format, typer.Option("--format", "-f", help="The format of the drawing.")] = "ascii",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="PATH", help="Write to a file instead of standard output.")
+    ] = None,
+    xray: Annotated[bool, typer.Option("--xray", help="Include the nodes of subgraphs.")] = False,
 ) -> None:
-    """Print the JSON Schema of a language, for editors that complete and check files."""
-    from statewright.cli.console.values import to_json
-    from statewright.extras import optional
-
-    with optional("The schema of workflows in YAML needs", extra="states"):
-        from statewright.workflow.states.language.json_schema import language_schema
-
-    say(to_json(language_schema()))
+    """Draw a graph from its declared edges."""
+    drawing = load_graph(target).get_graph(xray=xray)
+    forms = {
+        "ascii": drawing.draw_ascii,
+        "mermaid": drawing.draw_mermaid,
+        "dot": drawing.draw_dot,
+        "svg": drawing.draw_svg,
+        "json": lambda: to_json(drawing.to_json()),
+    }
+    drawn = forms[form]().rstrip("\n")
+    if output is None:
+        say(drawn)
+        return
+    try:
+        output.write_text(drawn + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"The drawing cannot be written to {str(output)!r}: {error.strerror}.") from error

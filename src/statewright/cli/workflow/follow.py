@@ -1,7 +1,8 @@
-"""Running a graph until it is idle, with its progress, final state, open questions and next commands."""
+"""Running a graph or a workflow until it is idle: progress, result, open questions and next commands."""
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 import traceback
@@ -15,13 +16,14 @@ from statewright.cli.console.failure import (
     FAILED,
     USAGE_ERROR,
     WAITING,
-    exit_code_for,
     exit_with,
     failure_message,
     location_lines,
     message_of,
 )
 from statewright.cli.console.printing import say, warn
+from statewright.cli.console.progress import Progress
+from statewright.cli.console.table import format_instant
 from statewright.cli.console.values import print_state
 from statewright.errors import SerdeError, StatewrightError
 from statewright.runtime import CompiledGraph
@@ -41,7 +43,7 @@ class SavedRun:
     options: tuple[str, ...] = ()
     """Options for the database and the branch."""
     models: tuple[str, ...] = ()
-    """Options for the models."""
+    """Options for the models, or for the script in their place."""
     is_ours: bool = True
     """True if it is in a database that other commands can open; False if the graph has a saver of its own."""
 
@@ -67,8 +69,6 @@ RunEnd = tuple[Any, Sequence[Interrupt]]
 
 def follow(app: CompiledGraph, run_input: Any, config: dict[str, Any]) -> RunEnd:
     """Run a graph until it is idle, showing its progress on a terminal."""
-    from statewright.cli.console.progress import Progress
-
     state: Any = None
     questions: Sequence[Interrupt] = ()
     with Progress() as progress:
@@ -97,7 +97,7 @@ def run_and_exit(
     try:
         state, questions = run()
     except KeyboardInterrupt:
-        exit_with("\n".join(["Cancelled.", *_hints(saved, "Continue with:")]), CANCELLED)
+        _exit_cancelled(saved)
     except Exception as error:
         _exit_failed(error, saved, show_traceback=show_traceback)
     if network is not None and not json_wanted:
@@ -106,8 +106,45 @@ def run_and_exit(
         print_state(state, json_wanted=json_wanted)
     if questions:
         _exit_waiting(questions, saved)
-    if saved is not None and saved.is_ours and is_interactive():
-        warn(f"Inspect it with: {saved.show_command}")
+    _warn_inspect(saved)
+
+
+def run_workflow_and_exit(
+    app: CompiledGraph,
+    run_input: Any,
+    config: dict[str, Any],
+    saved: SavedRun | None,
+    *,
+    json_wanted: bool = False,
+    show_traceback: bool = False,
+) -> None:
+    """Run a workflow, print its result or one JSON object, and exit with a code unless it has completed."""
+    error: Exception | None = None
+    try:
+        follow(app, run_input, config)
+    except KeyboardInterrupt:
+        _exit_cancelled(saved)
+    except Exception as raised:
+        error = raised
+    snapshot = app.get_state(config)
+    values = snapshot.values
+    if json_wanted:
+        status = "failed" if error is not None else "waiting" if snapshot.next else "completed"
+        record = {"status": status, "error": failure_message(error) if error is not None else None}
+        record |= {name: values.get(name) for name in ("result", "context", "visits", "messages")}
+        say(json.dumps({**record, "thread_id": config["thread_id"]}, ensure_ascii=False, default=_to_plain))
+    if error is not None:
+        _exit_failed(error, saved, show_traceback=show_traceback)
+    if not json_wanted:
+        result = values.get("result")
+        say(result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, indent=2))
+    if snapshot.next:
+        _exit_paused(snapshot.next, saved, json_wanted=json_wanted)
+    _warn_inspect(saved)
+
+
+def _to_plain(value: Any) -> Any:
+    return value.to_dict() if hasattr(value, "to_dict") else str(value)
 
 
 def _print_last(network: Network[Any], state: Any, *, is_over: bool) -> None:
@@ -130,6 +167,25 @@ def _hints(saved: SavedRun | None, what: str) -> list[str]:
     ]
 
 
+def _warn_inspect(saved: SavedRun | None) -> None:
+    if saved is not None and saved.is_ours and is_interactive():
+        warn(f"Inspect it with: {saved.show_command}")
+
+
+def _exit_cancelled(saved: SavedRun | None) -> NoReturn:
+    exit_with("\n".join(["Cancelled.", *_hints(saved, "Continue with:")]), CANCELLED)
+
+
+def _exit_paused(next_nodes: Sequence[str], saved: SavedRun | None, *, json_wanted: bool) -> NoReturn:
+    """Exit from a workflow that waits before its next states."""
+    if not json_wanted:
+        commands = (saved.resume_command(), saved.resume_command("--answer", "TEXT")) if saved is not None else ()
+        lines = [f"The run waits before {', '.join(sorted(set(next_nodes)))}. Continue with:"]
+        warn("\n".join([*lines, *(f"  {command}" for command in commands)]))
+    _warn_inspect(saved)
+    raise SystemExit(WAITING)
+
+
 def _exit_waiting(questions: Sequence[Interrupt], saved: SavedRun | None) -> NoReturn:
     lines = ["The run waits for answers:", *(f"  {format_question(text)}" for text in questions)]
     if saved is not None:
@@ -140,8 +196,6 @@ def _exit_waiting(questions: Sequence[Interrupt], saved: SavedRun | None) -> NoR
 
 def format_question(question: Interrupt) -> str:
     """Return an interrupt as one line: its id, value, event and deadline."""
-    from statewright.cli.console.table import format_instant
-
     more = f"  event {question.event!r}" if question.event is not None else ""
     word = "due at" if question.kind == "timer" else "until"
     until = f"  {word} {format_instant(question.due_at)}" if question.due_at is not None else ""
@@ -166,7 +220,7 @@ def resume_commands(questions: Sequence[Interrupt], saved: SavedRun) -> list[str
 def _exit_failed(error: Exception, saved: SavedRun | None, *, show_traceback: bool) -> NoReturn:
     """Print the error with its location, and exit; errors outside of nodes may be usage errors."""
     is_of_node = any(note.startswith("in node") for note in getattr(error, "__notes__", ()))
-    if isinstance(error, StatewrightError) and exit_code_for(error) == USAGE_ERROR and not is_of_node:
+    if isinstance(error, StatewrightError) and error.exit_code == USAGE_ERROR and not is_of_node:
         exit_with(f"Error: {message_of(error)}", USAGE_ERROR)
     if show_traceback:
         warn("".join(traceback.format_exception(error)).rstrip())

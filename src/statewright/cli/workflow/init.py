@@ -1,16 +1,19 @@
-"""`statewright init`: write a starter project."""
+"""`statewright init` and `schema`: start a project, and set up an editor for workflows in YAML."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from statewright.cli.console.failure import UsageError
 from statewright.cli.console.printing import say
+from statewright.cli.console.values import to_json
+from statewright.extras import optional
 
-_GRAPH = '''"""Greets somebody, twice if they are worth it."""
+_GRAPH = '''"""A loop: greet twice, then stop."""
 
 import operator
 from typing import Annotated, Literal, TypedDict
@@ -53,7 +56,7 @@ def test_it_greets_twice() -> None:
 
 _README = """# A graph
 
-`graph.py` holds a graph that greets somebody, `test_graph.py` its test.
+`graph.py` holds a graph that greets twice, and `test_graph.py` its test.
 
     statewright run graph.py --input name=Ada
     statewright draw graph.py
@@ -65,12 +68,10 @@ FILES = {"graph.py": _GRAPH, "test_graph.py": _TEST, "README.md": _README}
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to write it to.")] = Path("."),
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the project.")] = Path("."),
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
-    """Write a small project to start from: a graph and its test."""
-    from statewright.cli.console.failure import UsageError
-
+    """Create a small project to start from: a graph and its test."""
     present = [name for name in FILES if (folder / name).exists()]
     if present and not force:
         raise UsageError(f"{', '.join(present)} would be replaced in {str(folder)!r}. Pass --force to replace them.")
@@ -82,3 +83,17 @@ def init(
         raise UsageError(f"The project cannot be written to {str(folder)!r}: {error.strerror}.") from error
     line = shlex.join(["statewright", "run", str(folder / "graph.py"), "--input", "name=Ada"])
     say(f"Wrote {', '.join(FILES)}. Now run:\n  {line}")
+
+
+# -- schema
+
+
+def schema(
+    language: Annotated[Literal["states"], typer.Argument(metavar="LANGUAGE", help="`states` for workflows in YAML.")],
+) -> None:
+    """Print the JSON Schema of a workflow language, for completion and validation in editors."""
+    # Imported here, because it needs the extra `states`.
+    with optional("The schema of workflows in YAML needs", extra="states"):
+        from statewright.workflow.states.language.json_schema import language_schema
+
+    say(to_json(language_schema()))

@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from statewright.cli.console.failure import UsageError
 from statewright.messages import Message
-
-if TYPE_CHECKING:
-    from statewright.runtime import CompiledGraph
-
 
 _LONGEST_SHOWN: Final = 40
 """Characters of an input up to which an error message quotes it."""
@@ -33,43 +29,42 @@ def read_input(inputs: Sequence[str], option: str = "--input") -> Any:
     return merged
 
 
-def check_fields(app: CompiledGraph, run_input: Any) -> None:
-    """Raise UsageError for an input with an unknown field, which a run would only warn about."""
-    if problem := app.program.start.updates.unknown_in(run_input):
-        raise UsageError(problem)
-
-
 def read_message(inputs: Sequence[str]) -> Message:
     """Return the message for an agent: text, or the contents of `@FILE`. Raises UsageError."""
     if len(inputs) != 1:
         raise UsageError(f"An agent takes one message, and --input was given {len(inputs)} times. Give --input TEXT.")
-    text = inputs[0]
-    return Message(_content(Path(text[1:])) if text.startswith("@") else text)
+    return Message(read_text(inputs[0]))
 
 
-def _read_one(text: str, option: str) -> Any:
-    if text.startswith("@"):
-        return _parsed(_content(Path(text[1:])), f"The file {text[1:]}")
-    key, equals, value = text.partition("=")
-    if equals and key.isidentifier():
-        return {key: read_value(value, f"A value of {option}")}
-    return _parsed(text, f"{option} {text!r}" if len(text) <= _LONGEST_SHOWN else option)
+def read_text(text: str) -> str:
+    """Return a text, or the contents of `@FILE`. Raises UsageError."""
+    return read_file(Path(text[1:]), "input file") if text.startswith("@") else text
 
 
-def _content(path: Path) -> str:
+def read_file(path: Path, noun: str) -> str:
+    """Return the contents of a file. Raises UsageError if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"The input file {str(path)!r} cannot be read: {reason}.") from error
+        raise UsageError(f"The {noun} {str(path)!r} cannot be read: {reason}.") from error
 
 
-def _parsed(text: str, what: str) -> Any:
+def _read_one(text: str, option: str) -> Any:
+    if text.startswith("@"):
+        return _parse(read_file(Path(text[1:]), "input file"), f"The file {text[1:]}")
+    key, equals, value = text.partition("=")
+    if equals and key.isidentifier():
+        return {key: read_value(value, f"A value of {option}")}
+    return _parse(text, f"{option} {text!r}" if len(text) <= _LONGEST_SHOWN else option)
+
+
+def _parse(text: str, what: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise UsageError(
-            f"{what} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
+            f"{what} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
             f"Give a JSON object, @FILE or KEY=VALUE."
         ) from error
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, or thousands of brackets

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from statewright.checkpoint import Checkpointer, InMemorySaver
+from statewright.checkpoint import InMemorySaver
 from statewright.cli.console.failure import UsageError
 from statewright.cli.workflow.models import NO_MODELS, Models
 from statewright.cli.workflow.states import is_workflow, load_app
@@ -122,11 +122,6 @@ def has_durable_saver(app: CompiledGraph) -> bool:
     return app.checkpointer is not None and not isinstance(app.checkpointer, InMemorySaver)
 
 
-def with_saver(app: CompiledGraph, saver: Checkpointer) -> CompiledGraph:
-    """Return the graph with another saver."""
-    return app.with_services(checkpointer=saver)
-
-
 def _resolve(target: str, models: Models) -> tuple[Found, Models]:
     """Resolve a target, and return it with the unused models: a named function is called, and may take a model.
 
@@ -157,7 +152,7 @@ def _single(file: str, graphs: Mapping[str, Any]) -> Found:
         )
     usual = [graphs[key] for key in DEFAULT_NAMES if key in graphs]
     if len(graphs) > 1 and not usual:
-        raise UsageError(f"{file} holds {len(graphs)} graphs: {', '.join(sorted(graphs))}. Say which: {file}:NAME.")
+        raise UsageError(f"{file} holds {len(graphs)} graphs: {', '.join(sorted(graphs))}. Name one: {file}:NAME.")
     return usual[0] if usual else next(iter(graphs.values()))
 
 
@@ -189,7 +184,7 @@ def _call_factory(target: str, function: Any, models: Models) -> tuple[Found, Mo
     except Exception as error:
         raise UsageError(f"The function {target} failed: {type(error).__name__}: {error}") from error
     if not (_is_graph(result) or _is_agent(result)):
-        raise UsageError(f"The function {target} made {result!r}. Let it return a graph, an agent or a network.")
+        raise UsageError(f"The function {target} returned {result!r}. Return a graph, an agent or a network.")
     return result, NO_MODELS if takes_model else models
 
 

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from statewright.cli.console.failure import UsageError, message_of
 from statewright.errors import InvalidConfig, ModelError, suggestion
-from statewright.models import ChatModel
+from statewright.models import ChatModel, ModelEvent, ModelRequest, ModelResponse, stream_model
 from statewright.project import Project
 from statewright.workflow.states.language.model import Definition
-
-if TYPE_CHECKING:
-    from statewright.models import ChatModel, ModelEvent, ModelRequest, ModelResponse
-    from statewright.project import Project
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +63,8 @@ NO_MODELS: Final = Models()
 def read_models(values: Sequence[str] | None, base_url: str | None) -> Models:
     """Parse the options. Raises UsageError for two models of the same name, and for a URL without a model."""
     if base_url is not None and not values:
-        raise UsageError("--base-url is the address of a model, and no model is named. Give --model MODEL too.")
-    everybody: str | None = None
+        raise UsageError("--base-url needs a model. Give --model MODEL too.")
+    default: str | None = None
     by_name: dict[str, str] = {}
     for value in values or ():
         name, equals, model = value.partition("=")
@@ -77,10 +73,10 @@ def read_models(values: Sequence[str] | None, base_url: str | None) -> Models:
             raise UsageError(f"--model {value!r} names no model. Give PROVIDER:MODEL, or NAME=PROVIDER:MODEL.")
         if is_for_one and by_name.setdefault(name, model) != model:
             raise UsageError(f"--model gives {name!r} two models. Give it one.")
-        if not is_for_one and (everybody or value) != value:
-            raise UsageError(f"--model names two models for everybody, {everybody!r} and {value!r}. Give one.")
-        everybody = everybody if is_for_one else value
-    return Models(everybody, by_name, base_url)
+        if not is_for_one and (default or value) != value:
+            raise UsageError(f"--model gives two default models, {default!r} and {value!r}. Give one.")
+        default = default if is_for_one else value
+    return Models(default, by_name, base_url)
 
 
 class PinnedModel:
@@ -94,8 +90,6 @@ class PinnedModel:
         return await self._model.complete(replace(request, model=None))
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        from statewright.models import stream_model
-
         return stream_model(self._model, replace(request, model=None))
 
 

@@ -6,10 +6,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
+from xml.etree import ElementTree
 
 import typer
 
+from statewright.cli.console.failure import FAILED, UsageError
 from statewright.cli.console.printing import say
+from statewright.cli.workflow.states import is_workflow
 
 if TYPE_CHECKING:
     from statewright.workflow.states import Workflow
@@ -29,13 +32,11 @@ def test(
     cases: Annotated[list[Path], typer.Argument(metavar="CASES", help="JSON files with test cases.")],
     junit: Annotated[Path | None, typer.Option("--junit", metavar="PATH", help="Also write a JUnit report.")] = None,
 ) -> None:
-    """Run test cases of a workflow: scripted outputs, expected visits and contexts. Exits with 1 if one fails."""
-    from statewright.cli.console.failure import FAILED, UsageError
-    from statewright.cli.workflow.states import is_workflow
+    """Run the test cases of a workflow with scripted outputs. Exits with 1 if one fails."""
     from statewright.workflow.states import load_workflow
 
     if not is_workflow(target):
-        raise UsageError(f"{target!r} is not a workflow in YAML. Cases are for workflows; test graphs with pytest.")
+        raise UsageError(f"{target!r} is not a workflow in YAML. Test graphs in Python with pytest.")
     workflow = load_workflow(Path(target))
     ran = [result for path in cases for result in _run_file(workflow, path)]
     for result in ran:
@@ -63,10 +64,6 @@ def _run_file(workflow: Workflow, path: Path) -> list[CaseResult]:
 
 
 def _write_report(path: Path, target: str, ran: Sequence[CaseResult]) -> None:
-    from xml.etree import ElementTree
-
-    from statewright.cli.console.failure import UsageError
-
     suite = ElementTree.Element(
         "testsuite",
         name=target,

@@ -171,7 +171,7 @@ class RunPlayer:
 
     def _advance_clock(self, next_index: int) -> None:
         """Let the time of a budget elapse, if that is what ended or redirected the recorded run."""
-        budget, steps, rest = self._run.budget, self._recorded.steps, self._recorded.rest
+        budget, steps, rest = self._run.config.budget, self._recorded.steps, self._recorded.rest
         if budget is None or budget.max_seconds is None:
             return
         after = next_index + 1 if next_index < len(steps) and steps[next_index].is_input else next_index

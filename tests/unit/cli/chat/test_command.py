@@ -85,7 +85,7 @@ def test_another_process_goes_on_where_the_conversation_was(talk: Talk, target: 
 def test_the_start_says_how_to_come_back(talk: Talk) -> None:
     done = talk("crew.py:graph", options=("--thread", "t", "--db", "my.db"))
     assert done == Ended(
-        0, "", "Thread t. Come back with: statewright chat crew.py:graph --thread t --database my.db\n"
+        0, "", "Thread t. Continue it later with: statewright chat crew.py:graph --thread t --database my.db\n"
     )
     assert Path("my.db").exists()
     unsaved = talk("crew.py:graph", "hello", options=("--thread", "t", "--database", "memory:"))
@@ -137,7 +137,7 @@ def test_a_question_can_be_skipped(talk: Talk) -> None:
 def test_new_begins_another_thread_also_at_a_question(talk: Talk) -> None:
     done = talk("crew.py:graph", "ask", "/new", "hello", options=("--thread", "t"))
     assert done.out == "You said 'hello', message 1.\n"
-    assert done.err.count("Come back with") == 2
+    assert done.err.count("Continue it later with") == 2
 
 
 def test_an_error_of_the_model_is_one_line_and_the_conversation_goes_on(talk: Talk) -> None:
@@ -163,7 +163,7 @@ def test_there_is_nothing_to_retry_after_a_whole_turn(talk: Talk) -> None:
 def test_history_tells_what_was_said(talk: Talk) -> None:
     talk("crew.py:agent", "hello")
     assert talk("crew.py:agent", "/history").err == "you: hello\nhelper: You said 'hello', message 1.\n"
-    assert talk("crew.py:agent", "/history", options=("-q",)).err == "Nothing has been said yet.\n"
+    assert talk("crew.py:agent", "/history", options=("-q",)).err == "There are no messages yet.\n"
 
 
 def test_exit_leaves_what_comes_after_it(talk: Talk) -> None:

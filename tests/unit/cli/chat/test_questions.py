@@ -11,8 +11,7 @@ import pytest
 from statewright.agents.tools.calling import read_decision
 from statewright.checkpoint import Interrupt
 from statewright.cli.chat.display import Display
-from statewright.cli.chat.input import Command, Lines
-from statewright.cli.chat.questions import QuestionPrompt, question_text
+from statewright.cli.chat.input import Lines, QuestionPrompt, SlashCommand, question_text
 from statewright.ids import InterruptId
 
 APPROVAL = {"kind": "approval", "tool": "delete", "arguments": {"path": "a.py", "deep": True}, "tool_call_id": "1"}
@@ -48,7 +47,7 @@ def test_arguments_are_edited_in_a_line_of_their_own(ask: Ask) -> None:
     assert read_decision(ask(APPROVAL, "edit", '{"deep": false}')) == (True, {"path": "a.py", "deep": False}, "")
 
 
-@pytest.mark.parametrize(("wrong", "said"), [("{path", "are not JSON"), ("[1]", "not a JSON object")])
+@pytest.mark.parametrize(("wrong", "said"), [("{path", "are not valid JSON"), ("[1]", "not a JSON object")])
 def test_wrong_arguments_decide_nothing(ask: Ask, capsys: pytest.CaptureFixture[str], wrong: str, said: str) -> None:
     assert read_decision(ask(APPROVAL, "e", wrong, "n")) == (False, None, "")
     assert said in capsys.readouterr().err
@@ -67,8 +66,8 @@ def test_another_question_takes_json_or_text(ask: Ask, line: str, answer: Any) -
 
 
 def test_a_command_or_the_end_of_the_input_is_no_answer(ask: Ask) -> None:
-    assert ask("how many?", "/skip") == Command("skip")
-    assert ask("how many?") == Command("exit")
+    assert ask("how many?", "/skip") == SlashCommand("skip")
+    assert ask("how many?") == SlashCommand("exit")
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ import pytest
 
 from statewright import START, InMemorySaver, MessagesState, StateGraph, interrupt
 from statewright.cli.chat.display import Display
-from statewright.cli.chat.input import Command, Lines
-from statewright.cli.chat.questions import QuestionPrompt
+from statewright.cli.chat.input import Lines, QuestionPrompt, SlashCommand
 from statewright.cli.chat.subject import ChatTarget
 from statewright.cli.chat.turn import NEW_THREAD, Turns, is_same_answer
 
@@ -71,7 +70,7 @@ def test_an_answer_of_the_wrong_type_is_asked_for_again(
 def test_a_question_that_is_not_answered_stays_open(turns: Turns) -> None:
     turns.say("ask")
     assert turns.say("ask") == "waiting"
-    assert turns.pending_command == Command("exit")
+    assert turns.pending_command == SlashCommand("exit")
     assert turns.thread_status().waits
     assert [question.value for question in turns.thread_status().questions] == ["which?"]
 

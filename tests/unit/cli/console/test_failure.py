@@ -41,4 +41,4 @@ def test_wrong_use_is_no_error_of_the_library() -> None:
     ],
 )
 def test_what_a_server_refuses_is_wrong_use_and_what_it_fails_at_is_not(error: ServiceError, code: int) -> None:
-    assert failure.exit_code_for(error) == code
+    assert error.exit_code == code

@@ -66,7 +66,7 @@ def test_the_default_folder_is_ignored_by_version_control(folder: Path) -> None:
 
 def test_a_database_that_cannot_be_made_says_why(folder: Path) -> None:
     Path("file").touch()
-    with pytest.raises(UsageError, match="cannot be made"):
+    with pytest.raises(UsageError, match="cannot be created"):
         open_or_create_saver(Path("file/runs.db"), None)
 
 
@@ -104,5 +104,5 @@ def test_threads_and_checkpoints_are_found_or_named(statewright: Any, flow: Path
         for named, said in wrong:
             with pytest.raises(CheckpointNotFound, match=said):
                 find_checkpoint(saver, **named)
-        with pytest.raises(UsageError, match="--checkpoint or --step"):
+        with pytest.raises(UsageError, match="--checkpoint and --step"):
             find_checkpoint(saver, "orders", "main", checkpoint=head.id, step=0)

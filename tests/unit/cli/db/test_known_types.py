@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from statewright.cli.console.failure import UsageError
-from statewright.cli.db.known_types import pointing_to_graph, with_stand_ins
+from statewright.cli.db.database import pointing_to_graph, with_stand_ins
 from statewright.errors import DamagedDatabase, SerdeError
 from statewright.serde.serde import Serde
 
@@ -50,9 +50,9 @@ def test_what_is_wrong_otherwise_is_raised() -> None:
 def test_a_missing_type_points_to_the_graph() -> None:
     serde = Serde()
     with (
-        pytest.raises(UsageError, match=r"Inner.* give --graph FILE.py\. \[SW-serde-error\]"),
+        pytest.raises(UsageError, match=r"Inner.* with --graph FILE.py\. \[SW-serde-error\]"),
         pointing_to_graph(serde, None),
     ):
         serde.decode(STORED)
-    with pytest.raises(UsageError, match=r"flow\.py is not its graph"), pointing_to_graph(serde, "flow.py"):
+    with pytest.raises(UsageError, match=r"flow\.py does not define it"), pointing_to_graph(serde, "flow.py"):
         serde.decode(STORED)

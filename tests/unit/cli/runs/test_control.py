@@ -8,22 +8,22 @@ import pytest
 from tests.unit.cli.conftest import Command
 
 from statewright.cli.console.failure import UsageError
-from statewright.cli.runs.control import read_content
+from statewright.cli.workflow.inputs import read_text, read_value
 
 
 def test_a_content_is_json_text_or_a_file(folder: Path) -> None:
     (folder / "better.json").write_text('{"a": [1]}', encoding="utf-8")
     (folder / "better.txt").write_text("Dear Ada\n", encoding="utf-8")
-    assert [read_content(one) for one in ("5", "Dear Ada", "@better.json", "@better.txt")] == [
+    assert [read_value(read_text(one)) for one in ("5", "Dear Ada", "@better.json", "@better.txt")] == [
         5,
         "Dear Ada",
         {"a": [1]},
         "Dear Ada\n",
     ]
-    with pytest.raises(UsageError, match="The file 'none' cannot be read"):
-        read_content("@none")
+    with pytest.raises(UsageError, match="The input file 'none' cannot be read"):
+        read_text("@none")
 
 
 def test_an_approval_has_one_decision(folder: Path, statewright: Command) -> None:
     ended = statewright("runs", "approve", "a", "--reject", "--edit", "1")
-    assert (ended.code, ended.err) == (2, "Error: An approval has one decision: give --reject or --edit.\n")
+    assert (ended.code, ended.err) == (2, "Error: Give only one of --reject and --edit.\n")

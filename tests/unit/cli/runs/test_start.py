@@ -24,4 +24,4 @@ def test_what_has_no_name_is_refused(text: str) -> None:
 @pytest.mark.parametrize("words", [(), ("a", "--definition", "def_1")])
 def test_one_thing_is_started(folder: Path, statewright: Command, words: tuple[str, ...]) -> None:
     ended = statewright("runs", "start", *words)
-    assert (ended.code, ended.err) == (2, "Error: Say what to run: the name of a graph, or --definition ID.\n")
+    assert (ended.code, ended.err) == (2, "Error: Give the name of a graph, or --definition ID.\n")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from statewright.cli.runs.watch import exit_with_outcome, follow_run
+from statewright.cli.runs.start import exit_with_outcome, follow_run
 
 
 @dataclass

@@ -32,7 +32,7 @@ def test_it_says_where_it_is_what_it_serves_and_how_a_run_is_started(capsys: pyt
     announce("http://127.0.0.1:9", catalog(), Path("runs.db"), "none")
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == ["Statewright listens at http://127.0.0.1:9", "It serves:", "  it's  Python  Does [it]"]
-    assert lines[-1] == "Runs are kept in runs.db"
+    assert lines[-1] == "Runs are stored in runs.db"
     words = shlex.split(next(line for line in lines if "runs start" in line))
     assert words[:4] == ["statewright", "runs", "start", "it's"]
     assert words[-2:] == ["--url", "http://127.0.0.1:9"]

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from statewright.cli.console.failure import UsageError
-from statewright.cli.serve.catalog import build_catalog, is_steps_file, select_project
+from statewright.cli.serve.catalog import build_catalog, select_project
 from statewright.cli.workflow.models import Models
+from statewright.cli.workflow.states import is_steps_file
 from statewright.errors import WorkflowError
 from statewright.project import load_project
 
@@ -219,7 +220,7 @@ def test_what_can_not_be_served_is_told(folder: Path, target: str | None, said: 
 )
 def test_steps_are_told_from_states(tmp_path: Path, name: str, text: str, is_one: bool) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
-    assert is_steps_file(tmp_path / name) is is_one
+    assert is_steps_file(tmp_path / name, default=True) is is_one
 
 
 def test_a_model_that_cannot_be_connected_is_wrong_use(folder: Path, flow: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.cli.conftest import Command
 
 from statewright.cli.console.failure import UsageError
-from statewright.cli.serve.dev import choose_auth
+from statewright.cli.serve.serve import choose_auth
 from statewright.cli.serve.server import ServerLocation
 
 

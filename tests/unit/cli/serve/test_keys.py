@@ -18,7 +18,7 @@ def test_a_key_is_printed_alone_and_this_once(folder: Path, statewright: Command
     made = statewright("keys", "create", "me")
     key = made.out.strip()
     assert (made.code, key.startswith("stw_"), "\n" in key) == (0, True, False)
-    assert "is shown only this once. It allows admin." in made.err
+    assert "is shown only once. It allows admin." in made.err
     listed = statewright("keys", "ls")
     assert "me" in listed.out
     assert key not in listed.out + statewright("keys", "ls", "--json").out

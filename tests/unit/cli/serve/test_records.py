@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from statewright.cli.console.failure import UsageError
-from statewright.cli.serve.records import find_workspace, run_on_ledger
+from statewright.cli.serve.workspaces import find_workspace, run_on_ledger
 from statewright.clock import SystemClock
 from statewright.runs import DEFAULT_WORKSPACE, InMemoryLedger
 from statewright.service.access.workspaces import NewWorkspace, create_workspace, list_workspaces

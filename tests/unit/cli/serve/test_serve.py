@@ -14,7 +14,7 @@ from statewright.cli.serve.serve import read_admin_token
 def test_everybody_is_let_in_only_on_this_machine(flow: Path, statewright: Command) -> None:
     ended = statewright("serve", "flow.py:graph", "--host", "0.0.0.0", "--auth", "none")
     assert ended.code == 2
-    assert "Give --auth keys, and create a key: statewright keys create NAME" in ended.err
+    assert "Give --auth keys and create a key: statewright keys create NAME" in ended.err
 
 
 def test_the_token_of_the_operator_comes_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:

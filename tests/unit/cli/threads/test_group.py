@@ -99,7 +99,7 @@ def test_a_thread_is_shown_with_values_questions_and_branches(statewright: Any, 
     shown = statewright("threads", "show", "t").out
     assert re.search(r"^status +waiting$", shown, re.M)
     assert re.search(r"^next +review$", shown, re.M)
-    assert re.search(r"^held by +nobody$", shown, re.M)
+    assert re.search(r"^held by +no run$", shown, re.M)
     assert re.search(r"^waits for +[0-9a-f]{32}  'publish\?'$", shown, re.M)
     assert json.loads(shown.partition("values\n")[2]) == {"n": 1, "notes": ["drafted"]}
     record = json.loads(statewright("threads", "show", "t", "--json").out)
@@ -154,7 +154,7 @@ def test_a_difference_is_shown_line_by_line(statewright: Any, run: Any) -> None:
     record = json.loads(statewright("threads", "diff", "t", ids[0], ids[1], "--json").out)
     assert record["values"] == {"n": {"after": 1}, "notes": {"before": [], "after": ["drafted"]}}
     assert (record["before"]["step"], record["after"]["next"]) == (0, ["review"])
-    assert "The values are the same." in statewright("threads", "diff", "t", "1", "1").out
+    assert "The values are equal." in statewright("threads", "diff", "t", "1", "1").out
 
 
 def test_a_difference_on_a_terminal_is_coloured(statewright: Any, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +225,7 @@ def test_a_copy_has_a_life_of_its_own(statewright: Any, run: Any) -> None:
     assert statewright("threads", "copy", "t", "u").code == 0
     assert statewright("resume", "u", "flow.py", "--answer", "yes").code == 0
     assert json.loads(statewright("threads", "show", "t", "--json").out)["status"] == "waiting"
-    for new, said in (("u", "is a thread 'u' already"), ("", "not empty")):
+    for new, said in (("u", "is a thread 'u' already"), ("", "is empty")):
         ended = statewright("threads", "copy", "t", new)
         assert (ended.code, said in ended.err) == (2, True)
 
@@ -274,7 +274,7 @@ def test_types_are_known_to_the_graph(statewright: Any, run: Any, folder: Path) 
         refused = statewright("threads", *command)
         assert (refused.code, len(refused.err.splitlines())) == (2, 1)
         assert "flow.Point" in refused.err
-        assert "give --graph FILE.py. [SW-serde-error]" in refused.err
+        assert "with --graph FILE.py. [SW-serde-error]" in refused.err
         assert statewright("threads", *command, *graph).code == 0
     assert statewright("threads", "history", "t").code == 0  # shows no values
     assert [one.name for one in folder.glob("*t.thread*")] == ["t.thread"]
@@ -323,7 +323,7 @@ def test_a_missing_database_is_named(statewright: Any, folder: Path, command: st
         ("diff t 0 9", "no step 9"),
         ("diff t 0 abc", "no checkpoint 'abc'"),
         ("fork t --branch b --step 9", "no step 9"),
-        ("prune t", "--keep N, or --since"),
+        ("prune t", "--keep N or --since"),
         ("prune x --keep 1", "There is no thread 'x'"),
         ("prune --since soon", "not a duration"),
         ("copy x y", "There is no thread 'x'"),

@@ -14,6 +14,7 @@ import pytest
 from statewright import START, Command, InMemorySaver, StateGraph, interrupt
 from statewright.channels import MISSING, Added
 from statewright.checkpoint import BranchKey, Checkpoint, Commit, PrunePolicy
+from statewright.cli.db import database
 from statewright.cli.threads import transfer
 from statewright.cli.threads.transfer import changed_fields, transfer_thread
 from statewright.errors import CheckpointConflict
@@ -132,6 +133,7 @@ def test_a_long_history_is_read_page_by_page(
     source: SqliteSaver, target: Any, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transfer, "PAGE", size)
+    monkeypatch.setattr(database, "PAGE", size)
     test_branches_forks_and_updates_are_carried(source, target)
 
 

@@ -50,11 +50,11 @@ def test_a_file_is_read_as_json_and_merged_like_any_other(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("inputs", "said"),
     [
-        (["{n"], "--input '{n' is not JSON.*line 1, column 2"),
-        ([""], "--input .* is not JSON"),
-        (["two words=1"], "--input .* is not JSON"),
-        (["=1"], "--input .* is not JSON"),
-        (["a.b=1"], "--input .* is not JSON"),
+        (["{n"], "--input '{n' is not valid JSON.*line 1, column 2"),
+        ([""], "--input .* is not valid JSON"),
+        (["two words=1"], "--input .* is not valid JSON"),
+        (["=1"], "--input .* is not valid JSON"),
+        (["a.b=1"], "--input .* is not valid JSON"),
         (["Ada"], "Give a JSON object, @FILE or KEY=VALUE"),
         (["n=1", "[1]"], r"Only mappings can be merged.*\[1\]"),
         (["5", "n=1"], "Only mappings can be merged.*is 5"),
@@ -67,7 +67,7 @@ def test_what_is_no_input(inputs: list[str], said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [(b"{n", "is not JSON"), (b"\xff\xfe\x00", "cannot be read"), (b"", "is not JSON")]
+    ("content", "said"), [(b"{n", "is not valid JSON"), (b"\xff\xfe\x00", "cannot be read"), (b"", "is not valid JSON")]
 )
 def test_a_file_that_holds_something_else_is_named(tmp_path: Path, content: bytes, said: str) -> None:
     file = tmp_path / "in.json"

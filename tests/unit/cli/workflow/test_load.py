@@ -176,7 +176,7 @@ def test_a_function_makes_a_graph_of_a_model(agents: str) -> None:
     ("name", "models", "said"),
     [
         ("build", NO_MODELS, "missing a required argument: 'model'"),
-        ("odd", NO_MODELS, "made 3"),
+        ("odd", NO_MODELS, "returned 3"),
         ("failing", NO_MODELS, "failed: RuntimeError: no luck"),
         ("ode", NO_MODELS, "has no graph 'ode'"),
     ],

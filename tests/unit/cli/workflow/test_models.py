@@ -37,7 +37,7 @@ def test_what_is_for_everybody_and_what_for_one(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["openai:x", "openai:y"], "two models for everybody"),
+        (["openai:x", "openai:y"], "two default models"),
         (["a=openai:x", "a=openai:y"], "gives 'a' two models"),
         ([""], "names no model"),
         (["a="], "names no model"),

@@ -11,7 +11,7 @@ import pytest
 
 from statewright.cli.console.failure import UsageError
 from statewright.cli.workflow.inputs import read_value
-from statewright.cli.workflow.resume import NO_ANSWER, read_answers
+from statewright.cli.workflow.run import NO_ANSWER, read_answers
 
 ID, OTHER = "0123456789abcdef" * 2, "f" * 32
 
@@ -159,8 +159,8 @@ def test_a_graph_with_a_database_of_its_own_uses_that(statewright: Any, waits: P
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("t", "w.py:asking", "--answer", "1", "--due"), "is continued with one thing"),
-        (("t", "w.py:asking", "--event", "a", "--due"), "is continued with one thing"),
+        (("t", "w.py:asking", "--answer", "1", "--due"), "Give only one of --answer"),
+        (("t", "w.py:asking", "--event", "a", "--due"), "Give only one of --answer"),
         (("x", "w.py:asking"), "There is no thread 'x'"),
         (("t", "w.py:asking", "--branch", "x"), "x"),
         (("t", "none.py"), "There is no file 'none.py'"),

@@ -67,7 +67,7 @@ def test_too_many_supersteps_are_a_failure_that_names_the_limit(statewright: Any
             "The input holds the unknown key 'seeen'. Did you mean 'seen'? Fields: n, seen.",
         ),
         (("flow.py", "-i", "null"), "input"),
-        (("flow.py", "-i", "{n"), "--input '{n' is not JSON"),
+        (("flow.py", "-i", "{n"), "--input '{n' is not valid JSON"),
         (("flow.py", "-i", "n=1", "--recursion-limit", "0"), "recursion_limit is 0"),
         (("flow.py", "-i", "n=1", "--max-concurrency", "-1"), "max_concurrency is -1"),
         (("flow.py:grap",), "Did you mean 'graph'"),

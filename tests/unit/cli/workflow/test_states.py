@@ -84,13 +84,13 @@ def test_a_run_waits_at_a_breakpoint_and_goes_on_with_a_text(statewright: Any, f
 def test_a_run_for_people_prints_its_result_and_how_to_go_on(statewright: Any, flow: Path) -> None:
     ended = statewright("run", "flow.yaml", "--script", "script.json", "--thread", "t")
     assert (ended.code, ended.out) == (3, '{"bad": "b.py"}\n')
-    assert "statewright resume t flow.yaml --script script.json --answer TEXT" in ended.err
+    assert "statewright resume t flow.yaml --answer TEXT --script script.json" in ended.err
 
 
 def test_people_are_told_how_to_look_at_a_run_and_how_to_go_on(
     statewright: Any, flow: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("statewright.cli.workflow.states.is_interactive", lambda: True)
+    monkeypatch.setattr("statewright.cli.workflow.follow.is_interactive", lambda: True)
     waiting = statewright("run", "flow.yaml", "--script", "script.json", "--thread", "t", "--database", "other.db")
     assert "Inspect it with: statewright threads show t --database other.db" in waiting.err
     assert "statewright resume t flow.yaml --script script.json --database other.db" in waiting.err
@@ -109,7 +109,12 @@ def test_a_state_without_a_model_is_named(statewright: Any, flow: Path) -> None:
 
 @pytest.mark.parametrize(
     ("script", "said"),
-    [('{"plann": "x"}', "Did you mean 'plan'?"), ('{"plan": 7}', "Use a text"), ("[]", "is not a map"), ("{", "read")],
+    [
+        ('{"plann": "x"}', "Did you mean 'plan'?"),
+        ('{"plan": 7}', "Use a text"),
+        ("[]", "is not a JSON object"),
+        ("{", "is not valid JSON"),
+    ],
 )
 def test_a_script_that_is_none_is_wrong_use(statewright: Any, flow: Path, script: str, said: str) -> None:
     Path("script.json").write_text(script, encoding="utf-8")
@@ -177,5 +182,5 @@ def test_a_workflow_of_steps_is_told_from_one_of_states(statewright: Any, folder
     (folder / "steps.json").write_text('{"name": "x", "version": "1", "steps": []}', encoding="utf-8")
     ended = statewright(command, "steps.json")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("Error: 'steps.json' is a workflow of steps, which a server runs.")
+    assert ended.err.startswith("Error: 'steps.json' is a workflow of steps, which runs on a server.")
     assert "statewright definitions check" in ended.err

@@ -1,0 +1,144 @@
+"""The commands by name: the module of each, and its line in the list of commands.
+
+A command is imported when it is called, so the list costs nothing, and a command pays only for its own imports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+
+class CommandEntry(NamedTuple):
+    """A command: `MODULE:FUNCTION` below `statewright.cli`, and what it does in a few words."""
+
+    target: str
+    help: str
+
+
+class CommandGroup(NamedTuple):
+    """A group of commands."""
+
+    help: str
+    commands: Mapping[str, CommandEntry]
+
+
+COMMANDS: Final[Mapping[str, CommandEntry | CommandGroup]] = {
+    "run": CommandEntry("workflow.run:run", "Run a graph until it is done or has to wait."),
+    "resume": CommandEntry("workflow.run:resume", "Continue a run: answer it, send it an event, or retry it."),
+    "chat": CommandEntry("chat.command:chat", "Chat with an agent, a network or a workflow."),
+    "draw": CommandEntry("workflow.check:draw", "Draw a graph."),
+    "check": CommandEntry("workflow.check:check", "Check workflows and graphs, and list every problem."),
+    "test": CommandEntry("workflow.test:test", "Run the test cases of a workflow."),
+    "schema": CommandEntry("workflow.init:schema", "Print the JSON Schema of workflows, for editors."),
+    "init": CommandEntry("workflow.init:init", "Create a small project to start from."),
+    "dev": CommandEntry("serve.serve:dev", "Serve graphs during development, and reload them on changes."),
+    "serve": CommandEntry("serve.serve:serve", "Serve graphs in production."),
+    "threads": CommandGroup(
+        "Inspect and edit saved threads.",
+        {
+            "ls": CommandEntry("threads.show:ls", "List threads, most recently changed first."),
+            "show": CommandEntry("threads.show:show", "Show the state, the next nodes and the questions of a thread."),
+            "history": CommandEntry("threads.show:history", "List the checkpoints of a thread, newest first."),
+            "diff": CommandEntry("threads.diff:diff", "Compare the values of two checkpoints."),
+            "fork": CommandEntry("threads.edit:fork", "Start a new branch at a checkpoint."),
+            "prune": CommandEntry("threads.edit:prune", "Delete old checkpoints."),
+            "copy": CommandEntry("threads.edit:copy", "Copy a thread with its history."),
+            "release": CommandEntry("threads.edit:release", "Release a thread from a run that no longer exists."),
+            "rm": CommandEntry("threads.edit:rm", "Delete a thread."),
+            "export": CommandEntry("threads.export:export", "Write a thread to a file."),
+            "import": CommandEntry("threads.export:import_", "Import a thread from a file."),
+        },
+    ),
+    "db": CommandGroup(
+        "Check, back up, restore and shrink the database.",
+        {
+            "check": CommandEntry("db.check:check", "Check that the database is intact."),
+            "backup": CommandEntry("db.backup:backup", "Copy the database, even while it is in use."),
+            "restore": CommandEntry("db.backup:restore", "Replace the database with a backup."),
+            "vacuum": CommandEntry("db.backup:vacuum", "Shrink the database file."),
+        },
+    ),
+    "runs": CommandGroup(
+        "Start, follow and control runs on a server.",
+        {
+            "ls": CommandEntry("runs.show:ls", "List runs, newest first."),
+            "show": CommandEntry("runs.show:show", "Show the status, the steps and the last events of a run."),
+            "start": CommandEntry("runs.start:start", "Start a run."),
+            "watch": CommandEntry("runs.start:watch", "Follow the events of a run."),
+            "cancel": CommandEntry("runs.control:cancel", "Cancel a run and the runs that it has started."),
+            "pause": CommandEntry("runs.control:pause", "Pause a run after its current step."),
+            "resume": CommandEntry("runs.control:resume", "Continue a paused run, or answer a waiting one."),
+            "retry": CommandEntry("runs.control:retry", "Retry a failed run from the step that failed."),
+            "signal": CommandEntry("runs.control:signal", "Send a signal to a run."),
+            "approve": CommandEntry("runs.control:approve", "Approve or reject what a run asks for."),
+            "logs": CommandEntry("runs.show:logs", "Print the logs and the output of the steps of a run."),
+        },
+    ),
+    "definitions": CommandGroup(
+        "Check, store and list workflows of steps.",
+        {
+            "check": CommandEntry("serve.definitions:check", "Check a workflow of steps, and list every problem."),
+            "add": CommandEntry("serve.definitions:add", "Store a version of a workflow on a server."),
+            "ls": CommandEntry("serve.definitions:ls", "List the stored versions, newest first."),
+            "show": CommandEntry("serve.definitions:show", "Print a stored version."),
+        },
+    ),
+    "keys": CommandGroup(
+        "Create, list and revoke API keys of a server.",
+        {
+            "create": CommandEntry("serve.keys:create", "Create an API key."),
+            "ls": CommandEntry("serve.keys:ls", "List the API keys of a workspace."),
+            "revoke": CommandEntry("serve.keys:revoke", "Revoke an API key."),
+        },
+    ),
+    "workspaces": CommandGroup(
+        "Create and list workspaces of a server.",
+        {
+            "create": CommandEntry("serve.workspaces:create", "Create a workspace."),
+            "ls": CommandEntry("serve.workspaces:ls", "List the workspaces, with their limits."),
+            "spending": CommandEntry("serve.workspaces:spending", "Show today's spending of the workspaces."),
+        },
+    ),
+}
+"""The commands in the order of the help."""
+
+
+class LazyCommand(TyperCommand):
+    """A command in a list of commands; `load` imports the command itself."""
+
+    def __init__(self, name: str, entry: CommandEntry) -> None:
+        super().__init__(name, help=entry.help)
+        self._target = entry.target
+
+    def load(self) -> Any:
+        """Import the command and build it, with each paragraph of its help on one line, to be wrapped later."""
+        module, _, function = self._target.partition(":")
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        app.command(self.name)(getattr(import_module(f"statewright.cli.{module}"), function))
+        command: Any = typer.main.get_command(app)
+        command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in (command.help or "").split("\n\n"))
+        return command
+
+
+class LazyGroup(TyperGroup):
+    """A group of commands that are imported when they are called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name, the command and the remaining arguments of a call."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command.load() if isinstance(command, LazyCommand) else command, rest
+
+
+def list_commands(commands: Mapping[str, CommandEntry | CommandGroup] = COMMANDS) -> dict[str, Any]:
+    """Return the commands as the members of a group."""
+    return {
+        name: LazyCommand(name, entry)
+        if isinstance(entry, CommandEntry)
+        else LazyGroup(name=name, help=entry.help, commands=list_commands(entry.commands), no_args_is_help=True)
+        for name, entry in commands.items()
+    }
