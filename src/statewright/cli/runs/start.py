@@ -66,7 +66,7 @@ def start(
         if wait:
             exit_with_outcome(client, follow_run(client, run.id, lambda _: None), url, json_wanted=json)
     say(to_json(run.raw) if json else run.id)
-    if not run.created:
+    if idempotency_key is not None and not run.created:  # without one the client has repeated its own request
         warn("This key had already started this run; no new run was started.")
 
 
