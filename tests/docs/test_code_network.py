@@ -26,8 +26,8 @@ LEASE = 0.3  # seconds, so that a test need not wait for a minute
 KILLABLE = f"""
 import runpy, sys
 from datetime import timedelta
-import statewright.runtime.core.run
-statewright.runtime.core.run.LEASE = timedelta(seconds={LEASE})
+import statewright.runtime.invocation.run
+statewright.runtime.invocation.run.LEASE = timedelta(seconds={LEASE})
 sys.path.insert(0, {str(EXAMPLE)!r})
 sys.argv = ["code_network.py", *sys.argv[1:]]
 runpy.run_path({str(EXAMPLE / "code_network.py")!r}, run_name="__main__")

@@ -76,7 +76,7 @@ from statewright import (
 from statewright.checkpoint import SavedCheckpoint, TaskResult
 from statewright.clock import SystemClock
 from statewright.futures import resolve
-from statewright.runtime.core.run import LEASE
+from statewright.runtime.invocation.run import LEASE
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
 from statewright.storage.sqlite.checkpoints import commits
 from statewright.storage.sqlite.checkpoints import segments as fold

@@ -36,7 +36,7 @@ from statewright.errors import (
     WrongEncryptionKey,
 )
 from statewright.ids import CheckpointId
-from statewright.runtime.core.run import LEASE
+from statewright.runtime.invocation.run import LEASE
 from statewright.storage.sqlite import SqliteSaver, migrate
 from statewright.storage.sqlite import database as module
 from statewright.storage.sqlite.migrate import FORMAT, PAGE

@@ -41,14 +41,14 @@ import asyncio, json, sys, time
 from datetime import timedelta
 from pathlib import Path
 
-import statewright.runtime.core.run
+import statewright.runtime.invocation.run
 from statewright import Command
 from statewright.agents import Agent, Network, NetworkRun, RoutingAgent, State, tool
 from statewright.messages import Message, ToolCall
 from statewright.models import ModelResponse, Usage
 from statewright.storage.sqlite import SqliteSaver
 
-statewright.runtime.core.run.LEASE = timedelta(milliseconds=200)
+statewright.runtime.invocation.run.LEASE = timedelta(milliseconds=200)
 HOW, DRIVER, STAYS = sys.argv[1:4]
 
 def write(line: str) -> None:

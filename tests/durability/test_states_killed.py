@@ -24,11 +24,11 @@ CHILD = """
 import json, sys, time
 from pathlib import Path
 from datetime import timedelta
-import statewright.runtime.core.run
+import statewright.runtime.invocation.run
 from statewright.storage.sqlite import SqliteSaver
 from statewright.workflow.states import load_workflow
 
-statewright.runtime.core.run.LEASE = timedelta(milliseconds=300)
+statewright.runtime.invocation.run.LEASE = timedelta(milliseconds=300)
 
 def list_items() -> dict:
     return {"items": [f"item {number}" for number in range(20)]}

@@ -13,7 +13,7 @@ import pytest
 
 from statewright import START, InMemorySaver, RunControl, StateGraph, append, get_runtime, task
 from statewright.errors import GraphDrained, LeaseLost, RunCancelled
-from statewright.runtime.core import standing
+from statewright.runtime.tasks import standing
 from statewright.runtime.tasks.scope import CalledTask
 
 LONG = 600

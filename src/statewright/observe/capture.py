@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, Self, TextIO, cast
 
 from statewright.clock import Clock, SystemClock
 from statewright.redaction import Redactor
-from statewright.runtime.core.run import CallingTask
+from statewright.runtime.invocation.run import CallingTask
 from statewright.runtime.tasks.scope import current_scope
 from statewright.terminal_text import cut, plain
 

@@ -8,7 +8,7 @@ from statewright.checkpoint import TaskResult
 from statewright.errors import RunCancelled
 from statewright.events import Event
 from statewright.graph import NodeError, Send
-from statewright.runtime.core.outcome import Failure, RunOutcome
+from statewright.runtime.invocation.outcome import Failure, RunOutcome
 
 
 def error_of(event: Event) -> tuple[BaseException | None, str | None]:

@@ -22,7 +22,7 @@ from statewright.observe.event_facts import Key, code_of, error_of, graph_of, is
 from statewright.observe.gen_ai import model_attributes, tool_attributes
 from statewright.redaction import Redactor
 from statewright.runtime import Instrument
-from statewright.runtime.core.outcome import Pause
+from statewright.runtime.invocation.outcome import Pause
 from statewright.runtime.tasks.scope import current_scope
 
 if TYPE_CHECKING:

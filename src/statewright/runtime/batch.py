@@ -11,9 +11,9 @@ from statewright.errors import InvalidConfig, NodeFailed
 from statewright.futures import SIGNAL_POLL_SECONDS, wait_until_done
 from statewright.graph import ParentCommand
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS
-from statewright.runtime.core.run import Run
-from statewright.runtime.core.standing import note_refusal
+from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.interrupt import ChildCommand, Paused
+from statewright.runtime.tasks.standing import note_refusal
 
 
 def run_beside(run_one: Callable[[int], Any], count: int, width: int | None) -> list[Any]:

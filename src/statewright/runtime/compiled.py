@@ -33,15 +33,15 @@ from statewright.runtime.config import (
     joined_configs,
     read_settings,
 )
-from statewright.runtime.core.emitter import EventEmitter
-from statewright.runtime.core.outcome import RunOutcome
-from statewright.runtime.core.run import Run
-from statewright.runtime.core.saver_calls import perform_all
 from statewright.runtime.core.subgraph import (
     Pairs,
     shared,
 )
+from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.drivers.sync import drive_sync, parts_of
+from statewright.runtime.invocation.emitter import EventEmitter
+from statewright.runtime.invocation.outcome import RunOutcome
+from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.snapshot import (
     node_path,
     subgraphs_of,

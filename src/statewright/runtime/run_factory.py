@@ -48,13 +48,13 @@ from statewright.runtime.config import (
     joined_configs,
     read_settings,
 )
-from statewright.runtime.core.emitter import EventEmitter, Printed, instrument_listeners
-from statewright.runtime.core.limits import Slots
 from statewright.runtime.core.program import Program, Validate
-from statewright.runtime.core.run import SIBLING_GRACE, Run
-from statewright.runtime.core.run_config import RunConfig, RunPorts
 from statewright.runtime.instrument import Instrument
-from statewright.runtime.lifecycle.claim import Claim
+from statewright.runtime.invocation.claim import Claim
+from statewright.runtime.invocation.emitter import EventEmitter, Printed, instrument_listeners
+from statewright.runtime.invocation.limits import Slots
+from statewright.runtime.invocation.run import SIBLING_GRACE, Run
+from statewright.runtime.invocation.run_config import RunConfig, RunPorts
 from statewright.runtime.lifecycle.snapshot import (
     graph_at,
 )

@@ -13,8 +13,8 @@ from statewright.graph import Budget, ContextT, GraphBuilder, InputT, OutputT, R
 from statewright.runtime.compiled import CompiledGraph
 from statewright.runtime.config import ChangedQuestions, checked_grace
 from statewright.runtime.core.program import Validate
-from statewright.runtime.core.run import SIBLING_GRACE
 from statewright.runtime.instrument import Instrument
+from statewright.runtime.invocation.run import SIBLING_GRACE
 from statewright.runtime.options import Names
 from statewright.state import MessagesState, UnknownKeys
 from statewright.store import Store

@@ -38,9 +38,9 @@ from statewright.runtime.config import (
     thread_name,
 )
 from statewright.runtime.core.effects import Effect
-from statewright.runtime.core.outcome import RunOutcome
-from statewright.runtime.core.run import Run
-from statewright.runtime.core.saver_calls import perform_all
+from statewright.runtime.drivers.saver_calls import perform_all
+from statewright.runtime.invocation.outcome import RunOutcome
+from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.snapshot import (
     StateSnapshot,
     empty_snapshot,

@@ -156,7 +156,7 @@ def joining(saver: Any, clock: FakeClock) -> Any:
 def drawn() -> Iterator[None]:
     """While the block lasts, ids are numbers."""
     from statewright.runtime import run_factory
-    from statewright.runtime.core import saver_calls
+    from statewright.runtime.drivers import saver_calls
     from statewright.runtime.drivers import sync as drive_sync
 
     numbers = itertools.count(1)

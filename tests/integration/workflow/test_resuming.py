@@ -17,13 +17,13 @@ CHILD = """
 import sys, time
 from pathlib import Path
 from datetime import timedelta
-import statewright.runtime.core.run
+import statewright.runtime.invocation.run
 from statewright.messages import Message, ToolCall
 from statewright.models import ScriptedModel
 from statewright.storage.sqlite import SqliteSaver
 from statewright.workflow.states import load_workflow
 
-statewright.runtime.core.run.LEASE = timedelta(milliseconds=300)
+statewright.runtime.invocation.run.LEASE = timedelta(milliseconds=300)
 slow = 60.0 if sys.argv[1] == "begin" else 0.0
 
 def note(line):

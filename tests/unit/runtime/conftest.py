@@ -22,13 +22,13 @@ from statewright.checkpoint import (
 from statewright.events import EventKind
 from statewright.runtime.config import Settings
 from statewright.runtime.core.effects import Effect, RunTasks, Stamp
-from statewright.runtime.core.emitter import EventEmitter
 from statewright.runtime.core.loop import supersteps
-from statewright.runtime.core.outcome import Outcome, RunOutcome
 from statewright.runtime.core.program import Program
-from statewright.runtime.core.run import Run, SubgraphCall
-from statewright.runtime.core.run_config import RunConfig, RunPorts
-from statewright.runtime.core.saver_calls import perform_effect
+from statewright.runtime.drivers.saver_calls import perform_effect
+from statewright.runtime.invocation.emitter import EventEmitter
+from statewright.runtime.invocation.outcome import Outcome, RunOutcome
+from statewright.runtime.invocation.run import Run, SubgraphCall
+from statewright.runtime.invocation.run_config import RunConfig, RunPorts
 from statewright.runtime.lifecycle.subgraph_call import begin_call
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope

@@ -11,7 +11,7 @@ import pytest
 from statewright import START, InMemorySaver, Instrument, StateGraph, append
 from statewright.checkpoint import Checkpoint, Commit, TaskResult
 from statewright.events import Event
-from statewright.runtime.core.outcome import Failure, RunOutcome
+from statewright.runtime.invocation.outcome import Failure, RunOutcome
 from statewright.testing import RecordingInstrument
 
 SCHEMA = {"log": append, "x": int}

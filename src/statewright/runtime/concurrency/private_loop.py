@@ -18,12 +18,12 @@ from typing import Any
 from statewright.async_futures import is_on_loop
 from statewright.errors import RunCancelled
 from statewright.futures import SIGNAL_POLL_SECONDS, resolve
+from statewright.runtime.concurrency.asyncio_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.concurrency.control import RunControl
-from statewright.runtime.core.outcome import Failure
-from statewright.runtime.core.run import Run
-from statewright.runtime.tasks.asyncio_executor import DEFAULT_IN_FLIGHT, LoopExecutor
+from statewright.runtime.concurrency.superstep import Superstep
+from statewright.runtime.invocation.outcome import Failure
+from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.scope import current_scope
-from statewright.runtime.tasks.superstep import Superstep
 
 _idle: list[asyncio.AbstractEventLoop] = []
 """Loops that run on threads of their own."""

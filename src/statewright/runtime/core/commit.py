@@ -27,9 +27,9 @@ from statewright.events import Entry, Log
 from statewright.graph import START, Send
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.core.apply import changeable_fields, deltas, differences
-from statewright.runtime.core.outcome import RestStatus
 from statewright.runtime.core.program import Program
-from statewright.runtime.core.run import Run
+from statewright.runtime.invocation.outcome import RestStatus
+from statewright.runtime.invocation.run import Run
 
 
 class StepCommit(Commit):

@@ -12,8 +12,8 @@ from typing import Any
 
 from statewright.checkpoint import Checkpoint, Commit, LeaseRequest, Pending, Task
 from statewright.events import Event, Log
-from statewright.runtime.core.outcome import Outcome, RunOutcome
-from statewright.runtime.core.run import CallingTask
+from statewright.runtime.invocation.outcome import Outcome, RunOutcome
+from statewright.runtime.invocation.run import CallingTask
 
 
 class Load:

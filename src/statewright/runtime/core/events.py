@@ -11,9 +11,9 @@ from statewright.checkpoint import TaskResult
 from statewright.errors import HiddenMessagesWarning, NoCheckpointerWarning, UnfinishedJoinWarning, UnknownKeyWarning
 from statewright.events import Event, EventKind
 from statewright.graph import JoinEdge
-from statewright.runtime.core.emitter import EventEmitter
 from statewright.runtime.core.program import Program
-from statewright.runtime.core.run import Run
+from statewright.runtime.invocation.emitter import EventEmitter
+from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.scope import Scope
 
 

@@ -36,7 +36,7 @@ from statewright.ids import interrupt_id
 from statewright.runtime.core.events import emit_task_event, warn_unknown_field
 from statewright.runtime.core.fold import pairs_of
 from statewright.runtime.core.program import Program
-from statewright.runtime.core.run import Run
+from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.scope import Scope
 
 PLACES = frozenset((START, END, STOP))

@@ -48,12 +48,12 @@ from statewright.runtime.core.commit import (
 from statewright.runtime.core.effects import Effect, Emit, RunGenerator, RunTasks, Save, SaveCallers, SavePending, Stamp
 from statewright.runtime.core.events import describe_unfinished, run_event
 from statewright.runtime.core.frontier import due_tasks, half_reached, matches
-from statewright.runtime.core.limits import overrun
-from statewright.runtime.core.outcome import Failure, Outcome, Pause, RunOutcome
 from statewright.runtime.core.program import Program
-from statewright.runtime.core.run import Run
-from statewright.runtime.core.standing import reason_to_stop
+from statewright.runtime.invocation.limits import overrun
+from statewright.runtime.invocation.outcome import Failure, Outcome, Pause, RunOutcome
+from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.scope import Scope
+from statewright.runtime.tasks.standing import reason_to_stop
 
 LAST_STEPS = 5
 """The number of supersteps that a GraphRecursionError lists."""

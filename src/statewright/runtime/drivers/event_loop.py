@@ -18,16 +18,16 @@ from statewright.clock import Timer
 from statewright.errors import LeaseLost
 from statewright.futures import is_future
 from statewright.ids import draw_checkpoint_id
+from statewright.runtime.concurrency.asyncio_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.concurrency.control import RunControl
+from statewright.runtime.concurrency.executors import InlineExecutor, ThreadExecutor
+from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, begin_in_thread, call_in_thread, workers
 from statewright.runtime.core.effects import AwaitTurn, Effect, Emit, RunGenerator, RunTasks, Save, SaveCallers, Stamp
-from statewright.runtime.core.emitter import StreamBuffer
 from statewright.runtime.core.events import tell_broken_off
 from statewright.runtime.core.loop import note_failure
-from statewright.runtime.core.outcome import Failure, Outcome
 from statewright.runtime.core.program import Lane, NodeProgram
-from statewright.runtime.core.run import ALL_CLOSED, NONE_CLOSED, Run
-from statewright.runtime.core.saver_calls import (
+from statewright.runtime.drivers.saver_calls import (
     are_callers_saved,
     ask_saver,
     check_saved,
@@ -35,8 +35,10 @@ from statewright.runtime.core.saver_calls import (
     save_callers,
     wait_for_callers,
 )
-from statewright.runtime.core.standing import is_waited_for, superstep_above
 from statewright.runtime.drivers.sync import lanes_of, note_on_failure
+from statewright.runtime.invocation.emitter import StreamBuffer
+from statewright.runtime.invocation.outcome import Failure, Outcome
+from statewright.runtime.invocation.run import ALL_CLOSED, NONE_CLOSED, Run
 from statewright.runtime.lifecycle.subgraph_call import CallInProgress
 from statewright.runtime.lifecycle.thread_lease import (
     FIRST_LOOK,
@@ -51,13 +53,11 @@ from statewright.runtime.lifecycle.thread_lease import (
     request_thread,
 )
 from statewright.runtime.lifecycle.turn import run_until_idle
-from statewright.runtime.tasks.asyncio_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.tasks.execute import perform
 from statewright.runtime.tasks.execute_async import call_function, perform_async
-from statewright.runtime.tasks.executors import InlineExecutor, ThreadExecutor
 from statewright.runtime.tasks.retries_async import call_later, lent_async, pause, perform_guarded_async
 from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, leave_anywhere
-from statewright.runtime.tasks.superstep import Superstep
+from statewright.runtime.tasks.standing import is_waited_for, superstep_above
 
 BUFFERED_PARTS = 1000
 """How many parts of a stream may wait for its reader before the run waits too."""

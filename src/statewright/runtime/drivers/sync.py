@@ -16,25 +16,25 @@ from statewright.errors import LeaseLost, add_note
 from statewright.futures import SafeEvent
 from statewright.ids import draw_checkpoint_id
 from statewright.runtime.concurrency.control import RunControl
+from statewright.runtime.concurrency.executors import InlineExecutor, ThreadExecutor
+from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, workers
 from statewright.runtime.core.commit import error_text
 from statewright.runtime.core.effects import RunGenerator, RunTasks
-from statewright.runtime.core.emitter import StreamBuffer
 from statewright.runtime.core.events import tell_broken_off
 from statewright.runtime.core.loop import note_failure
-from statewright.runtime.core.outcome import Failure, Outcome
 from statewright.runtime.core.program import Lane
-from statewright.runtime.core.run import ALL_CLOSED, NONE_CLOSED, Run
-from statewright.runtime.core.saver_calls import flush, perform_all, perform_effect
-from statewright.runtime.core.standing import superstep_above
+from statewright.runtime.drivers.saver_calls import flush, perform_all, perform_effect
+from statewright.runtime.invocation.emitter import StreamBuffer
+from statewright.runtime.invocation.outcome import Failure, Outcome
+from statewright.runtime.invocation.run import ALL_CLOSED, NONE_CLOSED, Run
 from statewright.runtime.lifecycle.subgraph_call import CallInProgress
 from statewright.runtime.lifecycle.thread_lease import LeaseRenewer
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.execute import perform
-from statewright.runtime.tasks.executors import InlineExecutor, ThreadExecutor
 from statewright.runtime.tasks.retries import perform_guarded, suspended_slots
 from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, leave_anywhere, leave_scope
-from statewright.runtime.tasks.superstep import Superstep
+from statewright.runtime.tasks.standing import superstep_above
 
 if TYPE_CHECKING:
     from statewright.runtime.concurrency.private_loop import Coroutines

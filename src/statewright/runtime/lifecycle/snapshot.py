@@ -13,8 +13,8 @@ from statewright.futures import resolve
 from statewright.graph import Graph
 from statewright.runtime.core.fold import pairs_of
 from statewright.runtime.core.program import Program, readable
-from statewright.runtime.core.run import Run
-from statewright.runtime.core.saver_calls import perform_all
+from statewright.runtime.drivers.saver_calls import perform_all
+from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.carry import find_callers
 
 if TYPE_CHECKING:

@@ -42,9 +42,9 @@ from statewright.runtime.core.loop import (
     save_pending,
     supersteps,
 )
-from statewright.runtime.core.outcome import RunOutcome
 from statewright.runtime.core.program import Program
-from statewright.runtime.core.run import Run
+from statewright.runtime.invocation.outcome import RunOutcome
+from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.carry import taken_along
 from statewright.runtime.lifecycle.unfinished import kept_of_discarded
 from statewright.runtime.tasks.execute import checked_targets, conclude, written

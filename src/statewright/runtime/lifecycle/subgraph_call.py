@@ -22,9 +22,9 @@ from statewright.checkpoint import BranchKey
 from statewright.errors import NamespaceBusy
 from statewright.fingerprint import fingerprint
 from statewright.graph import Memory
-from statewright.runtime.core.run import CallingTask, Run, SubgraphCall
-from statewright.runtime.core.standing import end_of
+from statewright.runtime.invocation.run import CallingTask, Run, SubgraphCall
 from statewright.runtime.tasks.scope import Scope
+from statewright.runtime.tasks.standing import end_of
 
 _NO_OPTIONS: Final[Mapping[str, Any]] = {}
 

@@ -24,8 +24,8 @@ from statewright.futures import LightFuture, MaybeFuture, is_future, resolve
 from statewright.runtime.concurrency.control import RunControl
 from statewright.runtime.concurrency.worker_threads import workers
 from statewright.runtime.config import STOPS_HOLDER
-from statewright.runtime.core.run import Run
-from statewright.runtime.lifecycle.claim import Claim, Ticket
+from statewright.runtime.invocation.claim import Claim, Ticket
+from statewright.runtime.invocation.run import Run
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

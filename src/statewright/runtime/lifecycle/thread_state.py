@@ -29,8 +29,8 @@ from statewright.runtime.core.commit import StepCommit
 from statewright.runtime.core.effects import Effect, Load
 from statewright.runtime.core.loop import call_namespaces, commit_of, draw_stamp, save_commit
 from statewright.runtime.core.program import HANDLER_SUFFIX
-from statewright.runtime.core.run import Run
-from statewright.runtime.core.saver_calls import perform_all
+from statewright.runtime.drivers.saver_calls import perform_all
+from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.carry import find_callers, fork_inside, has_ended, taken_along
 from statewright.runtime.lifecycle.start import fit, load_head, renamed
 from statewright.runtime.tasks.execute import conclude, written

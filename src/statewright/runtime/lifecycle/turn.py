@@ -17,13 +17,13 @@ from statewright.runtime.config import STOPS_HOLDER
 from statewright.runtime.core.effects import AwaitTurn, Effect, Emit, RunGenerator
 from statewright.runtime.core.events import run_event, warn_unfinished, warn_unresumable
 from statewright.runtime.core.loop import NOTHING_SAVED, caused_by, release_thread, save_uncommitted, supersteps
-from statewright.runtime.core.outcome import RunOutcome
-from statewright.runtime.core.run import Run
-from statewright.runtime.core.standing import note_refusal
+from statewright.runtime.invocation.outcome import RunOutcome
+from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.start import begin_run, check_input
 from statewright.runtime.lifecycle.thread_lease import is_closing
 from statewright.runtime.lifecycle.thread_state import Met, rolled_back
 from statewright.runtime.tasks.scope import Scope
+from statewright.runtime.tasks.standing import note_refusal
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ from typing import Any, Final, Self
 
 from statewright.checkpoint import Checkpoint, Interrupt
 from statewright.events import Event
-from statewright.runtime.core.emitter import EventEmitter, StreamBuffer
-from statewright.runtime.core.outcome import RunOutcome
-from statewright.runtime.core.run import Run
+from statewright.runtime.invocation.emitter import EventEmitter, StreamBuffer
+from statewright.runtime.invocation.outcome import RunOutcome
+from statewright.runtime.invocation.run import Run
 from statewright.runtime.streaming.modes import namespace_within
 from statewright.runtime.tasks.interrupt import raise_to_caller
 

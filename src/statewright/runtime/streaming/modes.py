@@ -29,12 +29,12 @@ from statewright.ids import task_id
 from statewright.langchain_messages import is_langchain_message
 from statewright.messages import Message
 from statewright.runtime.core.commit import error_text
-from statewright.runtime.core.emitter import Listener, StreamBuffer
 from statewright.runtime.core.events import warn_hidden_messages
 from statewright.runtime.core.fold import pairs_of
-from statewright.runtime.core.outcome import Failure, Pause
 from statewright.runtime.core.program import Program, is_handed_over, readable, shown_name
-from statewright.runtime.core.run import Run
+from statewright.runtime.invocation.emitter import Listener, StreamBuffer
+from statewright.runtime.invocation.outcome import Failure, Pause
+from statewright.runtime.invocation.run import Run
 
 StreamMode = Literal["values", "updates", "messages", "custom", "tasks", "checkpoints", "debug"]
 StreamVersion = Literal["v1", "v2"]

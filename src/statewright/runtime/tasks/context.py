@@ -17,10 +17,10 @@ from statewright.events import DurableKind
 from statewright.graph import ExecutionInfo, RunStarter, Runtime, StreamWriter
 from statewright.ids import DEFAULT_WORKSPACE, TaskId, digest, interrupt_id
 from statewright.runtime.core.events import emit_task_event
-from statewright.runtime.core.standing import check_open
 from statewright.runtime.tasks.interrupt import wait_for
 from statewright.runtime.tasks.journal import journalled
 from statewright.runtime.tasks.scope import Scope, current_scope, enclosing_work
+from statewright.runtime.tasks.standing import check_open
 from statewright.store import Store
 
 

@@ -37,14 +37,14 @@ from statewright.runtime.core.commit import error_text
 from statewright.runtime.core.events import emit_task_finished, emit_task_started
 from statewright.runtime.core.fold import fold_results, fold_writes, pairs_of
 from statewright.runtime.core.graph_migration import renamed_target
-from statewright.runtime.core.outcome import Failure, Outcome, Pause
 from statewright.runtime.core.program import NodeProgram, Route
-from statewright.runtime.core.run import Run
-from statewright.runtime.core.standing import check_not_refused, void_if_refused
+from statewright.runtime.invocation.outcome import Failure, Outcome, Pause
+from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.context import RuntimeHost, previous_of, writer_of
 from statewright.runtime.tasks.inputs import changed_channels, own_containers, take_snapshot, with_managed
 from statewright.runtime.tasks.interrupt import ChildCommand, Paused
 from statewright.runtime.tasks.scope import Scope
+from statewright.runtime.tasks.standing import check_not_refused, void_if_refused
 from statewright.state import Writes
 
 ENDS_THE_RUN: Final = (RunCancelled, BudgetExceeded, GraphDrained)

@@ -11,9 +11,8 @@ from statewright.channels import CONTAINERS
 from statewright.checkpoint import NO_ARG, Checkpoint, Task, TaskResult
 from statewright.errors import NodeCancelledError
 from statewright.runtime.concurrency.worker_threads import begin_in_thread
-from statewright.runtime.core.outcome import Outcome
 from statewright.runtime.core.program import NodeProgram
-from statewright.runtime.core.standing import check_not_refused, is_waited_for
+from statewright.runtime.invocation.outcome import Outcome
 from statewright.runtime.tasks.execute import (
     answer_of_child,
     ask,
@@ -29,6 +28,7 @@ from statewright.runtime.tasks.execute import (
 )
 from statewright.runtime.tasks.interrupt import ChildCommand
 from statewright.runtime.tasks.scope import Scope
+from statewright.runtime.tasks.standing import check_not_refused, is_waited_for
 
 
 async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, place: int = 0) -> Any:

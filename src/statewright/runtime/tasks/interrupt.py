@@ -19,13 +19,13 @@ from statewright.errors import InvalidUpdateError
 from statewright.graph import Command, ParentCommand
 from statewright.ids import interrupt_id
 from statewright.runtime.core.graph_migration import check_answered, check_new, is_unchanged
-from statewright.runtime.core.standing import check_not_refused, note_refusal
 from statewright.runtime.tasks.scope import current_scope
+from statewright.runtime.tasks.standing import check_not_refused, note_refusal
 from statewright.state import check_schema, check_value
 
 if TYPE_CHECKING:
-    from statewright.runtime.core.outcome import RunOutcome
-    from statewright.runtime.core.run import Run
+    from statewright.runtime.invocation.outcome import RunOutcome
+    from statewright.runtime.invocation.run import Run
 
 T = TypeVar("T")
 

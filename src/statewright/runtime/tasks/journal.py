@@ -20,9 +20,9 @@ from statewright.futures import is_future, resolve
 from statewright.graph import START, is_coroutine_function
 from statewright.ids import CheckpointId
 from statewright.runtime.core.events import emit_task_event
-from statewright.runtime.core.run import Run
-from statewright.runtime.core.standing import check_hold, check_hold_async, check_not_refused, check_open, note_refusal
+from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.scope import Scope
+from statewright.runtime.tasks.standing import check_hold, check_hold_async, check_not_refused, check_open, note_refusal
 
 _AWAITED: Final = "~"
 """Suffix of the fingerprint for a plain function that returned an awaitable: its result is awaited on replay too."""
@@ -194,7 +194,7 @@ def _noted(scope: Scope, hold: LeaseRequest | None) -> Log | None:
 
 def _save_checkpoint(scope: Scope) -> None:
     """Save the checkpoint that a run keeps back until it rests: an entry needs something that it belongs to."""
-    from statewright.runtime.core.saver_calls import save_callers
+    from statewright.runtime.drivers.saver_calls import save_callers
 
     save_callers(scope)
 

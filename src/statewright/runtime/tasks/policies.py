@@ -12,7 +12,7 @@ from typing import Any, Final
 from statewright.checkpoint import TimeLimit
 from statewright.clock import as_seconds
 from statewright.graph import CachePolicy, Graph, Node, RetryPolicy, TagLimits, TimeoutPolicy
-from statewright.runtime.core.limits import Circuit, Rate, Slots
+from statewright.runtime.invocation.limits import Circuit, Rate, Slots
 
 
 def time_limit(policy: TimeoutPolicy | None) -> TimeLimit | None:

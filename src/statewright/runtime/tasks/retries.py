@@ -28,15 +28,15 @@ from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.concurrency.worker_threads import workers
 from statewright.runtime.core.events import emit_task_event
 from statewright.runtime.core.graph_migration import leads_to_nodes, renamed_target
-from statewright.runtime.core.limits import Circuit, Rate, Slots
-from statewright.runtime.core.outcome import Failure, Outcome
 from statewright.runtime.core.program import NodeProgram, Program
-from statewright.runtime.core.run import Run
-from statewright.runtime.core.standing import end_of, reason_to_wait_no_more, void_if_refused, woken_by_the_end
-from statewright.runtime.tasks.attempt import Attempt
+from statewright.runtime.invocation.attempt import Attempt
+from statewright.runtime.invocation.limits import Circuit, Rate, Slots
+from statewright.runtime.invocation.outcome import Failure, Outcome
+from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.execute import ENDS_THE_RUN, asked, begin, conclude, given, perform, reported, settle
 from statewright.runtime.tasks.policies import NO_GUARDS, Guards
 from statewright.runtime.tasks.scope import Scope, enter_scope
+from statewright.runtime.tasks.standing import end_of, reason_to_wait_no_more, void_if_refused, woken_by_the_end
 from statewright.state import Writes
 
 T = TypeVar("T")

@@ -13,11 +13,10 @@ from statewright.checkpoint import Checkpoint, Task, TimeLimit
 from statewright.clock import Clock, SystemClock, Timer
 from statewright.errors import NodeCancelledError, NodeTimeoutError
 from statewright.runtime.concurrency.worker_threads import Cleanup, workers
-from statewright.runtime.core.limits import Slots
 from statewright.runtime.core.program import NodeProgram
-from statewright.runtime.core.standing import reason_to_wait_no_more, woken_by_the_end
-from statewright.runtime.lifecycle.claim import Ticket
-from statewright.runtime.tasks.attempt import Attempt
+from statewright.runtime.invocation.attempt import Attempt
+from statewright.runtime.invocation.claim import Ticket
+from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.tasks.execute import asked, begin, conclude, given
 from statewright.runtime.tasks.execute_async import call_function, conclude_async, is_cancelled_by_run
 from statewright.runtime.tasks.retries import (
@@ -34,6 +33,7 @@ from statewright.runtime.tasks.retries import (
     tried,
 )
 from statewright.runtime.tasks.scope import Scope, enter_scope
+from statewright.runtime.tasks.standing import reason_to_wait_no_more, woken_by_the_end
 
 
 async def perform_guarded_async(

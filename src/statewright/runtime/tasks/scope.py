@@ -17,10 +17,10 @@ from statewright.checkpoint import NO_ARG, Checkpoint, JournalKey, Task, step_id
 from statewright.errors import InvalidUpdateError
 from statewright.ids import TaskId
 from statewright.runtime.concurrency.worker_threads import workers
-from statewright.runtime.core.limits import Slots
-from statewright.runtime.core.outcome import Outcome
-from statewright.runtime.core.run import CallingTask, Run
-from statewright.runtime.tasks.attempt import Attempt
+from statewright.runtime.invocation.attempt import Attempt
+from statewright.runtime.invocation.limits import Slots
+from statewright.runtime.invocation.outcome import Outcome
+from statewright.runtime.invocation.run import CallingTask, Run
 
 _lending = threading.Lock()
 """Held while slots move between a scope and its suspended slots. No other code runs meanwhile."""

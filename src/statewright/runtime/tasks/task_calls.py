@@ -34,18 +34,9 @@ from statewright.graph.policy import as_retries, as_timeout
 from statewright.ids import TaskId
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, workers
 from statewright.runtime.core.events import emit_task_event
-from statewright.runtime.core.run import Run
-from statewright.runtime.core.standing import (
-    check_hold,
-    check_hold_async,
-    check_not_refused,
-    check_open,
-    check_waits,
-    note_refusal,
-    void_if_refused,
-    woken_by_the_end,
-)
-from statewright.runtime.tasks.attempt import Attempt
+from statewright.runtime.invocation.attempt import Attempt
+from statewright.runtime.invocation.open_calls import Calls
+from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.execute import ENDS_THE_RUN
 from statewright.runtime.tasks.journal import (
     Unsaved,
@@ -57,7 +48,6 @@ from statewright.runtime.tasks.journal import (
     step_events,
     wait_for_async,
 )
-from statewright.runtime.tasks.open_calls import Calls
 from statewright.runtime.tasks.policies import Guards
 from statewright.runtime.tasks.retries import (
     Ask,
@@ -73,6 +63,16 @@ from statewright.runtime.tasks.retries import (
     wait,
 )
 from statewright.runtime.tasks.scope import CalledTask, Scope, current_scope, enter_scope
+from statewright.runtime.tasks.standing import (
+    check_hold,
+    check_hold_async,
+    check_not_refused,
+    check_open,
+    check_waits,
+    note_refusal,
+    void_if_refused,
+    woken_by_the_end,
+)
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from statewright.async_futures import aresolve
 from statewright.clock import Clock
 from statewright.errors import InvalidConfig, SpendingLimitReached
 from statewright.runs import DailySpending, Ledger, Workspace
-from statewright.runtime.core.limits import warn_unpriced
+from statewright.runtime.invocation.limits import warn_unpriced
 
 EVERY_OTHER: Final = "*"
 """The name that stands for all workspaces without limits of their own."""

@@ -19,7 +19,7 @@ from statewright.ids import CheckpointId
 from statewright.jsonable import as_json
 from statewright.runs import Change, Json, Spend
 from statewright.runtime import CompiledGraph, Instrument
-from statewright.runtime.core.outcome import Failure
+from statewright.runtime.invocation.outcome import Failure
 from statewright.service.context.records import guard_claim
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.progress import Progress, ProgressSnapshot

@@ -8,8 +8,8 @@ from typing import Any
 from statewright.checkpoint import Checkpoint
 from statewright.errors import BudgetExceeded
 from statewright.runtime.core.commit import saved_form
-from statewright.runtime.core.outcome import RunOutcome
 from statewright.runtime.core.program import Program
+from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.testing.replay.comparison import (
     is_same,
     is_same_field,

@@ -9,8 +9,8 @@ from statewright.checkpoint import NO_ARG, Checkpoint, DeferredTask, Joins, Pend
 from statewright.checkpoint.forms import Entry, made_pending, made_task, plain_pending, plain_task
 from statewright.errors import StoredError
 from statewright.graph import ParentCommand
-from statewright.runtime.core.outcome import Outcome, Pause
 from statewright.runtime.core.program import Program
+from statewright.runtime.invocation.outcome import Outcome, Pause
 from statewright.serde.codecs import type_name
 from statewright.serde.serde import Serde
 from statewright.testing.replay.records import Completed, Failed, ForParent, Found, Interrupted, RecordedOutcome

@@ -35,8 +35,8 @@ from statewright.graph import START, ParentCommand
 from statewright.ids import CheckpointId
 from statewright.runtime import CompiledGraph
 from statewright.runtime.core.commit import saved_form, saved_form_of_result
-from statewright.runtime.core.outcome import Failure, Outcome, Pause, RunOutcome
-from statewright.runtime.core.run import Run
+from statewright.runtime.invocation.outcome import Failure, Outcome, Pause, RunOutcome
+from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.scope import current_scope
 from statewright.serde.serde import Serde
 from statewright.testing.replay.codecs import replay_serde

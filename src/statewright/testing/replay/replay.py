@@ -36,10 +36,10 @@ from typing import Any, cast
 from statewright.checkpoint import BranchKey, InMemorySaver, Interrupt
 from statewright.runtime import CompiledGraph, RunControl
 from statewright.runtime.config import OnUnfinished, Settings
-from statewright.runtime.core.outcome import RunOutcome
 from statewright.runtime.core.program import Program
-from statewright.runtime.core.run import Run, SubgraphCall
-from statewright.runtime.core.run_config import RunConfig, RunPorts
+from statewright.runtime.invocation.outcome import RunOutcome
+from statewright.runtime.invocation.run import Run, SubgraphCall
+from statewright.runtime.invocation.run_config import RunConfig, RunPorts
 from statewright.runtime.lifecycle.snapshot import subgraphs_of
 from statewright.runtime.tasks.scope import Scope
 from statewright.serde.serde import Serde

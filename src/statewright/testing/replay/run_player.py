@@ -20,12 +20,12 @@ from statewright.graph import Memory, ParentCommand, Send
 from statewright.runtime import CompiledGraph
 from statewright.runtime.concurrency.private_loop import run_privately
 from statewright.runtime.core.effects import Effect, RunTasks, Stamp, StepOutcome
-from statewright.runtime.core.emitter import EventEmitter
-from statewright.runtime.core.outcome import Failure, Outcome, Pause, RunOutcome
 from statewright.runtime.core.program import NodeProgram, is_handed_over
-from statewright.runtime.core.run import Run, SubgraphCall
-from statewright.runtime.core.saver_calls import perform_effect
 from statewright.runtime.core.subgraph import Pairs, shared, subgraph_calls
+from statewright.runtime.drivers.saver_calls import perform_effect
+from statewright.runtime.invocation.emitter import EventEmitter
+from statewright.runtime.invocation.outcome import Failure, Outcome, Pause, RunOutcome
+from statewright.runtime.invocation.run import Run, SubgraphCall
 from statewright.runtime.lifecycle.subgraph_call import begin_call, call_line
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.execute import (

@@ -13,8 +13,8 @@ import pytest
 from statewright import START, StateGraph
 from statewright.checkpoint import TaskResult
 from statewright.runtime.concurrency.private_loop import borrow_loop, give_back, start_coroutines
+from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.core.effects import RunTasks
-from statewright.runtime.tasks.superstep import Superstep
 
 LONG = 600.0
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")

@@ -20,7 +20,7 @@ from statewright.runtime.core.effects import (
     SavePending,
     Stamp,
 )
-from statewright.runtime.core.outcome import Failure, Pause, RunOutcome
+from statewright.runtime.invocation.outcome import Failure, Pause, RunOutcome
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_the_core_repeats_its_effects_when_its_answers_are_replayed(make: Any, p
     answers: list[Any] = []
     first = start(None)
     first.finish(fails_at_b, recorded=answers)
-    monkeypatch.setattr("statewright.runtime.core.saver_calls.draw_checkpoint_id", NoClock())
+    monkeypatch.setattr("statewright.runtime.drivers.saver_calls.draw_checkpoint_id", NoClock())
     again = start(NoClock()).core
     effects: list[Any] = []
     for answer in (None, *answers):

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from statewright.events import Event
-from statewright.runtime.core.emitter import LIVE_PARTS, EventEmitter, StreamBuffer, instrument_listeners
 from statewright.runtime.core.events import emit_task_event, emit_task_finished, emit_task_started, run_event
 from statewright.runtime.instrument import METHOD_BY_KIND, Instrument
+from statewright.runtime.invocation.emitter import LIVE_PARTS, EventEmitter, StreamBuffer, instrument_listeners
 
 
 def test_an_event_goes_to_those_who_want_its_kind_in_their_order() -> None:

@@ -18,7 +18,7 @@ from statewright.runtime.core.loop import (
     release_thread,
     save_pending,
 )
-from statewright.runtime.core.outcome import Failure, Pause, RunOutcome
+from statewright.runtime.invocation.outcome import Failure, Pause, RunOutcome
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from statewright import START, InMemorySaver, RunControl
 from statewright.checkpoint import Checkpoint
 from statewright.errors import InvalidUpdateError, NamespaceBusy
 from statewright.graph.answer import Reported
-from statewright.runtime.core.outcome import RunOutcome
-from statewright.runtime.core.run import SubgraphCall
 from statewright.runtime.core.subgraph import news, shared, subgraph_calls
+from statewright.runtime.invocation.attempt import Attempt
+from statewright.runtime.invocation.outcome import RunOutcome
+from statewright.runtime.invocation.run import SubgraphCall
 from statewright.runtime.lifecycle.subgraph_call import CallInProgress, begin_call, call_line, take_namespace
-from statewright.runtime.tasks.attempt import Attempt
 from statewright.testing import FakeClock
 
 

@@ -13,12 +13,12 @@ import pytest
 
 from statewright import START, InMemorySaver, RunControl, StateGraph, append
 from statewright.errors import RunCancelled
+from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.core.effects import RunTasks
 from statewright.runtime.core.program import Lane
 from statewright.runtime.drivers.sync import drive_sync, lanes_of
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.scope import current_scope
-from statewright.runtime.tasks.superstep import Superstep
 
 LONG = 600.0
 SCHEMA = {"log": append, "x": int}

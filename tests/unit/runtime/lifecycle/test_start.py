@@ -18,7 +18,7 @@ from statewright.errors import (
 )
 from statewright.ids import InterruptId, interrupt_id
 from statewright.runtime.core.effects import Load, RunTasks, Save, SavePending
-from statewright.runtime.core.outcome import Failure, Pause
+from statewright.runtime.invocation.outcome import Failure, Pause
 from statewright.runtime.lifecycle.start import TIMED_OUT, read_answers, renamed
 
 

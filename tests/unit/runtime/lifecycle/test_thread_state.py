@@ -10,8 +10,8 @@ from statewright.checkpoint import Interrupt, Pending
 from statewright.errors import CheckpointConflict, CheckpointNotFound, InvalidUpdateError, UnknownTarget
 from statewright.ids import InterruptId
 from statewright.runtime.core.effects import Load, Save
-from statewright.runtime.core.outcome import Failure, Pause
-from statewright.runtime.core.saver_calls import perform_effect
+from statewright.runtime.drivers.saver_calls import perform_effect
+from statewright.runtime.invocation.outcome import Failure, Pause
 from statewright.runtime.lifecycle.thread_state import diff, forked, load_saved, rolled_back, updated
 
 

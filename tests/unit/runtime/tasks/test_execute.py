@@ -17,7 +17,7 @@ from statewright.errors import (
     UnknownTarget,
 )
 from statewright.graph import STOP, NodeError
-from statewright.runtime.core.outcome import Failure, Pause
+from statewright.runtime.invocation.outcome import Failure, Pause
 from statewright.runtime.tasks.execute import check_declared, checked_targets, conclude, perform, settle
 from statewright.runtime.tasks.interrupt import ChildCommand
 from statewright.runtime.tasks.scope import enter_scope, leave_scope

@@ -6,8 +6,8 @@ import pytest
 
 from statewright import START
 from statewright.errors import InvalidUpdateError
+from statewright.runtime.invocation.attempt import Attempt
 from statewright.runtime.lifecycle.subgraph_call import begin_call
-from statewright.runtime.tasks.attempt import Attempt
 from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, leave_scope
 from statewright.testing import FakeClock
 

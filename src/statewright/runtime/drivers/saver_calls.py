@@ -21,9 +21,9 @@ from statewright.runtime.core.effects import (
     Stamp,
 )
 from statewright.runtime.core.loop import save_uncommitted
-from statewright.runtime.core.run import CallingTask, Run
-from statewright.runtime.core.standing import check_wanted
+from statewright.runtime.invocation.run import CallingTask, Run
 from statewright.runtime.lifecycle.thread_lease import await_turn
+from statewright.runtime.tasks.standing import check_wanted
 
 T = TypeVar("T")
 

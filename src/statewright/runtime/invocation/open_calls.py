@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from statewright.checkpoint import Task, TaskResult
 from statewright.futures import wait_until_done
 from statewright.ids import TaskId
-from statewright.runtime.core.outcome import Failure, Outcome
+from statewright.runtime.invocation.outcome import Failure, Outcome
 
 
 class OpenCall(Protocol):

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.concurrency.worker_threads import workers
-from statewright.runtime.core.limits import Slots
-from statewright.runtime.core.outcome import Failure, Outcome
+from statewright.runtime.invocation.limits import Slots
+from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.tasks.execute import perform
 from statewright.runtime.tasks.retries import perform_guarded, performer
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
-from statewright.runtime.tasks.superstep import Superstep
 
 
 class Executor(Protocol):

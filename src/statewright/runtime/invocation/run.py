@@ -32,14 +32,14 @@ from statewright.graph import Memory
 from statewright.ids import TaskId
 from statewright.runtime.concurrency.control import RunControl
 from statewright.runtime.config import Settings
-from statewright.runtime.core.emitter import EventEmitter, StreamBuffer
-from statewright.runtime.core.limits import Slots, Spending
-from statewright.runtime.core.outcome import RunOutcome
 from statewright.runtime.core.program import Program
-from statewright.runtime.core.run_config import RunConfig, RunPorts
-from statewright.runtime.lifecycle.claim import Claim
-from statewright.runtime.tasks.attempt import Attempt
-from statewright.runtime.tasks.open_calls import Calls
+from statewright.runtime.invocation.attempt import Attempt
+from statewright.runtime.invocation.claim import Claim
+from statewright.runtime.invocation.emitter import EventEmitter, StreamBuffer
+from statewright.runtime.invocation.limits import Slots, Spending
+from statewright.runtime.invocation.open_calls import Calls
+from statewright.runtime.invocation.outcome import RunOutcome
+from statewright.runtime.invocation.run_config import RunConfig, RunPorts
 
 LEASE: Final = timedelta(seconds=60)
 """Default lease duration: how long a run holds its thread after a write. Renewed every third of it while nodes run."""

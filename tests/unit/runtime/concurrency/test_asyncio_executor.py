@@ -11,10 +11,10 @@ import pytest
 
 from statewright import START, StateGraph
 from statewright.checkpoint import TaskResult
+from statewright.runtime.concurrency.asyncio_executor import LoopExecutor
+from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.core.effects import RunTasks
-from statewright.runtime.core.outcome import Failure
-from statewright.runtime.tasks.asyncio_executor import LoopExecutor
-from statewright.runtime.tasks.superstep import Superstep
+from statewright.runtime.invocation.outcome import Failure
 
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 

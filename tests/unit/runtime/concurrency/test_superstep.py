@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from statewright import START
+from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.core.effects import RunTasks
-from statewright.runtime.core.outcome import Failure, Pause
-from statewright.runtime.tasks.superstep import Superstep
+from statewright.runtime.invocation.outcome import Failure, Pause
 
 
 class Closing:

@@ -14,13 +14,13 @@ from functools import partial
 from typing import Final, cast
 
 from statewright.async_futures import wait_for_all
+from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, workers
-from statewright.runtime.core.limits import Slots
-from statewright.runtime.core.outcome import Failure, Outcome
+from statewright.runtime.invocation.limits import Slots
+from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.tasks.execute_async import perform_async
 from statewright.runtime.tasks.retries_async import perform_guarded_async
 from statewright.runtime.tasks.scope import Scope
-from statewright.runtime.tasks.superstep import Superstep
 
 DEFAULT_IN_FLIGHT: Final = 1000
 """The default limit of concurrent coroutines in one superstep."""

@@ -11,11 +11,11 @@ import pytest
 
 from statewright import START, StateGraph
 from statewright.checkpoint import TaskResult
+from statewright.runtime.concurrency.executors import InlineExecutor, ThreadExecutor
+from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.core.effects import RunTasks
-from statewright.runtime.core.outcome import Failure
-from statewright.runtime.tasks.executors import InlineExecutor, ThreadExecutor
+from statewright.runtime.invocation.outcome import Failure
 from statewright.runtime.tasks.scope import current_scope
-from statewright.runtime.tasks.superstep import Superstep
 
 LONG = 600.0
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")

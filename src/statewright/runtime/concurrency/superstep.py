@@ -9,12 +9,12 @@ from contextlib import contextmanager, suppress
 from statewright.checkpoint import Checkpoint, Task, TaskResult
 from statewright.errors import NodeCancelledError, RunCancelled
 from statewright.graph import ParentCommand
+from statewright.runtime.concurrency.result_flusher import ResultFlusher, landing_of
 from statewright.runtime.core.effects import RunTasks
 from statewright.runtime.core.loop import budget_exit_for
-from statewright.runtime.core.outcome import Failure, Outcome
 from statewright.runtime.core.program import NodeProgram
-from statewright.runtime.core.result_flusher import ResultFlusher, landing_of
-from statewright.runtime.core.run import OpenSuperstep, Run
+from statewright.runtime.invocation.outcome import Failure, Outcome
+from statewright.runtime.invocation.run import OpenSuperstep, Run
 
 
 class Superstep:

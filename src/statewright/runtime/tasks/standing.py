@@ -14,7 +14,7 @@ from typing import Final, TypeVar, cast
 from statewright.checkpoint import BranchKey, Checkpointer, Lease, LeaseRequest
 from statewright.errors import GraphDrained, LeaseLost, RunCancelled, RunError
 from statewright.futures import MaybeFuture, resolve
-from statewright.runtime.core.run import CallingTask, OpenSuperstep, Run
+from statewright.runtime.invocation.run import CallingTask, OpenSuperstep, Run
 
 T = TypeVar("T")
 SIBLING_FAILED: Final = "a task that ran beside it failed"

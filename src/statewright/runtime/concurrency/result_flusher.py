@@ -16,7 +16,7 @@ from statewright.futures import resolve
 from statewright.ids import CheckpointId
 from statewright.runtime.concurrency.worker_threads import workers
 from statewright.runtime.core.commit import saved_form_of_result
-from statewright.runtime.core.run import Run
+from statewright.runtime.invocation.run import Run
 
 GROUP_EVERY: Final = 0.05
 """Seconds after which a result is written if no other write includes it."""
