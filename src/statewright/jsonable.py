@@ -4,9 +4,10 @@
 * Instants, durations, UUIDs, paths and enumerations become what pydantic writes, such as `2026-01-02T00:00:00Z`.
 * Sets become lists, bytes base64, exceptions `Class: message`, anything else its text.
 * NaN and infinities become the texts `NaN`, `Infinity` and `-Infinity`, for null would lose which of them it was.
-* Half of a surrogate pair becomes U+FFFD, because text with it can neither be stored nor sent.
+* For display, half of a surrogate pair becomes U+FFFD, because text with it cannot be sent.
 
-`to_strict_jsonable` is for data that a program reads back: it refuses a value rather than replacing it by its text.
+`as_json` refuses what JSON cannot hold, where `to_jsonable` shows something of it. `to_strict_jsonable` is for data that
+a program reads back: it refuses a value rather than replacing it by its text.
 """
 
 from __future__ import annotations
@@ -29,17 +30,19 @@ _MAX_DEPTH: Final = 300
 
 
 def as_json(value: Any) -> Any:
-    """Convert any value to JSON, as a copy. It never fails."""
-    try:
-        return from_json(to_json(value, fallback=_fallback, inf_nan_mode="strings", bytes_mode="base64"))
-    except _REFUSALS:  # half of a surrogate pair, or deep nesting
-        return to_jsonable(value)
+    """Convert a value to JSON, as a copy.
+
+    Raises ValueError for a value that would lose part of itself: cyclic, nested too deep, or with half of a surrogate
+    pair.
+    """
+    return from_json(to_json(value, fallback=_fallback, inf_nan_mode="strings", bytes_mode="base64"))
 
 
 def to_jsonable(value: Any, simplify: Callable[[Any], Any] | None = None, *, depth: int = 0) -> Any:
-    """Convert any value to JSON like `as_json`, with sets in a stable order.
+    """Convert any value to JSON like `as_json`, with sets in a stable order. It never fails.
 
-    It is slower. `simplify` replaces the conversion of one level of a value that is not a JSON type.
+    It is slower, and for people to read. `simplify` replaces the conversion of one level of a value that is not a JSON
+    type.
     """
     if isinstance(value, str):
         return encodable_text(value)

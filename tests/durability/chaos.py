@@ -78,8 +78,7 @@ from statewright.clock import SystemClock
 from statewright.futures import resolve
 from statewright.runtime.invocation.run import LEASE
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
-from statewright.storage.sqlite.checkpoints import commits
-from statewright.storage.sqlite.checkpoints import segments as fold
+from statewright.storage.sqlite.checkpoints import commits, segments
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SMALL_FOLDS: Final = {"LONGEST": 8, "RECENT": 12, "SMALL": 64, "MOST_WITHOUT_BASE": 3}
@@ -676,7 +675,7 @@ class Child:
         aims.take(plan.aim, plan.number)
         pause = 0.006 if plan.slow_disk else 0.0
         aims.around(SqliteDatabase, "_write_group", "commit", self._notes, pause=pause)
-        aims.around(fold.Folder, "fold", "fold", self._notes)
+        aims.around(segments.SegmentWriter, "compact", "fold", self._notes)
         aims.around(CompiledGraph, "fork", "fork", self._notes)
         aims.around(CompiledGraph, "copy_thread", "copy", self._notes)
         self._saver = SqliteSaver(Path(plan.folder) / "runs.db")
@@ -832,7 +831,7 @@ def thread_ids(shape: str, number: int) -> list[str]:
 def child_main(plan: Plan) -> None:
     if plan.small_folds:
         for name, value in SMALL_FOLDS.items():
-            setattr(fold, name, value)
+            setattr(segments, name, value)
         setattr(commits, "RECENT", SMALL_FOLDS["RECENT"])  # noqa: B010  # a constant, but for this
     Child(plan).run()
 

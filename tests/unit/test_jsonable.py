@@ -85,24 +85,36 @@ def test_json_is_unchanged(value: Any) -> None:
         (Point, repr(Point)),
         (len, "<built-in function len>"),
         ({(1, 2): 3, None: 4, True: 5, 1.5: 6}, {"1,2": 3, "None": 4, "true": 5, "1.5": 6}),
-        ({frozenset[int](): 1}, {"frozenset()": 1}),
-        ({Opaque(): 1, b"x": 2}, {"opaque": 1, "eA==": 2}),
-        ({"\ud800": "a\ud800"}, {"\ufffd": "a\ufffd"}),
     ],
 )
 def test_both_conversions_follow_the_policy(convert: Any, value: Any, expected: Any) -> None:
     assert convert(value) == expected
 
 
-@pytest.mark.parametrize("convert", [as_json, to_jsonable])
-def test_deep_and_circular_values_are_cut(convert: Any) -> None:
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({frozenset[int](): 1}, {"frozenset()": 1}),
+        ({Opaque(): 1, b"x": 2}, {"opaque": 1, "eA==": 2}),
+        ({"\ud800": "a\ud800"}, {"\ufffd": "a\ufffd"}),
+    ],
+)
+def test_for_display_anything_becomes_json(value: Any, expected: Any) -> None:
+    assert to_jsonable(value) == expected
+
+
+def test_deep_and_circular_values_are_cut_for_display_and_refused_otherwise() -> None:
     circle: list[Any] = []
     circle.append(circle)
     deep: Any = 1
     for _ in range(5000):
         deep = [deep]
     for value in (circle, deep):
-        assert '["..."]' in json.dumps(convert(value))
+        assert '["..."]' in json.dumps(to_jsonable(value))
+        with pytest.raises(ValueError, match=r"(?i)circular|depth"):
+            as_json(value)
+    with pytest.raises(ValueError, match="surrogates"):
+        as_json("a\ud800")
 
 
 def test_sets_have_a_stable_order() -> None:
