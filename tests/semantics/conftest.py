@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.semantics.on_services import Places
-from tests.semantics.surroundings import parametrize, repeats, surroundings  # noqa: F401
+from tests.semantics.surroundings import parametrize, repeats, surroundings, unsuited  # noqa: F401
 from tests.work import FULL
 
 from statewright import InMemorySaver
@@ -24,7 +24,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave to `make test-full` what repeats another test in one of the surroundings."""
-    left_out = [] if FULL else repeats(items)
+    left_out = [*unsuited(items), *([] if FULL else repeats(items))]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         repeated = set(left_out)

@@ -101,6 +101,11 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("surroundings", ["plain", *others], indirect=True)
 
 
+def unsuited(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The cases of a test that are for a saver in memory only, where the others are for any."""
+    return [item for item in items if ON_SQLITE in item.name and any(part in item.name for part in IN_MEMORY_ONLY)]
+
+
 def repeats(items: list[pytest.Item]) -> list[pytest.Item]:
     """The tests on SQLite that repeat another with the same driver, in another combination of what else it is given.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,13 @@ def test_a_server_that_accepts_and_says_nothing_is_given_up() -> None:
             with pytest.raises(ToolError, match=r"could not be reached: .*within 0\.5 s"):
                 tools.load()
             tools.close()
+
+
+def test_a_server_is_reached_at_its_checked_addresses_whatever_its_name_resolves_to(listening: Listening) -> None:
+    """The name has no address at all, and nothing listens at the first of the checked ones."""
+    # The header, because the server answers under its own name only.
+    server = listening.described(headers={"Host": f"127.0.0.1:{listening.port}"})
+    url = server.transport.url.replace("127.0.0.1", "tools.invalid")
+    pinned = replace(server.transport, url=url, addresses=("127.0.0.2", "127.0.0.1"))
+    with McpTools([replace(server, transport=pinned)]) as tools:
+        assert call(by_name(tools)["add"], a=1, b=2) == {"result": 3}

@@ -39,7 +39,8 @@ integration_alias = "tickets"
     ("text", "told"),
     [
         ('command = "a"\nurl = "http://x"', "it has both a command and a url. Give one of them."),
-        ("args = []", "it has neither a command and a url. Give one of them."),
+        ('url = "http://x"\ntype = "hunter2-hunter2"', "type is unknown. Types: http, sse, "),
+        ("args = []", "it has neither a command nor a url. Give one of them."),
         ('url = "ftp://x"', "Give an address that begins with http:// or https://."),
         ('command = "a"\ntimeout = 0', "It must be a number of seconds above 0"),
         ('command = "a"\nargs = [1]', "It must be a list of strings"),
@@ -49,6 +50,7 @@ integration_alias = "tickets"
 def test_what_cannot_be_is_told(text: str, told: str, folder: Path) -> None:
     found = problems(f"[mcp.a]\n{text}", folder)
     assert told in found[0]
+    assert "hunter2" not in found[0]
 
 
 def test_4_1_11_a_token_in_the_file_is_a_warning(folder: Path) -> None:

@@ -5,8 +5,8 @@ This is the only module that uses the SDK's transports. It is imported on first 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final, Self
 
@@ -48,14 +48,15 @@ async def _streams(server: McpServer, words: StderrTail, ended: OnEnd) -> AsyncG
             yield streams
     elif isinstance(transport, StreamableHttp):
         timeout = httpx2.Timeout(server.connect_timeout, read=_SILENCE)
+        pinned = _pinned(transport.addresses)
         async with (
-            httpx2.AsyncClient(headers=dict(transport.headers), timeout=timeout) as client,
+            httpx2.AsyncClient(headers=dict(transport.headers), timeout=timeout, transport=pinned) as client,
             streamable_http_client(transport.url, http_client=client, max_sse_event_size=_LARGEST) as streams,
         ):
             yield streams
     else:
         headers, timeout = dict(transport.headers), server.connect_timeout
-        clients = partial(_create_http_client, ended)
+        clients = partial(_create_http_client, ended, transport.addresses)
         opened = sse_client(transport.url, headers, timeout, sse_read_timeout=_SILENCE, httpx_client_factory=clients)
         async with opened as streams:
             yield streams
@@ -63,6 +64,7 @@ async def _streams(server: McpServer, words: StderrTail, ended: OnEnd) -> AsyncG
 
 def _create_http_client(
     ended: OnEnd,
+    addresses: Sequence[str],
     headers: dict[str, str] | None = None,
     timeout: httpx2.Timeout | None = None,
     auth: httpx2.Auth | None = None,
@@ -73,7 +75,36 @@ def _create_http_client(
         if response.request.method == "POST" and response.is_error:
             ended(ConnectionError(f"a message was refused with {response.status_code} {response.reason_phrase}"))
 
-    return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, event_hooks={"response": [check]})
+    pinned, hooks = _pinned(addresses), {"response": [check]}
+    return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, transport=pinned, event_hooks=hooks)
+
+
+def _pinned(addresses: Sequence[str]) -> _PinnedTransport | None:
+    return _PinnedTransport(addresses) if addresses else None
+
+
+class _PinnedTransport(httpx2.AsyncHTTPTransport):
+    """Connects to addresses that were checked before, so DNS rebinding has no effect.
+
+    Certificates are still verified for the host's name. Proxies of the environment are not used.
+    """
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        super().__init__()
+        self._addresses = addresses
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        url = request.url
+        request.extensions = {**request.extensions, "sni_hostname": url.host}
+        try:
+            for address in self._addresses[:-1]:
+                request.url = url.copy_with(host=address)
+                with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):  # nothing was sent: try the next one
+                    return await super().handle_async_request(request)
+            request.url = url.copy_with(host=self._addresses[-1])
+            return await super().handle_async_request(request)
+        finally:
+            request.url = url
 
 
 @asynccontextmanager

@@ -149,13 +149,15 @@ class _EntryReader:
         has_command, has_url = "command" in self._values, "url" in self._values
         written = self._values.get("type")
         if has_command == has_url:
-            self._problem(f"it has {'both' if has_url else 'neither'} a command and a url. Give one of them.")
+            transports = "both a command and a url" if has_url else "neither a command nor a url"
+            self._problem(f"it has {transports}. Give one of them.")
             return None
         if written is None:
             return "stdio" if has_command else self._untyped_url
         kind = _KINDS.get(written) if isinstance(written, str) else None
         if kind is None:
-            self._problem(f"unknown type {written!r}. {suggestion(str(written), _KINDS, noun='Types')}")
+            # The value is not quoted, since a secret may have been written here.
+            self._problem(f"type is unknown. {suggestion(str(written), _KINDS, noun='Types')}")
         return kind
 
     def _args(self) -> tuple[str, ...]:

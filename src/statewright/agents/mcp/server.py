@@ -84,6 +84,8 @@ class _AtUrl:
     url: str
     headers: Texts = field(default_factory=dict[str, str], hash=False)
     """Sent with each request."""
+    addresses: tuple[str, ...] = field(default=(), compare=False)
+    """The only IP addresses to connect to; empty for those that the host resolves to."""
 
     @property
     def shown(self) -> str:

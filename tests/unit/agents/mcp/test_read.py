@@ -51,11 +51,11 @@ def test_a_whole_file_is_read_in_its_order() -> None:
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        ({}, "neither a command and a url"),
+        ({}, "neither a command nor a url"),
         ({"command": "x", "url": "http://h"}, "both a command and a url"),
         ({"comand": "x"}, "unknown key 'comand'. Did you mean 'command'?"),
-        ({"type": "ws", "url": "ws://h"}, "unknown type 'ws'. "),
-        ({"type": 3, "url": "http://h"}, "unknown type 3"),
+        ({"type": "ws", "url": "ws://h"}, "type is unknown. "),
+        ({"type": 3, "url": "http://h"}, "type is unknown"),
         ({"command": "x", "config": {"command": "y"}}, "command is given twice"),
         ({"command": "x", "headers": {}}, "headers does not apply to a server of type stdio"),
         ({"url": "http://h", "env": {}}, "env does not apply to a server of type streamable-http"),

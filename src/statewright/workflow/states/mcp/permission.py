@@ -44,8 +44,10 @@ def check_variables(names: Iterable[str]) -> None:
             )
 
 
-def check_url(url: Url, settings: ToolSettings, *, integration_url: Url | None, holds_secrets: bool) -> None:
-    """Raise ToolError for a URL that a workflow file may not reach. Blocks for DNS.
+def check_url(url: Url, settings: ToolSettings, *, integration_url: Url | None, holds_secrets: bool) -> list[str]:
+    """Return the checked addresses of a URL, which are the only ones to connect to. Blocks for DNS.
+
+    Raises ToolError for a URL that a workflow file may not reach.
 
     `integration_url` is the URL of the integration, which the project allows by defining it. Values of integrations and
     of the environment are sent only to hosts that the project names explicitly, not to those that a wildcard matches.
@@ -63,7 +65,7 @@ def check_url(url: Url, settings: ToolSettings, *, integration_url: Url | None, 
             f"Values of integrations and of the environment are sent only to explicit hosts in allow_hosts, and "
             f"{url.host!r} is allowed by a wildcard. Write in statewright.toml:\n{host_stanza(url, settings)}"
         )
-    guard.addresses(url)
+    return guard.addresses(url)
 
 
 def is_path(command: str) -> bool:

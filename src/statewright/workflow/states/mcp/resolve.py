@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.agents import Credentials
@@ -58,9 +58,8 @@ class ServerResolver:
         is_single = bool(config.get("single_usage")) or names_context(config.get("args"), names, credentials)
         values = ServerValues(declared.name, credentials)
         filled = values.fill(config, names)
-        if project_config is None:
-            self._check(filled, credentials, values)
-        server = _build_server(declared, filled, from_project=project_config is not None)
+        addresses = self._check(filled, credentials, values) if project_config is None else ()
+        server = _build_server(declared, filled, addresses, from_project=project_config is not None)
         for secret in values.secrets:
             credentials = _with_secret(credentials, secret)
         return ResolvedServer(server, credentials, is_single)
@@ -78,8 +77,11 @@ class ServerResolver:
             )
         return self._project_servers[config_id]
 
-    def _check(self, filled: Mapping[str, Any], credentials: Credentials, values: ServerValues) -> None:
-        """Raise ToolError if the project does not allow a server that the workflow file defines."""
+    def _check(self, filled: Mapping[str, Any], credentials: Credentials, values: ServerValues) -> Sequence[str]:
+        """Return the addresses to connect to, for a server with a URL.
+
+        Raises ToolError if the project does not allow a server that the workflow file defines.
+        """
         if "command" in filled:
             check_command(str(filled["command"]), self._settings)
             env = filled.get("env")
@@ -91,7 +93,9 @@ class ServerResolver:
                     f"Integration {credentials.alias!r} is for {base.scheme}://{base.host}, and was used for an MCP "
                     f"server at {url.host!r}. Use it for its own host, or remove its base_url."
                 )
-            check_url(url, self._settings, integration_url=base, holds_secrets=bool(values.secrets or credentials))
+            holds_secrets = bool(values.secrets or credentials)
+            return check_url(url, self._settings, integration_url=base, holds_secrets=holds_secrets)
+        return ()
 
 
 def own_config(declared: DeclaredServer) -> dict[str, Any]:
@@ -124,17 +128,23 @@ def _check_supported(declared: DeclaredServer, config: Mapping[str, Any]) -> Non
         )
 
 
-def _build_server(declared: DeclaredServer, filled: Mapping[str, Any], *, from_project: bool) -> McpServer:
-    from statewright.agents.mcp import read_server
+def _build_server(
+    declared: DeclaredServer, filled: Mapping[str, Any], addresses: Sequence[str], *, from_project: bool
+) -> McpServer:
+    from statewright.agents.mcp import Stdio, read_server
 
     entry = {name: filled[name] for name in _PROJECT_KEYS if name in filled}
     allowed = declared.settings.get("tools")
     if allowed is not None:
         entry["allowed_tools"] = allowed
     try:
-        return read_server(entry, name=declared.name, untyped_url="streamable-http" if from_project else "sse")
+        server = read_server(entry, name=declared.name, untyped_url="streamable-http" if from_project else "sse")
     except InvalidConfig as error:
         raise ToolError(str(error)) from None
+    transport = server.transport
+    if not addresses or isinstance(transport, Stdio):
+        return server
+    return replace(server, transport=replace(transport, addresses=tuple(addresses)))
 
 
 def _base_of(credentials: Credentials) -> Url | None:

@@ -100,3 +100,22 @@ def test_values_of_the_environment_are_found_again_in_what_tools_say(monkeypatch
 def test_what_cannot_be_used_is_told(config: Any, settings: dict[str, Any], told: str) -> None:
     with pytest.raises(ToolError, match=told):
         described(config, **settings)
+
+
+def test_a_name_is_resolved_once_and_reached_only_at_the_checked_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([["8.8.8.8", "8.8.4.4"], ["127.0.0.1"]])  # DNS rebinding: the second answer is another one
+    monkeypatch.setattr("statewright.workflow.states.tools.guard.look_up", lambda host, port: next(answers))
+    settings = ToolSettings(allow_hosts=("*.example.com",))
+    server = ServerResolver(settings, Integrations(None), {}).resolve(
+        McpServer("m", config={"url": "http://a.example.com/"}), {}
+    )
+    assert server.server.transport.addresses == ("8.8.8.8", "8.8.4.4")
+    with pytest.raises(ToolError, match="not a public address"):
+        ServerResolver(settings, Integrations(None), {}).resolve(
+            McpServer("m", config={"url": "http://a.example.com/"}), {}
+        )
+
+
+def test_a_server_of_the_project_file_is_reached_wherever_its_name_leads() -> None:
+    resolved = described(kept={"url": "http://127.0.0.1/"}, mcp_config_id="kept")
+    assert resolved.server.transport.addresses == ()
