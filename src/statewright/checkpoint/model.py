@@ -111,7 +111,7 @@ class DeferredTask:
         """The node that sent it; gathered arguments are in the order in which their senders were declared."""
 
     def __repr__(self) -> str:
-        return f"Held({self.task!r}{', gather=True' if self.gather else ''})"
+        return f"DeferredTask({self.task!r}{', gather=True' if self.gather else ''})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DeferredTask):
