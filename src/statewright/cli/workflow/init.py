@@ -11,7 +11,6 @@ import typer
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.printing import say
 from statewright.cli.console.values import to_json
-from statewright.extras import optional
 
 _GRAPH = '''"""A loop: greet twice, then stop."""
 
@@ -92,8 +91,6 @@ def schema(
     language: Annotated[Literal["states"], typer.Argument(metavar="LANGUAGE", help="`states` for workflows in YAML.")],
 ) -> None:
     """Print the JSON Schema of a workflow language, for completion and validation in editors."""
-    # Imported here, because it needs the extra `states`.
-    with optional("The schema of workflows in YAML needs", extra="states"):
-        from statewright.workflow.states.language.json_schema import language_schema
+    from statewright.workflow.states.language.json_schema import language_schema  # `init` needs none of it
 
     say(to_json(language_schema()))
