@@ -243,7 +243,7 @@ class Problem(NamedTuple):
     """Counted from 1; 0 if the problem concerns no line."""
     column: int
     message: str
-    """What was found."""
+    """The mistake."""
     suggestion: str = ""
     """How to solve it."""
 
@@ -421,7 +421,7 @@ class QuestionMismatch(RunError):
     def __init__(self, node: str, changed: str, asked: str, asks: str, *, before: Any = None, now: Any = None) -> None:
         self.node = node
         self.changed = changed
-        """What differs: `kind`, `event`, `schema`, `key`, `place` or `value`."""
+        """The property that differs: `kind`, `event`, `schema`, `key`, `place` or `value`."""
         self.before = before
         """The Interrupt that was answered."""
         self.now = now

@@ -78,7 +78,7 @@ class Event:
     ) -> None:
         self.kind: EventKind = kind
         self.data = data
-        """What there is to say about this kind: see `runtime/instrument.py`. In the log, plain data that is small."""
+        """The data of this kind of event: see `runtime/instrument.py`. In the log, plain data that is small."""
         self.at = at
         """When it was saved; None for an event that is watched live."""
         self.run_id = run_id
@@ -117,7 +117,7 @@ class Event:
 
 
 class Log(NamedTuple):
-    """What one write adds to the log of a run."""
+    """The entries that one write adds to the log of a run."""
 
     run_id: str
     at: datetime

@@ -34,15 +34,15 @@ class Channel:
     """How one state value changes. Subclasses say how; the class attributes say for how long and for whom."""
 
     single: ClassVar[bool] = False
-    """Whether one task a superstep may write it, and the plain value is the update (the fast path of a fold)."""
+    """True if one task a superstep may write it, and the plain value is the update (the fast path of a fold)."""
     transient: bool = False
-    """Whether the value is gone after the next superstep unless that writes it again."""
+    """True if the value is gone after the next superstep unless that writes it again."""
     hidden: ClassVar[bool] = False
-    """Whether the value stays out of results and snapshots."""
+    """True if the value is left out of results and snapshots."""
     saved: ClassVar[bool] = True
-    """Whether checkpoints keep the value."""
+    """True if checkpoints keep the value."""
     keeps_update: ClassVar[bool] = True
-    """Whether the value may be the very object that was written, rather than one that `apply` made."""
+    """True if the value may be the very object that was written, and not one that `apply` made."""
 
     def start(self) -> Any:
         """Return a new value for the time before the first update; MISSING if there is none."""
@@ -56,7 +56,7 @@ class Channel:
         return update
 
     prepares: ClassVar[bool] = False
-    """Whether `prepare` does anything."""
+    """True if `prepare` does anything."""
 
     def apply(self, current: Any, updates: Sequence[Any]) -> Any:
         """Return the value after all updates of one superstep, in task order. `current` may be MISSING.

@@ -168,7 +168,7 @@ class Ephemeral(Channel):
 
     def __init__(self, *, guard: bool = False, lifetime: Literal["next", "step"] = "next") -> None:
         self.guard = guard
-        """Whether two writers in one superstep are a conflict, rather than the last one winning."""
+        """True if two writers in one superstep are a conflict; else the last one wins."""
         self.lifetime = lifetime
         """`"step"` clears the value before the next superstep: only conditional edges see it."""
 
@@ -189,7 +189,7 @@ class Untracked(Channel):
 
     def __init__(self, *, guard: bool = True) -> None:
         self.guard = guard
-        """Whether two writers in one superstep are a conflict, rather than the last one winning."""
+        """True if two writers in one superstep are a conflict; else the last one wins."""
 
     def apply(self, current: Any, updates: Sequence[Any]) -> Any:
         if self.guard and len(updates) > 1:

@@ -162,7 +162,7 @@ class InMemorySaver:
         self._encoding = _Encoding()
         self._lock = threading.Lock()
         self._page_end: tuple[int, CheckpointId | None, CheckpointId | None] | None = None
-        """Where the page of history that was read last has ended: the next one goes on from there."""
+        """The position at which the last page of history ended; the next one continues from there."""
         self._spaces: dict[str, dict[str, _Thread]] = {}
         """The threads of each workspace."""
         self._bind(workspace)

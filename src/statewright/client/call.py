@@ -45,15 +45,15 @@ class Call(Generic[T]):
     params: Parameters = ()
     body: bytes | None = None
     repeatable: bool = False
-    """Whether it may be sent again if the outcome of the first try is unknown."""
+    """True if it may be sent again when the outcome of the first attempt is unknown."""
     patience: float = 0.0
     """Seconds that the service may wait before it answers."""
     as_operator: bool = False
-    """Whether to send the token of the operator instead of the key of a workspace."""
+    """True to send the token of the operator instead of the key of a workspace."""
     accepted: Sequence[int] = ()
     """Error statuses that count as answers."""
     is_text: bool = False
-    """Whether the answer is plain text instead of JSON."""
+    """True if the response is plain text instead of JSON."""
 
 
 def get(path: str, read: Callable[[Any], T], params: Mapping[str, Any] | None = None) -> Call[T]:

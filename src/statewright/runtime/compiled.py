@@ -685,7 +685,7 @@ class CompiledGraph(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
 
     @property
     def passes_state_on(self) -> bool:
-        """Whether its result is the state that it was given, with changes; else all of it is an answer of its own."""
+        """True if the result is the state of the caller with changes; else all of it is a result of its own."""
         return self._program.passes_state_on
 
     def call_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
@@ -709,7 +709,7 @@ class CompiledGraph(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         return self._program.output(rest.checkpoint.values, plain=True), rest.checkpoint.reported
 
     def _own_input(self, state: Any) -> Any:
-        """What a caller's state means here: the fields that both have."""
+        """Return the input that a caller's state means here: the fields that both have."""
         schema = self.graph.input_schema
         return shared(state, frozenset(schema.fields) if schema.closed else None)
 
@@ -756,7 +756,7 @@ class CompiledGraph(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         return run, view
 
     def _result(self, run: Run, version: str = "v1", output_keys: Names = None) -> Any:
-        """What the caller gets of a run at rest."""
+        """Return the result of a run that is idle, as the caller gets it."""
         rest = _rest_of(run)
         raise_to_caller(run, rest)
         values = rest.checkpoint.values

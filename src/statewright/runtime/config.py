@@ -17,7 +17,7 @@ DEFAULT_RECURSION_LIMIT: Final = 1000
 OnUnfinished = Literal["discard", "finish"]
 Durability = Literal["sync", "async", "exit"]
 ChangedQuestions = Literal["warn", "error"]
-"""What it is when a task that has its answer asks in other words."""
+"""The consequence if a task asks an answered question in other words."""
 OnBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
 ON_BUSY: tuple[OnBusy, ...] = ("reject", "enqueue", "interrupt", "rollback")
 STOPS_HOLDER: tuple[OnBusy, ...] = ("interrupt", "rollback")
@@ -32,7 +32,7 @@ _KNOWN = ("configurable", *_OWN, *_PASSED_ON)
 
 
 class Settings:
-    """What one call asks for."""
+    """The settings of one call."""
 
     __slots__ = (
         "branch",

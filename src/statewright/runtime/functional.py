@@ -69,9 +69,9 @@ class Final_(Generic[R, S]):  # noqa: N801  # users see it as entrypoint.final
 
     def __init__(self, *, value: R, save: S) -> None:
         self.value = value
-        """What `invoke` returns."""
+        """The value that `invoke` returns."""
         self.save = save
-        """What the next run on the thread gets as `previous`."""
+        """The value that the next run on the thread gets as `previous`."""
 
 
 class EntrypointProgram(Program):
@@ -217,7 +217,7 @@ class TaskFunction(Generic[P, T]):
 
 
 class _TaskDecorator(Protocol):
-    """What `task(...)` with options returns."""
+    """The decorator that `task(...)` with options returns."""
 
     @overload
     def __call__(self, function: Callable[P, Coroutine[Any, Any, T]], /) -> TaskFunction[P, T]: ...

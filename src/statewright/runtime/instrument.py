@@ -58,7 +58,7 @@ class Instrument:
         """A node has shown a message, or a piece of one. Models stream while somebody wants to hear of this."""
 
     def wants_messages(self) -> bool:
-        """Whether pieces of messages are worth the trouble now; asked again for each call of a model."""
+        """Return whether the instrument wants pieces of messages now; called again for each call of a model."""
         return True
 
     def on_custom(self, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""What a call of a graph takes besides its input, and the form of what it gives back."""
+"""The options of a call of a graph, and the types of its results."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class CallOptionsApart(TypedDict, Generic[ContextT], total=False):
     """Inside a node: what the called graph remembers; `call` if not given."""
     control: RunControl | None
     budget: Budget | None
-    """What the call may spend; wins over the budget that the graph was compiled with."""
+    """The limits on what the call may spend; it replaces the budget that the graph was compiled with."""
     on_busy: OnBusy | None
-    """What to do while another run advances the thread: `reject` (the default), `enqueue`, `interrupt`, `rollback`."""
+    """The reaction if another run holds the thread: `reject` (the default), `enqueue`, `interrupt`, `rollback`."""
     sibling_grace: Duration | None
     """For how long plain functions are waited for when a task beside them fails; wins over that of the graph."""
     on_unfinished: OnUnfinished | None
-    """What fresh input does to open questions: `discard` them, or `finish` the work first."""
+    """The effect of fresh input on unfinished work: `discard` it with its questions, or `finish` it first."""
 
 
 class CallOptions(CallOptionsApart[ContextT], Generic[ContextT], total=False):

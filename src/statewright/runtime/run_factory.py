@@ -476,7 +476,7 @@ def _names(names: Names) -> frozenset[str]:
 
 
 def _names_other(scope: Scope, config: Any, options: Mapping[str, Any]) -> bool:
-    """Whether a call inside a node names another thread than that of the node: users pass their config on."""
+    """Return whether a call inside a node names a thread other than that of the node: users pass their config on."""
     named = options.get("thread_id")
     if named is None and isinstance(config, Mapping):
         named = read_settings(config).thread_id

@@ -17,7 +17,7 @@ _SIMPLE: dict[str, Any] = {
 }
 _NAMES = {kind: name for name, kind in _SIMPLE.items()}
 UNKNOWN: Any = None
-"""What stands for a type that cannot be told from its stored form: the node checks the answer when it gets it."""
+"""Stands for a type that its stored form does not show: the node checks the answer when it gets it."""
 
 
 def plain_annotation(annotation: Any, name_of: NameOf) -> Any:

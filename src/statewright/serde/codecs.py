@@ -152,7 +152,7 @@ stored_as(
     lambda value: value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True),
     lambda stored: int.from_bytes(stored, "little", signed=True),
 )
-"""Those of more than 64 bits; others are MessagePack's."""
+"""Integers of more than 64 bits; others are MessagePack's."""
 stored_as(
     16,
     str,
@@ -161,7 +161,7 @@ stored_as(
 )
 """Text that is no valid Unicode."""
 stored_as(17, dict, lambda value: [[key, item] for key, item in value.items()], dict)
-"""Those with keys that MessagePack does not know."""
+"""Maps with keys that MessagePack does not know."""
 stored_as(19, complex, lambda value: [value.real, value.imag], lambda parts: complex(*parts))
 stored_as(20, range, lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts))
 stored_as(

@@ -37,7 +37,7 @@ _OPTIONS = (
 # Only where all keys are known to be native: dates, members of enums and parts of tuples would come back as text.
 _CAREFUL_OPTIONS = _OPTIONS | ormsgpack.OPT_NON_STR_KEYS
 _NATIVE = (bool, float, bytes, list, memoryview, type(None))
-"""What MessagePack knows itself, beside the types of which only uncommon values need a codec."""
+"""The types that MessagePack knows itself, except those of which uncommon values need a codec."""
 _NO_BYTEARRAY = frozenset({str, int, float, bool, bytes, type(None)})
 _NATIVE_KEYS = (str, int, float, bool, bytes, type(None))
 

@@ -27,7 +27,7 @@ _CONCRETE: dict[Any, type] = {
     collections.abc.Mapping: dict,
     collections.abc.MutableMapping: dict,
 }
-"""What stands in for an abstract collection when a first value is needed."""
+"""The concrete types whose empty value is the first value of an abstract collection."""
 
 _QUALIFIERS = {"Required", "NotRequired", "ReadOnly"}
 
@@ -55,7 +55,7 @@ class Field:
 
     @property
     def plain(self) -> bool:
-        """Whether nothing was said about merging."""
+        """True if the field has no reducer."""
         return type(self.channel) is LastValue
 
 

@@ -25,7 +25,7 @@ ROOT = "__root__"
 
 
 class SchemaKind(Enum):
-    """What a schema was read from, and so in which form a node gets it."""
+    """The source of a schema, and so the form in which a node gets the state."""
 
     MAPPING = "mapping"
     DATACLASS = "dataclass"

@@ -31,7 +31,7 @@ class IdSource(Protocol):
 
 
 Check = Callable[[dict[str, Any]], dict[str, Any]]
-"""What validation does to an update. Raises InvalidUpdateError."""
+"""Validates an update, and returns it. Raises InvalidUpdateError."""
 
 
 class UpdateReader:
@@ -89,7 +89,7 @@ class UpdateReader:
 
     @property
     def takes_lists(self) -> bool:
-        """Whether a list may be an update: a bare value, or messages."""
+        """True if a list may be an update: of a bare value, or of messages."""
         return self._root or self._bare_messages is not None
 
     def _mapping(self, update: Any, node: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class Encryptor:
 
     @property
     def encrypts(self) -> bool:
-        """Whether there is a key."""
+        """True if there is a key."""
         return self._cipher is not None
 
     def encrypt(self, data: bytes, *, compress: bool = False) -> bytes:

@@ -1,4 +1,4 @@
-"""What a store keeps."""
+"""Items of a store, and searches for them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Index:
     """The length of a vector."""
     embed: Embed
     fields: tuple[str, ...] = ("$",)
-    """What of a value is searched: paths like `text`, `author.name` or `parts[*].text`; `$` is all of it."""
+    """The parts of a value that are searched: paths like `text`, `author.name` or `parts[*].text`; `$` is all of it."""
 
     def __post_init__(self) -> None:
         if self.dims < 1:
@@ -40,7 +40,7 @@ class TimeToLive:
     default: Duration | None = None
     """For items that are put without a ttl; for ever if not given."""
     refresh_on_read: bool = True
-    """Whether reading an item begins its time anew."""
+    """True if reading an item restarts its time to live."""
     sweep_every: Duration = 300.0
     """How often `start_sweeper()` removes what is over; until then it is there, but nobody is shown it."""
 

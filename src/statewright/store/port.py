@@ -69,7 +69,7 @@ class Store(Protocol):
 
 
 class StoreFace:
-    """What a store offers to its users besides the port. Adapters derive from it."""
+    """The methods of a store besides the port. Adapters derive from it."""
 
     def batch(self: Any, operations: Iterable[Operation]) -> list[Any]:
         """Perform operations in order, and return their results."""

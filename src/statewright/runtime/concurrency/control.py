@@ -26,7 +26,7 @@ class RunControl:
         """Why the run should stop at once; None while it should not."""
         self._waiters: deque[SafeEvent] = deque()
         self._calls: dict[object, tuple[Callable[[], object], object]] = {}
-        """What to call, and the run to which it belongs."""
+        """The callbacks, each with the run to which it belongs."""
 
     def request_drain(self, reason: str = "drain requested") -> None:
         """Stop before the next superstep. What was done is kept; `invoke(None)` on the thread goes on."""
@@ -85,7 +85,7 @@ class RunControl:
 
     @property
     def has_stopped(self) -> bool:
-        """Whether nothing is under way that a cancellation would stop."""
+        """True if nothing is running that a cancellation would stop."""
         return not self._calls
 
     def wait_until_stopped(self, run: object = None) -> None:

@@ -163,7 +163,7 @@ class Cleanup:
 
 
 async def call_in_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """What the function returns or raises. If the wait is cancelled the function goes on, and nobody hears of it."""
+    """Call a function on a thread. If the wait is cancelled, the function continues and its result is lost."""
     return await begin_in_thread(function, *args, **kwargs)
 
 

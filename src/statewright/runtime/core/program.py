@@ -1,4 +1,4 @@
-"""What `compile()` resolves, so that a superstep does dictionary work only.
+"""Graphs resolved by `compile()`, so that a superstep does dictionary work only.
 
 A `Program` is a graph with every question answered that can be answered before it runs: how each node reads its
 input, what it asks for, who follows it, which channels merge, which clear themselves. It is never changed by a run
@@ -143,10 +143,10 @@ class NodeProgram:
         self.state_only = self.takes_state and self.asks is None
         """True if it is called with the state and nothing else."""
         self.sync_lane: Lane = "thread" if self.acall is None or plain is not None else "loop"
-        """Where it runs under the sync driver."""
+        """The executor under the sync driver."""
         self.async_lane: Lane = "thread" if self.acall is None else "loop"
         self.beside_lane: Lane = self.sync_lane
-        """Where it runs under the sync driver if several tasks run concurrently."""
+        """The executor under the sync driver if several tasks run concurrently."""
         self.guards: Guards | None = None
         """Its policies, or None."""
         self.successors: tuple[str, ...] = ()

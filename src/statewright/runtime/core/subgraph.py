@@ -10,7 +10,7 @@ from statewright.state import ROOT, instance_values
 
 
 class Callee(Protocol):
-    """What a compiled graph offers to the task that calls it: its result, and what was written to fields that merge."""
+    """A compiled graph as the task that calls it sees it: a result, and the writes to fields that merge."""
 
     @property
     def reported(self) -> frozenset[str]: ...
@@ -99,7 +99,7 @@ def _same(value: Any, before: Any) -> bool:
 
 
 def shared(result: Any, known: frozenset[str] | None) -> Any:
-    """What a subgraph's result means to its caller: the fields that both have."""
+    """Return the part of a subgraph's result that its caller understands: the fields that both have."""
     if known is None or not isinstance(result, Mapping):
         return result  # pyright: ignore[reportUnknownVariableType]
     return {key: value for key, value in cast(Mapping[str, Any], result).items() if key in known}

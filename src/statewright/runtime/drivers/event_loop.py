@@ -238,7 +238,7 @@ class _Cancelling:
         return None
 
     def was_mine(self) -> bool:
-        """Whether the cancellation came from the control, and from nobody else."""
+        """Return whether the cancellation came from the control alone."""
         return self._control.cancel_reason is not None and self._task.uncancel() <= self._before
 
 

@@ -246,7 +246,7 @@ def _stoppable(step: Superstep) -> Generator[None]:
 
 
 class _Lanes:
-    """What runs the tasks of one superstep, each where it runs."""
+    """The executors of the tasks of one superstep: the driver's thread, worker threads, an event loop."""
 
     __slots__ = ("_coroutines",)
 

@@ -73,7 +73,7 @@ class StepIterator:
         self._steps = steps
         self._halt = halt
         self.halted = False
-        """Whether the halt condition ended the iteration."""
+        """True if the halt condition ended the iteration."""
 
     def __iter__(self) -> Self:
         return self

@@ -46,7 +46,7 @@ NO_STREAM: Final = "nostream"
 
 OutputKeys = str | Sequence[str] | None
 View = Callable[[Program, Event], Any]
-"""What a mode shows of an event; SKIP for nothing."""
+"""Returns the part that a mode makes of an event; SKIP for none."""
 SKIP: Any = object()
 
 
@@ -94,13 +94,13 @@ class StreamView:
         """A node whose subgraph produced a message that was not shown."""
 
     def listeners(self) -> Iterable[tuple[EventKind, Listener]]:
-        """What the reader wants to be told, in the order of the modes."""
+        """Return the listeners for the events that the reader wants, in the order of the modes."""
         for mode in self._modes:
             for kind, view in self._views(mode).items():
                 yield kind, self._listener(mode, view)
 
     def _views(self, mode: StreamMode) -> Mapping[EventKind, View]:
-        """What a mode shows of each kind of event, to this reader."""
+        """Return the functions that make parts for this reader, by kind of event."""
         if mode == "messages":
             return MessagesView().views()
         keys, typed = self._output_keys, self._version == "v2"
@@ -135,7 +135,7 @@ class StreamView:
         return listen
 
     def _is_shown(self, mode: StreamMode, namespace: str) -> bool:
-        """Whether what a subgraph says counts as said by its node: `metadata={"transparent": True}`."""
+        """True if messages of a subgraph count as messages of its node: `metadata={"transparent": True}`."""
         node = self._program.graph.nodes.get(_node_of(namespace))
         return mode == "messages" and node is not None and bool(node.metadata.get("transparent"))
 
@@ -193,7 +193,7 @@ def namespace_within(run: Run | None, namespace: str) -> str:
 
 
 def shown_values(program: Program, values: Mapping[str, Any], *, keys: OutputKeys, typed: bool) -> Any:
-    """What a caller sees of the state: all of its output, the fields it asked for, or the bare value of one."""
+    """Return the part of the state that a caller sees: all of the output, some fields, or the bare value of one."""
     if keys is None:
         return program.output(values, typed=typed)
     if isinstance(keys, str):
@@ -251,7 +251,7 @@ def _is_shown(message: Any) -> bool:
 
 
 def _origin(program: Program, event: Event) -> Mapping[str, Any]:
-    """Where a message comes from."""
+    """The origin of a message."""
     node = program.graph.nodes.get(event.node or "")
     return {
         "node": event.node,

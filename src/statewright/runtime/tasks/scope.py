@@ -267,7 +267,7 @@ class Scope:
             inner = inner.run.parent
 
     def next_question(self, key: str | None) -> int | str:
-        """What tells the next question of this task from its others: its ordinal, or its key."""
+        """Return what identifies the next question among those of this task: its ordinal, or its key."""
         if key is not None and not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidUpdateError(f"The key {key!r} of a question is of type {type(key).__name__}. Give a text.")
         return self.next_of("") if key is None else self.use_key("interrupt key", key)

@@ -1,4 +1,4 @@
-"""What a browser gets at the root: a page that leads to the API. Programs that ask for JSON get the same as JSON."""
+"""The root of the server: a page that leads browsers to the API. Programs that ask for JSON get the same as JSON."""
 
 from __future__ import annotations
 

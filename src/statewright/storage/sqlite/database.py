@@ -120,7 +120,7 @@ class SqliteDatabase:
         self._starting = threading.Lock()
         self._queue: deque[_Write[Any]] = deque()
         self._has_begun = False
-        """Whether a transaction is open. If the next writer finds it set, the transaction was interrupted."""
+        """True while a transaction is open. If the next writer finds it set, the transaction was interrupted."""
         self._forget_writer()
         self._readers: list[sqlite3.Connection] = []
         self._process = os.getpid()

@@ -95,7 +95,7 @@ class _OpenRun:
         self.outcomes: dict[str, Outcome] = {}
         """Their outcomes by id of the task."""
         self.is_alone = True
-        """Whether no other run spends from the budget meanwhile, so that its spending can be recorded."""
+        """True if no other run spends from the budget meanwhile, so that its spending can be recorded."""
         spent = run.spent
         self.tokens, self.cost = (spent.tokens, spent.cost) if spent is not None else (0, 0.0)
         self.was_over = False

@@ -95,7 +95,7 @@ class RecordedStep:
     """Tokens spent by its tasks."""
     cost: float = 0.0
     out_of_budget: bool = False
-    """Whether it ran the fallback node of an exceeded budget."""
+    """True if it ran the fallback node of an exceeded budget."""
 
 
 @dataclass(slots=True)

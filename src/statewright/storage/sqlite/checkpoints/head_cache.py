@@ -65,7 +65,7 @@ class Head:
         self.size = size
         """Their size in bytes."""
         self.has_entries = True
-        """Whether results may be stored for its frontier; True if it is not certain."""
+        """True if results may be stored for its frontier, or if that is not certain."""
 
 
 def check_format(connection: sqlite3.Connection, path: Path) -> None:

@@ -41,7 +41,7 @@ from statewright.storage.sqlite.statements import statements
 
 Job = Callable[[sqlite3.Connection], Any]
 Told = Record | Mapping[str, Any] | None
-"""What a statement was to write: a record, or values of columns."""
+"""The data of a statement: a record, or values of columns."""
 _SQL: Final = statements("ledger_changes")
 _INSERT_EVENTS: Final = _SQL["insert_events"]
 _DELETE_EVENTS: Final = _SQL["delete_events"]
@@ -51,7 +51,7 @@ LONG_INPUT: Final = 1000
 _INSERT_INPUT: Final = _SQL["insert_input"]
 _DELETE_INPUT: Final = _SQL["delete_input"]
 _OF_THE_LEDGER: Final = ("version", "last_event", "updated_at")
-"""What nobody but the ledger sets when a run advances."""
+"""The columns that only the ledger sets when a run advances."""
 
 
 def job_of(tables: Tables, changes: Sequence[Change]) -> Job:

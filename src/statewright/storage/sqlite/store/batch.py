@@ -22,7 +22,7 @@ from statewright.store.vectors import Vector, embedded
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What an operation does to items."""
+    """The effect of an operation on items."""
 
     perform: Callable[[Items, Sequence[Vector]], Any]
     texts: Sequence[str] = ()
@@ -45,7 +45,7 @@ class Work:
 
     @property
     def was_read(self) -> bool:
-        """Whether items were read whose time begins anew."""
+        """True if items were read whose time to live begins anew."""
         return self._items is not None and bool(self._items.read)
 
     def embed(self) -> None:

@@ -51,7 +51,7 @@ class LogTests(LedgerSuite):
     """Events of a run are numbered without gaps, and delivered to the webhooks that subscribe to them."""
 
     def log(self, ledger: Ledger, sizes: Sequence[int]) -> list[RunEvent]:
-        """What several advances of `r1` have written, each with so many events."""
+        """Write several advances of `r1`, each with so many events, and return them."""
         numbers, written = itertools.count(1), list[RunEvent]()
         for index, size in enumerate(sizes):
             events = [NewEvent("A", {"n": next(numbers)}, f"step {index}" if index % 2 else None) for _ in range(size)]

@@ -26,7 +26,7 @@ class ConfigFault(NamedTuple):
     path: Path
     """The path within the node: `("config", "mappings", 2, "type")`."""
     message: str
-    """What is wrong."""
+    """The mistake."""
     suggestion: str
     """How to correct it."""
     is_error: bool = True
