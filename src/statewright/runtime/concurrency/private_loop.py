@@ -179,5 +179,5 @@ def _start(executor: LoopExecutor, step: Superstep, places: Sequence[int], limit
 
 
 _at_work: set[LoopExecutor] = set()
-"""The executors whose tasks are running. A loop holds its tasks weakly: with an abandoned stream they would be collected
+"""The executors whose tasks are running. A loop holds its tasks weakly: in an abandoned stream they would be collected
 as garbage, and their coroutines closed on a thread that is not that of the loop."""
