@@ -1156,7 +1156,7 @@ class Books:
             if found != ids:
                 raise BrokenPromise(f"Line {line} of {to!r} has the checkpoints {found}, not {ids}.")
             newest = [next(_checkpoints(app, (thread, *line))).pending for thread in (source, to)]
-            one, other = ((*map(repr, pending.completed.items()), replace(pending, landed={})) for pending in newest)
+            one, other = ((*map(repr, pending.completed.items()), replace(pending, completed={})) for pending in newest)
             if one != other:
                 raise BrokenPromise(f"Of {line} of {to!r} is known {other}, not {one}.")
         if _logs(app, source) != _logs(app, to):
