@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import fcntl
 import itertools
 import random
 import signal
@@ -124,14 +125,27 @@ class Rival:
         state = self._app.get_state(thread_id=thread)
         if self._has_ended(state):
             return
+        if state.created_at is None:
+            self._begin(thread)
+            return
         if not state.interrupts:
-            self._call(thread, {"round": 0} if state.created_at is None else None)
+            self._call(thread, None)
             return
         [question] = state.interrupts
         key, answer = f"{thread}/{question.value['round']}/question", f"{self._name}-{next(self._answers)}"
         self._log.write("given", key, token=answer)
         outcome = self._call(thread, Command(resume={question.id: answer}))
         self._log.write(outcome, key, token=answer)
+
+    def _begin(self, thread: str) -> None:
+        """Give the first input, unless another process has: a second one would begin anew, as fresh input does.
+
+        The lock of a process that is killed is released by the system.
+        """
+        with (self._folder / f"{thread}.begun").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if self._app.get_state(thread_id=thread).created_at is None:
+                self._call(thread, {"round": 0})
 
     def _call(self, thread: str, given: Any) -> str:
         try:
