@@ -42,9 +42,12 @@ class Connection:
                 answering = asyncio.ensure_future(self._write(self._reply(request), request))
                 watching = asyncio.ensure_future(self._reader.read(1))
                 await asyncio.wait({answering, watching}, return_when=asyncio.FIRST_COMPLETED)
-                if not answering.done():
+                if not answering.done() or _is_disconnected(answering):  # either of the two may notice it first
                     request.left.set()
                     answering.cancel()
+                    watching.cancel()
+                    await asyncio.gather(answering, watching, return_exceptions=True)
+                    return
                 if not await answering:
                     return
                 watching.cancel()
@@ -116,6 +119,11 @@ class Connection:
         self._writer.write(b"0\r\n\r\n")
         await self._writer.drain()
         return True
+
+
+def _is_disconnected(task: asyncio.Future[Any]) -> bool:
+    """Return whether the task has ended because the client closed the connection."""
+    return not task.cancelled() and isinstance(task.exception(), ConnectionError)
 
 
 def _head(status: int, headers: Mapping[str, str]) -> bytes:
