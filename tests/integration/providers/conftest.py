@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Iterator
 from copy import copy
+from functools import cache
 from typing import Any
+from zlib import crc32
 
 import pytest
 from tests.provider_server import ProviderServer
@@ -20,6 +23,24 @@ NAMES = {
     "anthropic": "anthropic:claude-opus-5",
     "google": "google:gemini-2.5-pro",
 }
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Mark `full` all but one provider for each shape of agents, a different one for each shape."""
+    providers = list(NAMES)
+    for item in items:
+        params = getattr(item, "callspec", None) and item.callspec.params
+        if params and "crew" in params and params["crew"] != providers[crc32(item.originalname.encode()) % 4]:
+            item.add_marker("full")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_certificates() -> Iterator[None]:
+    """Read the certificates of the authorities once, not for each client: no test here uses TLS."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
+        yield
 
 
 class Asking:

@@ -32,7 +32,7 @@ def collector() -> Iterator[HTTPServer]:
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
     server.taken = []  # pyright: ignore
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield server
     server.shutdown()
