@@ -23,7 +23,7 @@ demo: ## run the examples: audit a source tree (make demo path=FOLDER), agents t
 	@echo
 	@$(PYTHON) examples/lead_outreach/lead_outreach.py --form json --decide approved
 
-test: ## run all tests, in two parallel processes
+test: ## run all tests, in three parallel processes
 	@sh scripts/setup dev
 	@sh scripts/test $(PYTHON)
 
