@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 import pytest
+from tests.surface.http_surface import http_surface
 
 import statewright
 from statewright import CompiledGraph, StateGraph
@@ -177,6 +178,10 @@ def test_the_builder_and_the_face_of_the_runtime_keep_their_signatures() -> None
     for method in (CompiledGraph.invoke, CompiledGraph.ainvoke):
         named = ["input", "config", "stream_mode", "version", "options"]
         assert list(inspect.signature(method).parameters)[1:] == named
+
+
+def test_the_http_api_changes_only_on_purpose() -> None:
+    assert http_surface() == (Path(__file__).parent / "http_surface.txt").read_text(encoding="utf-8")
 
 
 def test_the_front_door_loads_nothing_heavy() -> None:
