@@ -12,7 +12,7 @@ from tests.unit.server.serving import ADMIN_TOKEN, LEAD, serving
 from statewright.errors import InvalidConfig
 from statewright.observe import Metrics
 from statewright.runs import DEFAULT_WORKSPACE
-from statewright.server.app import metrics_served
+from statewright.server.app import serve_metrics
 from statewright.server.settings import ServerSettings
 from statewright.service.access import create_key
 
@@ -71,15 +71,15 @@ def test_who_reads_them(settings: dict[str, Any], none: int, admin: int, reader:
 
 def test_a_port_of_its_own_needs_no_key() -> None:
     metrics = Metrics()
-    with metrics_served(metrics, ServerSettings(metrics="off", metrics_port=0)) as port:
+    with serve_metrics(metrics, ServerSettings(metrics="off", metrics_port=0)) as port:
         with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
             assert b"statewright_http_requests" in answer.read()
         with (
             pytest.raises(InvalidConfig, match="metrics_port"),
-            metrics_served(metrics, ServerSettings(metrics_port=port)),
+            serve_metrics(metrics, ServerSettings(metrics_port=port)),
         ):
             pass
-    with metrics_served(metrics, ServerSettings()) as port:
+    with serve_metrics(metrics, ServerSettings()) as port:
         assert port is None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from statewright.server.http.encode import answer, encode, refusal
+from statewright.server.http.encode import answer, encode, error_response
 
 
 class Odd:
@@ -55,7 +55,7 @@ def test_the_answer_is_one_line_even_where_texts_have_several():
 def test_the_envelopes():
     assert json.loads(answer({"a": 1}).body) == {"success": True, "data": {"a": 1}}
     assert json.loads(answer([], meta={"page": 1}).body)["meta"] == {"page": 1}
-    refused = refusal(409, "CONFLICT", "taken", {"x": 1}, headers={"retry-after": "1"})
+    refused = error_response(409, "CONFLICT", "taken", {"x": 1}, headers={"retry-after": "1"})
     assert json.loads(refused.body) == {
         "success": False,
         "error": {"code": "CONFLICT", "message": "taken", "details": {"x": 1}},

@@ -36,7 +36,7 @@ from statewright.errors import (
     Unauthorized,
     WorkflowError,
 )
-from statewright.server.http.errors import answer_to, invalid
+from statewright.server.http.errors import response_to, validation_error
 
 ENDS_AT = datetime(2026, 2, 1, tzinfo=UTC)
 USED_UP = SpendingLimitReached("w", "cost_per_day", used=5.1, most=5, ends_at=ENDS_AT, now=ENDS_AT - timedelta(hours=1))
@@ -77,7 +77,7 @@ PATH = "/var/lib/statewright/runs.db"
     ids=lambda one: type(one).__name__,
 )
 def test_faults_of_the_machine_name_none_of_its_files(error: Exception, told: str):
-    answer = answer_to(error, "req_1")
+    answer = response_to(error, "req_1")
     assert answer.status_code >= 500
     assert told in str(json.loads(answer.body)["error"]["message"])
     assert PATH.encode() not in answer.body
@@ -86,30 +86,30 @@ def test_faults_of_the_machine_name_none_of_its_files(error: Exception, told: st
 
 @pytest.mark.parametrize(("error", "status", "code"), TABLE, ids=lambda one: type(one).__name__)
 def test_known_errors_say_what_happened(error: StatewrightError, status: int, code: str):
-    told = answer_to(error)
+    told = response_to(error)
     body = json.loads(told.body)["error"]
     assert (told.status_code, body["code"], body["message"]) == (status, code, str(error))
 
 
 def test_details_go_with_the_error():
-    body = json.loads(answer_to(InvalidTransition("Run 1", "failed", "paused", ["running"])).body)["error"]
+    body = json.loads(response_to(InvalidTransition("Run 1", "failed", "paused", ["running"])).body)["error"]
     assert body["details"] == {"status": "failed", "wanted": "paused", "allowed": ["running"]}
     problem = Problem("steps[0].type", 0, 0, "There is no type 'tsak'.", "Did you mean 'task'?")
-    body = json.loads(answer_to(WorkflowError([problem])).body)["error"]
+    body = json.loads(response_to(WorkflowError([problem])).body)["error"]
     assert body["details"]["problems"][0]["path"] == "steps[0].type"
 
 
 def test_who_was_too_quick_is_told_when_to_come_again():
-    assert answer_to(TooManyRequests("x", retry_after=3.2)).headers["retry-after"] == "4"
-    assert answer_to(TooManyRequests("x", retry_after=0.01)).headers["retry-after"] == "1"
-    assert answer_to(USED_UP).headers["retry-after"] == "3600"
-    assert answer_to(StorageLocked("x")).headers["retry-after"] == "1"
+    assert response_to(TooManyRequests("x", retry_after=3.2)).headers["retry-after"] == "4"
+    assert response_to(TooManyRequests("x", retry_after=0.01)).headers["retry-after"] == "1"
+    assert response_to(USED_UP).headers["retry-after"] == "3600"
+    assert response_to(StorageLocked("x")).headers["retry-after"] == "1"
 
 
 @pytest.mark.parametrize("error", [RuntimeError("the password is 1234"), DamagedDatabase("page 4 is /secret/path")])
 def test_what_is_our_fault_is_told_by_an_id_only(error: Exception, caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.ERROR):
-        told = answer_to(error, "req_7")
+        told = response_to(error, "req_7")
     assert told.status_code == 500
     assert json.loads(told.body)["error"]["details"] == {"requestId": "req_7"}
     assert str(error) not in told.body.decode()
@@ -134,7 +134,7 @@ def test_everything_wrong_is_told_with_its_place():
         {"loc": ("body",), "msg": "Value error, give either", "input": {}},
         {"loc": ("body", "x"), "msg": "Extra inputs are not permitted", "input": 1},
     ]
-    body = json.loads(invalid(found).body)["error"]
+    body = json.loads(validation_error(found).body)["error"]
     assert [one["path"] for one in body["details"]["problems"]] == [
         "body.steps[0].name",
         "query.page",

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.unit.server.serving import LEAD, serving
 
-from statewright.server.http.middleware import Alias, Frame, Names
+from statewright.server.http.middleware import Alias, Frame, HostCheck
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
@@ -144,7 +144,7 @@ def test_a_body_of_the_largest_size_is_taken():
     "host", ["127.0.0.1", "127.0.0.1:8123", "localhost:1", "[::1]:8123", "dev.local", "DEV.local:9"]
 )
 def test_a_server_without_keys_answers_to_its_own_names(host: str):
-    assert call(Names(echo, ["dev.local"], []), headers={"host": host}).status_code == 200
+    assert call(HostCheck(echo, ["dev.local"], []), headers={"host": host}).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_server_without_keys_answers_to_its_own_names(host: str):
     ["evil.example", "evil.example:8123", "127.0.0.1.evil.example", "localhost.evil.example", "", "[::1", "10.0.0.1"],
 )
 def test_a_name_that_a_stranger_points_here_is_turned_away(host: str):
-    response = call(Names(echo, [], []), headers={"host": host})
+    response = call(HostCheck(echo, [], []), headers={"host": host})
     assert response.status_code == 403
     assert response.json()["error"]["code"] == "FORBIDDEN"
 
@@ -171,7 +171,7 @@ def test_a_name_that_a_stranger_points_here_is_turned_away(host: str):
     ],
 )
 def test_pages_of_strangers_change_nothing(method: str, origin: str, status: int):
-    app = Names(echo, [], ["https://app.example"])
+    app = HostCheck(echo, [], ["https://app.example"])
     assert call(app, method, headers={"origin": origin}).status_code == status
 
 

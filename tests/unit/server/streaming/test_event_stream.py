@@ -219,7 +219,7 @@ def test_a_stream_that_is_ended_tells_a_slow_reader_nothing_more(why: str):
         if why == "the server stops":
             served.closing.begin()
         else:
-            served.streams.end_of_key(key.id)
+            served.streams.end_for_key(key.id)
         await closed.wait()
         reader.ready.set()
         await stream

@@ -19,7 +19,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 def test_a_workspace_reads_so_many_streams_and_others_read_theirs() -> None:
     streams = Streams(InMemoryLedger(), lambda: NOW, 2)
-    with streams.reading("a", None, print), streams.reading("a", None, print):
+    with streams.open_stream("a", None, print), streams.open_stream("a", None, print):
         with pytest.raises(TooManyRequests):
             streams.check_room("a")
         streams.check_room("b")
@@ -43,9 +43,9 @@ def test_streams_end_when_another_process_has_revoked_their_key() -> None:
         streams = Streams(ledger, lambda: now, 9, check_every=0.001)
         ended = [asyncio.Event() for _ in range(3)]
         with (
-            streams.reading("a", keys[0], ended[0].set),
-            streams.reading("a", keys[1], ended[1].set),
-            streams.reading("a", short, ended[2].set),
+            streams.open_stream("a", keys[0], ended[0].set),
+            streams.open_stream("a", keys[1], ended[1].set),
+            streams.open_stream("a", short, ended[2].set),
         ):
             ledger.sick = True
             await asyncio.sleep(0.01)  # it cannot be asked, and is asked again
@@ -94,7 +94,7 @@ def test_more_streams_than_a_workspace_may_read_are_refused() -> None:
     async def run() -> None:
         async with serving(max_streams=1) as api:
             started = await api.start(PAYMENT)
-            with api.app.state.context.streams.reading("default", None, print):
+            with api.app.state.context.streams.open_stream("default", None, print):
                 refused = await api.call("GET", f"/workflow-runs/{started['id']}/stream")
             assert (refused.status_code, "retry-after" in refused.headers) == (429, True)
 
