@@ -231,7 +231,7 @@ def test_nobody_listens() -> None:
     with Client(f"http://127.0.0.1:{port}", retries=1) as nobody, pytest.raises(ServiceError) as refused:
         nobody.runs.list()
     assert f"http://127.0.0.1:{port}" in str(refused.value)
-    assert "Check that the service runs there" in str(refused.value)
+    assert "Check that the service is running" in str(refused.value)
 
 
 def test_errors_are_those_of_the_service(client: Client, address: str) -> None:

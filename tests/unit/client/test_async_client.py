@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from statewright.client import AsyncClient
-from statewright.client.async_client import AwaitingDriver
+from statewright.client.async_client import AsyncDriver
 from statewright.client.call import Reply, get, read_data
-from statewright.client.flow.effects import Flow, Lost, Open, Read, Send, Sleep, Yield
+from statewright.client.flow.effects import ConnectionLost, Flow, Open, Read, Send, Sleep, Yield
 from statewright.client.settings import ClientSettings
 from statewright.clock import Alarm
 from statewright.testing import FakeClock
@@ -64,9 +64,9 @@ class Transport(httpx.AsyncBaseTransport):
         self.closed = True
 
 
-def driver(*answers: httpx.Response | Exception, clock: Any = None) -> AwaitingDriver:
+def driver(*answers: httpx.Response | Exception, clock: Any = None) -> AsyncDriver:
     http = httpx.AsyncClient(transport=Transport(*answers))
-    return AwaitingDriver(http, ClientSettings(clock=clock or FakeClock()))
+    return AsyncDriver(http, ClientSettings(clock=clock or FakeClock()))
 
 
 async def test_a_conversation_ends_with_its_result() -> None:
@@ -86,7 +86,7 @@ def reads(*, until: int = 100) -> Flow[Any]:
     for _ in range(until):
         try:
             piece = yield Read()
-        except Lost as lost:
+        except ConnectionLost as lost:
             yield Yield(f"{lost}, {type(lost.__cause__).__name__}")
             return
         if not piece:
@@ -153,7 +153,7 @@ async def test_a_broken_connection_is_told_with_its_cause() -> None:
     def flow() -> Flow[Any]:
         try:
             yield Send(CALL)
-        except Lost as lost:
+        except ConnectionLost as lost:
             return str(lost)
 
     assert await driver(httpx.ConnectError("refused")).run(flow()) == "ConnectError: refused"

@@ -15,8 +15,8 @@ from statewright.client.call import (
     delete,
     encoded,
     get,
+    ignore_content,
     in_camel,
-    nothing,
     parameters,
     patch,
     path_of,
@@ -74,9 +74,9 @@ def test_names_are_those_of_the_api_and_what_is_inside_stays() -> None:
 
 def test_only_what_looks_is_repeatable() -> None:
     assert get("/x", read_data, {"a": 1}).repeatable
-    for call in (post("/x", read_data), patch("/x", read_data, {}), delete("/x", nothing)):
+    for call in (post("/x", read_data), patch("/x", read_data, {}), delete("/x", ignore_content)):
         assert isinstance(call, Call)
         assert not call.repeatable
     assert post("/x", read_data).body is None
-    assert nothing({"any": 1}) is None
+    assert ignore_content({"any": 1}) is None
     assert read_data({"data": 3}) == 3

@@ -91,5 +91,5 @@ def test_codes_and_statuses_of_later_versions() -> None:
 def test_where_nobody_answers() -> None:
     error = unreachable(CALL, "http://h", "refused")
     assert str(error) == (
-        "GET http://h/api/v1/x had no answer: refused. Check that the service runs there: GET http://h/health."
+        "GET http://h/api/v1/x got no answer: refused. Check that the service is running: GET http://h/health."
     )

@@ -12,9 +12,9 @@ import pytest
 
 from statewright.client import Client
 from statewright.client.call import Reply, get, read_data
-from statewright.client.flow.effects import Flow, Lost, Open, Read, Send, Sleep, Yield
+from statewright.client.flow.effects import ConnectionLost, Flow, Open, Read, Send, Sleep, Yield
 from statewright.client.settings import ClientSettings
-from statewright.client.sync_client import BlockingDriver
+from statewright.client.sync_client import SyncDriver
 from statewright.errors import InvalidConfig
 from statewright.testing import FakeClock
 
@@ -56,9 +56,9 @@ class Transport(httpx.BaseTransport):
         self.closed = True
 
 
-def driver(*answers: httpx.Response | Exception, clock: Any = None) -> BlockingDriver:
+def driver(*answers: httpx.Response | Exception, clock: Any = None) -> SyncDriver:
     http = httpx.Client(transport=Transport(*answers))
-    return BlockingDriver(http, ClientSettings(clock=clock or FakeClock()))
+    return SyncDriver(http, ClientSettings(clock=clock or FakeClock()))
 
 
 def test_a_conversation_ends_with_its_result() -> None:
@@ -78,7 +78,7 @@ def reads(*, until: int = 100) -> Flow[Any]:
     for _ in range(until):
         try:
             piece = yield Read()
-        except Lost as lost:
+        except ConnectionLost as lost:
             yield Yield(f"{lost}, {type(lost.__cause__).__name__}")
             return
         if not piece:
@@ -130,7 +130,7 @@ def test_a_broken_connection_is_told_with_its_cause() -> None:
     def flow() -> Flow[Any]:
         try:
             yield Send(CALL)
-        except Lost as lost:
+        except ConnectionLost as lost:
             return str(lost)
 
     assert driver(httpx.ConnectError("refused")).run(flow()) == "ConnectError: refused"

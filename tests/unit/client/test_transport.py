@@ -9,14 +9,22 @@ import pytest
 
 from statewright.client.call import Call, get, post, read_data
 from statewright.client.settings import ClientSettings
-from statewright.client.transport import HEARTBEATS, build, build_stream, headers, library, reason, reply
+from statewright.client.transport import (
+    HEARTBEATS,
+    build_request,
+    build_stream,
+    describe_failure,
+    import_httpx,
+    request_headers,
+    to_reply,
+)
 
 LOOK = get("/api/v1/x", read_data, {"status": ["a", "b c"], "n": 1})
 
 
 def made(call: Call[Any], **settings: Any) -> httpx.Request:
     with httpx.Client() as http:
-        return build(http, ClientSettings(**settings), call)
+        return build_request(http, ClientSettings(**settings), call)
 
 
 @pytest.mark.parametrize("base", ["http://h:1", "http://h:1/", "http://h:1/behind/a/proxy/"])
@@ -49,7 +57,7 @@ def test_who_asks_is_told_as_the_request_needs_it(
     as_operator: bool, given: dict[str, str], sent: dict[str, str]
 ) -> None:
     call = Call(method="GET", path="/x", read=read_data, as_operator=as_operator)
-    assert headers(ClientSettings(**given), call) == {"accept": "application/json", **sent}  # pyright: ignore
+    assert request_headers(ClientSettings(**given), call) == {"accept": "application/json", **sent}  # pyright: ignore
 
 
 def test_the_time_that_the_service_may_wait_comes_on_top() -> None:
@@ -64,21 +72,24 @@ def test_the_time_that_the_service_may_wait_comes_on_top() -> None:
 def test_a_stream_may_be_silent_and_goes_on_after_what_came(last: str | None, sent: str | None) -> None:
     with httpx.Client() as http:
         request = build_stream(http, ClientSettings(timeout=5, api_key="k"), LOOK, last)
-    assert (request.headers["accept"], request.headers["cache-control"]) == ("text/event-stream", "no-store")
+    assert (request.headers["accept"], request.headers["cache-control"]) == (
+        "text/event-stream",
+        "no-store",
+    )
     assert (request.headers.get("last-event-id"), request.headers["x-api-key"]) == (sent, "k")
     timeout = request.extensions["timeout"]
     assert (timeout["connect"], timeout["read"]) == (5, HEARTBEATS)
 
 
 def test_an_answer_is_kept_with_names_in_lower_case() -> None:
-    found = reply(httpx.Response(429, headers={"Retry-After": "3"}), b"no")
+    found = to_reply(httpx.Response(429, headers={"Retry-After": "3"}), b"no")
     assert (found.status, found.headers["retry-after"], found.content) == (429, "3", b"no")
 
 
 def test_every_broken_connection_has_words() -> None:
-    assert reason(httpx.ConnectError("refused")) == "ConnectError: refused"
-    assert reason(httpx.ReadTimeout("")) == "ReadTimeout"
+    assert describe_failure(httpx.ConnectError("refused")) == "ConnectError: refused"
+    assert describe_failure(httpx.ReadTimeout("")) == "ReadTimeout"
 
 
 def test_the_library_is_there() -> None:
-    assert library() is httpx
+    assert import_httpx() is httpx

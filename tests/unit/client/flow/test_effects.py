@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from statewright.client.call import get, read_data
-from statewright.client.flow.effects import Flow, Lost, Open, Read, Send, Sleep, Yield, advance
+from statewright.client.flow.effects import ConnectionLost, Flow, Open, Read, Send, Sleep, Yield, advance
 
 CALL = get("/x", read_data)
 
@@ -15,7 +15,7 @@ CALL = get("/x", read_data)
 def talks() -> Flow[str]:
     try:
         answer: Any = yield Send(CALL)
-    except Lost as lost:
+    except ConnectionLost as lost:
         answer = yield Sleep(float(str(lost)))
     return f"came: {answer}"
 
@@ -31,7 +31,7 @@ def test_a_conversation_is_sent_what_came_of_what_it_needed() -> None:
 def test_a_broken_connection_is_raised_where_it_was_needed() -> None:
     flow = talks()
     next(flow)
-    assert advance(flow, Lost("2.5")) == Sleep(2.5)
+    assert advance(flow, ConnectionLost("2.5")) == Sleep(2.5)
     with pytest.raises(StopIteration) as end:
         advance(flow, None)
     assert end.value.value == "came: None"
@@ -43,8 +43,8 @@ def test_what_a_conversation_does_not_mend_goes_to_who_drives_it() -> None:
 
     flow = mends_nothing()
     next(flow)
-    with pytest.raises(Lost, match="reset"):
-        advance(flow, Lost("reset"))
+    with pytest.raises(ConnectionLost, match="reset"):
+        advance(flow, ConnectionLost("reset"))
 
 
 def test_needs_are_values() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from statewright.client.call import Reply
-from statewright.client.flow.effects import Lost, Open, Read, Send, Sleep, Yield, advance
+from statewright.client.flow.effects import ConnectionLost, Open, Read, Send, Sleep, Yield, advance
 from statewright.client.flow.follow import RunFollower
 from statewright.client.settings import ClientSettings
 from statewright.errors import NotFound, ServiceError
@@ -79,7 +79,9 @@ def test_until_the_run_has_ended() -> None:
 
 def test_what_broke_goes_on_after_the_last_event() -> None:
     half = sent(3)[:20]
-    script = Script(OPEN, sent(1, 2) + half, Lost("reset"), OPEN, sent(2, 3), b"", told({"status": "failed"}), page())
+    script = Script(
+        OPEN, sent(1, 2) + half, ConnectionLost("reset"), OPEN, sent(2, 3), b"", told({"status": "failed"}), page()
+    )
     assert script.play() == [1, 2, 3]
     assert script.opened == [None, "2"]
 
@@ -104,10 +106,10 @@ def test_from_an_event_on() -> None:
 
 
 def test_failures_in_a_row_are_bounded_and_an_event_ends_the_row() -> None:
-    lost = Lost("refused")
+    lost = ConnectionLost("refused")
     script = Script(lost, lost, OPEN, sent(1), lost, lost, OPEN, b"", told({"status": "completed"}), page())
     assert script.play() == [1]
-    with pytest.raises(ServiceError, match="stream had no answer: refused"):
+    with pytest.raises(ServiceError, match="stream got no answer: refused"):
         Script(lost, lost, lost).play()
 
 
@@ -120,7 +122,7 @@ def test_a_connection_that_lasted_was_no_failure() -> None:
                 self.clock.advance(60)
             return super()._outcome(effect)
 
-    cut = [OPEN, Lost("silent")] * 10
+    cut = [OPEN, ConnectionLost("silent")] * 10
     assert Lasting(*cut, OPEN, sent(1), b"", told({"status": "completed"}), page()).play() == [1]
 
 
