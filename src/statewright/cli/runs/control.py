@@ -113,7 +113,7 @@ def approve(
         raise UsageError("Give only one of --reject and --edit.")
     with open_client(url) as client:
         if which is None:
-            _list_open(client, json_wanted=json)
+            _list_open(client, as_json=json)
             return
         approval = _decide(client, _resolve_approval(client, which), reject=reject, edit=edit, by=by)
     say(
@@ -146,9 +146,9 @@ def _decide(client: Client, approval: str, *, reject: bool, edit: str | None, by
     return client.approvals.approve(approval, by=by)
 
 
-def _list_open(client: Client, *, json_wanted: bool) -> None:
+def _list_open(client: Client, *, as_json: bool) -> None:
     approvals = list(client.approvals.iterate(pending=True))
-    if json_wanted:
+    if as_json:
         say(to_json([approval.raw for approval in approvals]))
     elif approvals:
         print_records(

@@ -64,7 +64,7 @@ def start(
     with open_client(url, patient=wait) as client:
         run = client.runs.start(graph, read_input(inputs) if inputs else None, **options)
         if wait:
-            exit_with_outcome(client, follow_run(client, run.id, lambda _: None), url, json_wanted=json)
+            exit_with_outcome(client, follow_run(client, run.id, lambda _: None), url, as_json=json)
     say(to_json(run.raw) if json else run.id)
     if idempotency_key is not None and not run.created:  # without one the client has repeated its own request
         warn("This key had already started this run; no new run was started.")
@@ -107,7 +107,7 @@ def watch(
             )
         if json:
             raise SystemExit(EXIT_CODES.get(record.status, FAILED))
-        exit_with_outcome(client, record, url, json_wanted=False)
+        exit_with_outcome(client, record, url, as_json=False)
 
 
 _MOMENT: Final = 0.1
@@ -141,15 +141,15 @@ def _is_idle(client: Client, run_id: str, last: int) -> bool:
     return True
 
 
-def exit_with_outcome(client: Client, run: Run, url: str | None, *, json_wanted: bool) -> NoReturn:
+def exit_with_outcome(client: Client, run: Run, url: str | None, *, as_json: bool) -> NoReturn:
     """Print the result of a run or what it waits for, and exit with the code of its status."""
     code = EXIT_CODES.get(run.status, FAILED)
-    if json_wanted:
+    if as_json:
         say(to_json(run.raw))
         raise SystemExit(code)
     match run.status:
         case "completed":
-            print_state(run.output, json_wanted=False)
+            print_state(run.output, as_json=False)
         case "failed":
             exit_with(f"Error: {format_run_error(run)}\nRetry it with: statewright runs retry {run.id}", code)
         case "waiting" | "paused":

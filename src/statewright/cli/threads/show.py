@@ -96,7 +96,7 @@ def _print(saved: SavedCheckpoint, status: str | None, branches: Sequence[str], 
     ]
     print_fields(fields)
     say("\nvalues")
-    print_state(saved.checkpoint.values, json_wanted=False)
+    print_state(saved.checkpoint.values, as_json=False)
 
 
 def _holder(lease: Lease | None) -> str:

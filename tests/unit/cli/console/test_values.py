@@ -38,24 +38,24 @@ def test_text_keeps_its_letters() -> None:
     assert to_json("Grüße, 世界") == '"Grüße, 世界"'
 
 
-@pytest.mark.parametrize("json_wanted", [True, False])
+@pytest.mark.parametrize("as_json", [True, False])
 def test_a_state_that_somebody_else_reads_is_one_json_document(
-    capsys: pytest.CaptureFixture[str], json_wanted: bool
+    capsys: pytest.CaptureFixture[str], as_json: bool
 ) -> None:
-    print_state({"n": 1, "who": None}, json_wanted=json_wanted)
+    print_state({"n": 1, "who": None}, as_json=as_json)
     said = capsys.readouterr()
     assert (json.loads(said.out), said.err) == ({"n": 1, "who": None}, "")
     assert "\x1b" not in said.out
 
 
-@pytest.mark.parametrize("json_wanted", [True, False])
+@pytest.mark.parametrize("as_json", [True, False])
 def test_a_terminal_shows_the_same_state(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], json_wanted: bool
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], as_json: bool
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "dumb")
-    print_state({"n": 1}, json_wanted=json_wanted)
+    print_state({"n": 1}, as_json=as_json)
     assert json.loads(capsys.readouterr().out) == {"n": 1}
 
 

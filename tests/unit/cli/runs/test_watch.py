@@ -98,8 +98,8 @@ def test_the_exit_code_says_how_a_run_stands(
 ) -> None:
     client: Any = SimpleNamespace()
     with pytest.raises(SystemExit) as left:
-        exit_with_outcome(client, standing(status), None, json_wanted=False)
+        exit_with_outcome(client, standing(status), None, as_json=False)
     assert (left.value.code, capsys.readouterr().out) == (code, out)
     with pytest.raises(SystemExit) as left:
-        exit_with_outcome(client, standing(status), None, json_wanted=True)
+        exit_with_outcome(client, standing(status), None, as_json=True)
     assert (left.value.code, capsys.readouterr().out) == (code, '{\n  "a": 1\n}\n')
