@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.cli.chat.display import Display, format_usage, printable, shortened
+from statewright.cli.chat.display import Display, format_usage, printable, to_one_line
 from statewright.messages import Message
 from statewright.models import MessageChunk, Usage
 
@@ -51,12 +51,12 @@ def test_reasoning_is_shown_only_where_it_is_wanted(capsys: Capture, wanted: boo
 
 def test_several_speakers_are_named(capsys: Capture) -> None:
     first, second = piece("one", "a-0", "planner"), piece("two", "b-0", "writer")
-    show(Display(names_speakers=True), first, over("a"), second, over("b"))
+    show(Display(show_speakers=True), first, over("a"), second, over("b"))
     assert capsys.readouterr().out == "planner: one\nwriter: two\n"
 
 
 def test_a_text_of_several_lines_is_said_by_one_speaker_once(capsys: Capture) -> None:
-    display = Display(names_speakers=True)
+    display = Display(show_speakers=True)
     show(display, piece("one\n", name="writer"), piece("two", name="writer"))
     assert capsys.readouterr().out == "writer: one\ntwo\n"
     assert display.last_text == "one\ntwo"
@@ -110,13 +110,13 @@ def test_printable_text_keeps_lines_and_tabs() -> None:
 
 
 def test_a_long_line_is_cut_and_many_lines_become_one() -> None:
-    assert shortened("a\n  b\tc") == "a b c"
-    assert shortened("x" * 500) == "x" * 159 + "…"
+    assert to_one_line("a\n  b\tc") == "a b c"
+    assert to_one_line("x" * 500) == "x" * 157 + "..."
 
 
 @pytest.mark.parametrize(
     ("usage", "told"),
-    [(Usage(), ""), (Usage(1, 2), "1 tokens in, 2 out"), (Usage(1, 2, 0.00012), "1 tokens in, 2 out, $0.0001")],
+    [(Usage(), ""), (Usage(1, 2), "1 token in, 2 out"), (Usage(2, 1, 0.00012), "2 tokens in, 1 out, $0.0001")],
 )
 def test_what_was_used_up_in_words(usage: Usage, told: str) -> None:
     assert format_usage(usage) == told

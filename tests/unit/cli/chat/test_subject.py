@@ -67,7 +67,7 @@ def test_what_the_user_says_is_input_and_part_of_the_past(target: str, said: lis
 )
 def test_several_speakers_are_named_and_workflows_take_answers(target: str, names: bool, answers: bool) -> None:
     subject = load_chat_target(target, NO_MODELS)
-    assert (subject.names_speakers, subject.answers_pauses) == (names, answers)
+    assert (subject.has_several_speakers, subject.answers_pauses) == (names, answers)
 
 
 def test_a_graph_without_messages_cannot_be_spoken_to(flow: Path) -> None:

@@ -17,7 +17,7 @@ from statewright import START, StateGraph
 from statewright.cache import CacheKey
 from statewright.checkpoint import BranchKey, LeaseRequest, Pending, PrunePolicy
 from statewright.cli.db.files import copy_database
-from statewright.cli.db.newer_work import AHEAD, find_newer_work
+from statewright.cli.db.newer_work import FUTURE, find_newer_work
 from statewright.cli.threads.transfer import transfer_thread
 from statewright.futures import resolve
 from statewright.ids import task_id
@@ -156,8 +156,8 @@ def test_each_instant_tells_of_the_past_or_is_named() -> None:
     past = {"created_at", "updated_at", "started_at", "completed_at", "failed_at", "cancelled_at", "decided_at"}
     past |= {"delivered_at", "revoked_at"}
     instants = {one.name for kind in RECORDS for one in columns_of(kind) if one.kind == "instant"}
-    assert instants - AHEAD == past
-    assert instants >= AHEAD
+    assert instants - FUTURE == past
+    assert instants >= FUTURE
 
 
 # -- what is no work

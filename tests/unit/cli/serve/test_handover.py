@@ -23,7 +23,7 @@ def child_of(listening: socket.socket) -> Generator[tuple[ParentLink, socket.soc
     """A child, and the end of its parent of the line between them."""
     ours, theirs = socket.socketpair()
     child = ParentLink(f"{listening.dup().detach()}:{theirs.detach()}")
-    with ours, child.listening, child._line:
+    with ours, child.listening, child._connection:
         yield child, ours
 
 

@@ -17,7 +17,7 @@ from statewright.service.access.workspaces import NewWorkspace, create_workspace
 def test_a_database_is_made_only_where_that_is_meant(folder: Path) -> None:
     with pytest.raises(UsageError, match="There is no database"):
         run_on_ledger(list_workspaces, "a.db", None)
-    made = run_on_ledger(list_workspaces, "a.db", None, make=True)
+    made = run_on_ledger(list_workspaces, "a.db", None, create=True)
     assert [one.slug for one in made] == [DEFAULT_WORKSPACE]
     assert run_on_ledger(list_workspaces, "a.db", None) == made
 
