@@ -1,4 +1,4 @@
-"""Who waits for long is told when the server is about to stop."""
+"""Long waits end when the server is about to stop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.unit.server.serving import serving
 from statewright.server.context.server_context import Closing
 
 
-def test_work_is_waited_for_until_the_server_stops():
+def test_work_is_awaited_until_the_shutdown_begins():
     async def run() -> None:
         closing = Closing()
         assert await closing.race(asyncio.sleep(0, "done")) == "done"
@@ -48,7 +48,7 @@ def test_failures_of_the_work_are_passed_on():
     asyncio.run(run())
 
 
-def test_a_long_wait_for_a_run_ends_with_the_server():
+def test_a_long_wait_for_a_run_ends_at_the_shutdown():
     async def run() -> None:
         async with serving() as api:
             body = {"graph": "greeter", "after": "2999-01-01T00:00:00Z", "input": {}}

@@ -1,4 +1,4 @@
-"""What many watch is written once, and what is cache of it is bounded."""
+"""An event for many readers is encoded once, in a cache of limited size."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def event(run: str, seq: int, text: str = "") -> RunEvent:
     return RunEvent(run, seq, "STEP_STARTED", {"text": text}, None, AT)
 
 
-def test_the_same_event_is_written_once():
+def test_the_same_event_is_encoded_once():
     cache = EventBytes()
     assert cache.encode(event("a", 1)) is cache.encode(event("a", 1))
     assert cache.encode(event("a", 1)) != cache.encode(event("b", 1))
     assert cache.encode(event("a", 1)) != cache.encode(event("a", 2))
 
 
-def test_large_events_and_old_ones_are_not_kept():
+def test_large_and_old_events_are_not_cached():
     cache = EventBytes()
     large = event("a", 1, "x" * 20_000)
     assert cache.encode(large) is not cache.encode(large)
@@ -33,7 +33,7 @@ def test_large_events_and_old_ones_are_not_kept():
     assert cache.encode(event("b", 1999)) is cache.encode(event("b", 1999))
 
 
-def test_what_is_not_in_the_log_has_no_number_and_is_known_by_itself():
+def test_a_live_event_has_no_number_and_is_cached_by_identity():
     cache = EventBytes()
     piece = LiveEvent("a", "message", {"text": "hel"}, "draft")
     assert cache.encode(piece) is cache.encode(piece)
@@ -41,5 +41,5 @@ def test_what_is_not_in_the_log_has_no_number_and_is_known_by_itself():
         b"event: message\n"
         b'data: {"workflowRunId":"a","stepName":"draft","eventType":"message","payload":{"text":"hel"}}\n\n'
     )
-    others = [cache.encode(LiveEvent("a", "message", {"n": n}, None)) for n in range(2000)]
-    assert len(set(others)) == 2000
+    encoded = [cache.encode(LiveEvent("a", "message", {"n": n}, None)) for n in range(2000)]
+    assert len(set(encoded)) == 2000
