@@ -133,7 +133,7 @@ def test_a_client_that_does_not_read_is_disconnected() -> None:
                 connections = server.server_state.connections
                 while not connections:
                     await asyncio.sleep(0.01)
-                # Nothing is read: the response fills the buffers of the system and stays there until the connection closes.
+                # The response is not read: it fills the buffers of the system until the connection is closed.
                 while connections:
                     await asyncio.sleep(0.01)
 
