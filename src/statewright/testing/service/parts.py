@@ -102,9 +102,8 @@ class ServiceParts:
 
             import_httpx()
             app = create_app(self.service, settings=ServerSettings(auth="none"))
-            from statewright.testing.service.in_process import (
-                InProcess,  # needs the optional libraries that `import_httpx` checks
-            )
+            # Imported here, because it needs the library that `import_httpx` asks for.
+            from statewright.testing.service.in_process import InProcess
 
             await self._stack.enter_async_context(app.router.lifespan_context(app))
             self._transport = InProcess(app, self.thread, self.idle.settle)
