@@ -1,4 +1,4 @@
-"""A server of the command line as a process of its own, and commands called in this one."""
+"""Start `statewright dev`, `serve` and other commands in a process of their own."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-LONGEST = 600.0
-"""Seconds that a process may take to begin, or to do what it is waited for."""
+PATIENCE = 600.0
+"""How many seconds a test waits for a process."""
 
 
 class ServerProcess:
-    """A server that was started in a folder."""
+    """A process of the command line, started in a folder."""
 
     def __init__(self, folder: Path, *words: str, env: dict[str, str] | None = None) -> None:
         self.out, self.err = folder / "server.out", folder / "server.err"
@@ -27,45 +27,46 @@ class ServerProcess:
                 cwd=folder,
                 stdout=out,
                 stderr=err,
-                env={**_own_environment(), **(env or {})},
+                env={**_environment_without_statewright(), **(env or {})},
             )
 
     @property
     def url(self) -> str:
-        """Where it listens, once it says so."""
+        """The URL at which the server listens, once it has printed it."""
         return self.wait_for(r"http://127\.0\.0\.1:\d+")
 
     @property
     def said(self) -> str:
+        """Everything that the process has printed, to either stream."""
         return self.out.read_text(encoding="utf-8") + self.err.read_text(encoding="utf-8")
 
     def wait_for(self, pattern: str) -> str:
-        """What it has said that fits, once it has."""
-        until = time.monotonic() + LONGEST
-        while (found := re.search(pattern, self.said)) is None:
+        """Wait until the process has printed a text that matches, and return that text."""
+        until = time.monotonic() + PATIENCE
+        while (match := re.search(pattern, self.said)) is None:
             assert self.process.poll() is None, self.said
             assert time.monotonic() < until, self.said
             time.sleep(0.02)
-        return found[0]
+        return match[0]
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Its exit code, after a signal."""
+        """Send the signal, wait until the process has ended, and return its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
-            return self.process.wait(LONGEST)
+            return self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
 
 
-def _own_environment() -> dict[str, str]:
+def _environment_without_statewright() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("STATEWRIGHT_")}
 
 
 @contextmanager
 def serving(folder: Path, *words: str, env: dict[str, str] | None = None) -> Generator[ServerProcess]:
-    """A server, stopped at the end."""
+    """Start a server, and stop it at the end."""
     server = ServerProcess(folder, *words, env=env)
     try:
         yield server

@@ -71,14 +71,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def names(url: str) -> list[str]:
+def graph_names(url: str) -> list[str]:
     with Client(url) as client:
-        return sorted(one.name for one in client.graphs.list())
+        return sorted(graph.name for graph in client.graphs.list())
 
 
-def test_a_lone_python_file_is_served_and_its_handlers_can_be_used(folder: Path) -> None:
+def test_a_single_python_file_is_served_and_its_handlers_can_be_used(folder: Path) -> None:
     with serving(folder, "dev", "flow.py", "--port", "0", "--no-reload") as server, Client(server.url) as client:
-        assert names(server.url) == ["asking", "flow"]
+        assert graph_names(server.url) == ["asking", "flow"]
         assert client.runs.start_and_wait("flow", {"n": 4}).output == {"n": 8}
         client.definitions.add(STEPS)
         assert client.runs.start_and_wait("mail", {"name": "Ada"}).status == "waiting"
@@ -87,15 +87,15 @@ def test_a_lone_python_file_is_served_and_its_handlers_can_be_used(folder: Path)
         assert server.stop() == 0
 
 
-def test_a_lone_file_of_states_is_served(folder: Path) -> None:
+def test_a_single_file_of_states_is_served(folder: Path) -> None:
     with serving(folder, "dev", "relay.yaml", "--port", "0", "--no-reload") as server:
-        assert names(server.url) == ["relay"]
+        assert graph_names(server.url) == ["relay"]
 
 
-def test_a_lone_file_of_steps_is_served_with_the_handlers_of_its_project(folder: Path) -> None:
+def test_a_single_file_of_steps_is_served_with_the_handlers_of_its_project(folder: Path) -> None:
     (folder / "statewright.toml").write_text('[handlers]\nmodules = ["flow"]\n', encoding="utf-8")
     with serving(folder, "dev", "mail.json", "--port", "0", "--no-reload") as server, Client(server.url) as client:
-        assert names(server.url) == ["mail"]
+        assert graph_names(server.url) == ["mail"]
         run = client.runs.start_and_wait("mail", {"name": "Ada"})
         (approval,) = client.approvals.list(pending=True).items
         assert (run.status, approval.content) == ("waiting", "Hello Ada")
@@ -112,13 +112,15 @@ greeter = Agent("greeter", model=ScriptedModel(["Hello."], repeat_last=True))
 
 
 def start_often(client: Client) -> None:
-    """Start runs one after another: a day may end between two of them, and not each time."""
+    """Start three runs: a day may end between two of them, but not after each of them."""
     for _ in range(3):
         client.runs.start_and_wait("greeter", {"messages": "Hi!"})
 
 
-@pytest.mark.parametrize("command", [("dev", "--no-reload"), ("serve", "--auth", "none")], ids=lambda one: one[0])
-def test_the_spending_limits_of_a_project_hold(folder: Path, command: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "command", [("dev", "--no-reload"), ("serve", "--auth", "none")], ids=lambda command: command[0]
+)
+def test_the_spending_limits_of_a_project_apply(folder: Path, command: tuple[str, ...]) -> None:
     (folder / "greeters.py").write_text(GREETERS, encoding="utf-8")
     text = '[graphs]\ngreeter = "greeters:greeter"\n[spending_limits]\nrequests_per_day = 1\n'
     (folder / "statewright.toml").write_text(text, encoding="utf-8")
@@ -133,7 +135,7 @@ def test_the_spending_limits_of_a_project_hold(folder: Path, command: tuple[str,
         assert server.stop() == 0
 
 
-def test_a_project_is_served_whole(folder: Path) -> None:
+def test_everything_in_a_project_is_served(folder: Path) -> None:
     text = (
         '[graphs]\nflow = "flow:graph"\nasking = {path = "flow.py:asking", on_failure = "flow"}\nmail = "mail.json"\n'
         '[workflows.relay]\nfile = "relay.yaml"\n[handlers]\nmodules = ["flow"]\n[serve]\ndatabase = "data/all.db"\n'
@@ -141,13 +143,13 @@ def test_a_project_is_served_whole(folder: Path) -> None:
     )
     (folder / "statewright.toml").write_text(text, encoding="utf-8")
     with serving(folder, "dev", "--port", "0", "--no-reload") as server:
-        assert names(server.url) == ["asking", "flow", "mail", "relay"]
+        assert graph_names(server.url) == ["asking", "flow", "mail", "relay"]
         assert (folder / "data/all.db").exists()
         with Client(server.url) as client:
             assert client.workspaces.current().retention_days == 7
 
 
-def test_a_change_is_loaded_and_runs_under_way_go_on_in_the_new_server(folder: Path) -> None:
+def test_a_changed_file_is_loaded_and_open_runs_continue_in_the_new_server(folder: Path) -> None:
     with serving(folder, "dev", "flow.py", "--port", "0") as server, Client(server.url, retries=10) as client:
         waiting = client.runs.start_and_wait("asking", {"n": 1})
         (folder / "flow.py").write_text(GRAPH.replace("* 2", "* 3"), encoding="utf-8")
@@ -161,7 +163,7 @@ def test_a_change_is_loaded_and_runs_under_way_go_on_in_the_new_server(folder: P
         assert server.stop() == 0
 
 
-def test_a_file_that_is_wrong_for_a_moment_stops_nobody(folder: Path) -> None:
+def test_the_server_continues_while_a_changed_file_has_an_error(folder: Path) -> None:
     with serving(folder, "dev", "flow.py", "--port", "0") as server, Client(server.url) as client:
         assert client.health().status == "ok"
         (folder / "flow.py").write_text("graph = \n", encoding="utf-8")
@@ -174,14 +176,14 @@ def test_a_file_that_is_wrong_for_a_moment_stops_nobody(folder: Path) -> None:
         assert (fivefold.error, fivefold.output) == (None, {"n": 20}), server.said
 
 
-def test_a_file_that_is_wrong_from_the_start_ends_it(folder: Path) -> None:
+def test_the_server_does_not_start_with_a_file_that_has_an_error(folder: Path) -> None:
     (folder / "flow.py").write_text("graph = \n", encoding="utf-8")
     server = ServerProcess(folder, "dev", "flow.py", "--port", "0")
     assert server.process.wait(600) == 2
     assert "SyntaxError" in server.said
 
 
-def test_the_server_ends_with_whoever_keeps_it(folder: Path) -> None:
+def test_the_server_ends_when_the_process_that_watches_files_is_killed(folder: Path) -> None:
     with serving(folder, "dev", "flow.py", "--port", "0") as server:
         url = server.url
         assert httpx.get(f"{url}/health", timeout=600).status_code == 200
@@ -206,11 +208,11 @@ def _is_free(url: str) -> bool:
         pytest.param(["serve", "flow.py"], marks=pytest.mark.full),
     ],
 )
-def test_a_port_that_is_taken_is_named(folder: Path, command: list[str]) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+def test_an_error_names_a_port_that_is_in_use(folder: Path, command: list[str]) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         server = ServerProcess(folder, *command, "--port", str(port))
         assert server.process.wait(600) == 2
         assert f"Port {port} of 127.0.0.1 is taken." in server.said
@@ -227,15 +229,15 @@ def test_serve_ends_with_0_at_sigterm_and_sigint(folder: Path) -> None:
         assert lines[0]["graphs"] == ["asking", "flow"]
 
 
-def test_a_key_made_on_the_database_opens_the_server(folder: Path) -> None:
+def test_a_key_created_in_the_database_gives_access_to_the_server(folder: Path) -> None:
     with serving(folder, "serve", "flow.py", "--port", "0", "--database", "runs.db") as server:
         server.wait_for("No API key exists yet")
         assert httpx.get(f"{server.url}/api/v1/graphs", timeout=600).status_code == 401
-        maker = folder / "maker"
-        maker.mkdir()
-        made = ServerProcess(maker, "keys", "create", "me", "--database", str(folder / "runs.db"))
-        assert made.process.wait(600) == 0
-        key = made.out.read_text(encoding="utf-8").strip()
+        other_folder = folder / "other"
+        other_folder.mkdir()
+        create = ServerProcess(other_folder, "keys", "create", "me", "--database", str(folder / "runs.db"))
+        assert create.process.wait(600) == 0
+        key = create.out.read_text(encoding="utf-8").strip()
         with Client(server.url, key) as client:
             assert client.runs.start_and_wait("flow", {"n": 1}).output == {"n": 2}
         assert key not in server.said
@@ -267,7 +269,7 @@ graph.add_edge("first", "slow")
 """
 
 
-def test_a_run_goes_on_after_its_server_was_killed(folder: Path) -> None:
+def test_a_run_continues_after_its_server_was_killed(folder: Path) -> None:
     (folder / "slow.py").write_text(SLOW, encoding="utf-8")
     words = ("serve", "slow.py", "--port", "0", "--auth", "none")
     with serving(folder, *words) as server, Client(server.url) as client:

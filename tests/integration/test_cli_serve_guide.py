@@ -1,4 +1,4 @@
-"""The guide to serving, done as it says."""
+"""The commands of the guide to serving, run as the guide gives them."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ def test_the_commands_of_the_guide_lead_from_an_empty_folder_to_an_approved_mail
     code, commands = (re.findall(rf"^```{kind}\n(.*?)^```", text, re.M | re.S)[0] for kind in ("python", "sh"))
     (tmp_path / "mail.py").write_text(code, encoding="utf-8")
     with serving(tmp_path, "dev", "mail.py", "--port", "0", "--no-reload") as server:
-        told = subprocess.run(
+        result = subprocess.run(
             ["bash", "-c", commands],
-            env={**os.environ, "STATEWRIGHT_URL": server.url, "PATH": _path(tmp_path)},
+            env={**os.environ, "STATEWRIGHT_URL": server.url, "PATH": _search_path(tmp_path)},
             capture_output=True,
             text=True,
             timeout=600,
             check=False,
         )
-        assert told.returncode == 0, told.stderr
-        assert "Send this to Ada?" in told.stdout
-        assert '"text": "Dear Ada, thank you."' in told.stdout
-        assert "WORKFLOW_COMPLETED" in told.stdout
-        shown = server.said.replace(f" --url {server.url}", "").replace(server.url, "http://127.0.0.1:8123")
-        assert [line for line in _shown(text) if line not in shown] == []
+        assert result.returncode == 0, result.stderr
+        assert "Send this to Ada?" in result.stdout
+        assert '"text": "Dear Ada, thank you."' in result.stdout
+        assert "WORKFLOW_COMPLETED" in result.stdout
+        output = server.said.replace(f" --url {server.url}", "").replace(server.url, "http://127.0.0.1:8123")
+        assert [line for line in _expected_output(text) if line not in output] == []
 
 
-def _shown(text: str) -> list[str]:
-    """What the guide says that the server says."""
+def _expected_output(text: str) -> list[str]:
+    """The output of the server that the guide shows."""
     block = re.search(r"^\$ statewright dev mail.py\n(.*?)^```", text, re.M | re.S)
     assert block is not None
     return block[1].splitlines()
 
 
-def _path(folder: Path) -> str:
-    """The search path with a `statewright` that is the one under test."""
+def _search_path(folder: Path) -> str:
+    """A search path on which `statewright` is the version under test."""
     script = folder / "bin" / "statewright"
     script.parent.mkdir()
     script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m statewright "$@"\n', encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The model of the command line, for everything that a server serves."""
+"""The option --model of `statewright dev` replaces every model that is named in files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def provider() -> Iterator[ProviderServer]:
 
 @pytest.fixture
 def url(tmp_path: Path, provider: ProviderServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A server of everything that asks models."""
+    """A server with a state machine, a definition of steps and agents, which all call models."""
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "one.yaml").write_text(STATES, encoding="utf-8")
@@ -64,11 +64,11 @@ def url(tmp_path: Path, provider: ProviderServer, monkeypatch: pytest.MonkeyPatc
         yield server.url
 
 
-def test_the_model_of_the_command_line_answers_for_all_that_files_name(url: str, provider: ProviderServer) -> None:
+def test_the_model_of_the_command_line_replaces_all_models_in_files(url: str, provider: ProviderServer) -> None:
     with Client(url) as client:
         assert client.runs.start_and_wait("one", {"input": "hi"}).output["result"] == "said"
         assert client.runs.start_and_wait("draft", {"name": "Ada"}).output["text"] == "said"
         for agent in ("helper", "built"):
             run = client.runs.start_and_wait(agent, {"messages": [{"role": "user", "content": "hi"}]})
             assert (run.status, run.error) == ("completed", None)
-    assert [one.body["model"] for one in provider.requests] == ["mine"] * 4
+    assert [request.body["model"] for request in provider.requests] == ["mine"] * 4

@@ -1,4 +1,4 @@
-"""`statewright runs`, `definitions` and what they say, against one server."""
+"""`statewright runs` and `definitions`, with one server: what they do and print."""
 
 from __future__ import annotations
 
@@ -73,15 +73,15 @@ CALL = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a command ended, and what it said."""
+class Result:
+    """The exit code of a command, and its output."""
 
     code: int
     out: str
     err: str
 
 
-Command = Callable[..., Ended]
+Command = Callable[..., Result]
 
 
 @pytest.fixture(scope="module")
@@ -96,111 +96,113 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def statewright(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Command:
-    """Calls the command line, in an empty folder and with the address of the server in its variable."""
+    """Return a function that runs a command in an empty folder, with the URL of the server in the environment."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("STATEWRIGHT_URL", server)
     monkeypatch.delenv("STATEWRIGHT_API_KEY", raising=False)
 
-    def call(*args: object) -> Ended:
+    def call(*args: object) -> Result:
         monkeypatch.setattr(sys, "argv", ["statewright", *map(str, args)])
         capsys.readouterr()
         code = 0
         try:
             main()
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        said = capsys.readouterr()
-        return Ended(code, said.out, said.err)
+        except SystemExit as system_exit:
+            code = int(system_exit.code or 0)
+        output = capsys.readouterr()
+        return Result(code, output.out, output.err)
 
     return call
 
 
-def started(statewright: Command, *args: object) -> str:
-    ended = statewright("runs", "start", *args)
-    assert (ended.code, ended.err) == (0, "")
-    return ended.out.strip()
+def start(statewright: Command, *args: object) -> str:
+    result = statewright("runs", "start", *args)
+    assert (result.code, result.err) == (0, "")
+    return result.out.strip()
 
 
 @pytest.fixture
 def mail(statewright: Command, tmp_path: Path) -> str:
-    """A run of mail that waits for its approval."""
+    """The id of a run of the definition `mail` that waits for its approval."""
     for body in (MAIL, CALL):
         (tmp_path / "body.json").write_text(json.dumps(body), encoding="utf-8")
         assert statewright("definitions", "add", "body.json").code == 0
-    run = started(statewright, "mail", "--input", "name=Ada")
+    run = start(statewright, "mail", "--input", "name=Ada")
     assert statewright("runs", "watch", run).code == 3
     return run
 
 
-def test_a_run_is_started_and_its_result_printed(statewright: Command) -> None:
-    ended = statewright("runs", "start", "doubling", "--input", '{"n": 4}', "--wait")
-    assert (ended.code, json.loads(ended.out)) == (0, {"n": 8})
+def test_starting_a_run_with_wait_prints_its_result(statewright: Command) -> None:
+    result = statewright("runs", "start", "doubling", "--input", '{"n": 4}', "--wait")
+    assert (result.code, json.loads(result.out)) == (0, {"n": 8})
 
 
-def test_a_run_is_told_whole_in_json(statewright: Command) -> None:
-    ended = statewright("runs", "start", "doubling", "-i", "n=4", "--wait", "--json", "--tag", "x", "--metadata", "a=b")
-    run = json.loads(ended.out)
+def test_json_output_contains_the_whole_run(statewright: Command) -> None:
+    result = statewright(
+        "runs", "start", "doubling", "-i", "n=4", "--wait", "--json", "--tag", "x", "--metadata", "a=b"
+    )
+    run = json.loads(result.out)
     assert (run["status"], run["output"], run["tags"], run["metadata"]) == ("completed", {"n": 8}, ["x"], {"a": "b"})
 
 
-def test_the_same_key_starts_nothing_new(statewright: Command) -> None:
-    first = started(statewright, "doubling", "-i", "n=4", "--idempotency-key", "k-1")
+def test_the_same_idempotency_key_starts_no_second_run(statewright: Command) -> None:
+    first = start(statewright, "doubling", "-i", "n=4", "--idempotency-key", "k-1")
     again = statewright("runs", "start", "doubling", "-i", "n=4", "--idempotency-key", "k-1")
     assert (again.out.strip(), again.err) == (first, "This key had already started this run; no new run was started.\n")
 
 
 def test_watching_a_failed_run_ends_with_1(statewright: Command) -> None:
-    run = started(statewright, "failing", "-i", "n=4")
-    ended = statewright("runs", "watch", run)
-    assert ended.code == 1
-    assert re.search(r"STEP_FAILED +fail", ended.out)
-    assert "Error: Step fail: ValueError: no luck" in ended.err
-    assert f"statewright runs retry {run}" in ended.err
+    run = start(statewright, "failing", "-i", "n=4")
+    result = statewright("runs", "watch", run)
+    assert result.code == 1
+    assert re.search(r"STEP_FAILED +fail", result.out)
+    assert "Error: Step fail: ValueError: no luck" in result.err
+    assert f"statewright runs retry {run}" in result.err
     assert statewright("runs", "retry", run).out == f"{run} is running.\n"
 
 
 def test_watching_a_cancelled_run_ends_with_130(statewright: Command) -> None:
-    run = started(statewright, "asking")
+    run = start(statewright, "asking")
     assert statewright("runs", "watch", run).code == 3
     assert statewright("runs", "cancel", run, "--reason", "no need").out == f"{run} is cancelled.\n"
     assert statewright("runs", "watch", run).code == 130
 
 
-def test_watching_in_json_prints_an_event_a_line(statewright: Command) -> None:
-    run = started(statewright, "doubling", "-i", "n=4")
+def test_watching_in_json_prints_one_event_per_line(statewright: Command) -> None:
+    run = start(statewright, "doubling", "-i", "n=4")
     lines = statewright("runs", "watch", run, "--json").out.splitlines()
     assert [json.loads(line)["seq"] for line in lines] == list(range(1, len(lines) + 1))
     assert len(statewright("runs", "watch", run, "--json", "--after", 2).out.splitlines()) == len(lines) - 2
 
 
 def test_a_question_is_answered(statewright: Command) -> None:
-    run = started(statewright, "asking")
+    run = start(statewright, "asking")
     waiting = statewright("runs", "watch", run)
     assert waiting.code == 3
     assert "step ask waits for an answer: how many?" in waiting.err
     assert f"statewright runs resume {run} --answer VALUE" in waiting.err
     assert statewright("runs", "resume", run, "--answer", "5").code == 0
-    ended = statewright("runs", "watch", run)
-    assert ended.code == 0
-    assert ended.out.endswith('{\n  "n": 5\n}\n')
+    result = statewright("runs", "watch", run)
+    assert result.code == 0
+    assert result.out.endswith('{\n  "n": 5\n}\n')
 
 
-def test_of_several_questions_each_is_named(statewright: Command) -> None:
-    run = started(statewright, "both")
+def test_with_several_questions_each_answer_names_its_question(statewright: Command) -> None:
+    run = start(statewright, "both")
     assert statewright("runs", "watch", run).code == 3
     refused = statewright("runs", "resume", run, "--answer", "5")
     assert refused.code == 2
     assert "has 2 open questions" in refused.err
     ids = re.findall(r"^  ([0-9a-f]{32})  ", refused.err, re.M)
-    answers = [word for one in ids for word in ("--answer", f"{one}=5")]
+    answers = [word for question in ids for word in ("--answer", f"{question}=5")]
     assert statewright("runs", "resume", run, *answers).code == 0
     assert statewright("runs", "watch", run).code == 0
 
 
 def test_an_approval_is_given_by_the_id_of_its_run(statewright: Command, mail: str) -> None:
     assert mail in statewright("runs", "approve").out
-    ended = statewright("runs", "approve", mail, "--by", "Grace")
-    assert ended.out.endswith(f"is approved. Run {mail} continues.\n")
+    result = statewright("runs", "approve", mail, "--by", "Grace")
+    assert result.out.endswith(f"is approved. Run {mail} continues.\n")
     assert statewright("runs", "watch", mail).code == 0
     assert "does not wait for an approval" in statewright("runs", "approve", mail).err
 
@@ -212,31 +214,33 @@ def test_an_approval_is_edited(statewright: Command, mail: str) -> None:
     assert (watched.code, '"text": "Good day"' in watched.out) == (0, True)
 
 
-def test_an_approval_is_no_question_that_is_answered(statewright: Command, mail: str) -> None:
-    ended = statewright("runs", "resume", mail, "--answer", "yes")
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err == f"Error: Run {mail} waits for an approval. Decide on it with: statewright runs approve {mail}\n"
+def test_an_approval_cannot_be_answered_as_a_question(statewright: Command, mail: str) -> None:
+    result = statewright("runs", "resume", mail, "--answer", "yes")
+    assert (result.code, result.out) == (2, "")
+    assert (
+        result.err == f"Error: Run {mail} waits for an approval. Decide on it with: statewright runs approve {mail}\n"
+    )
 
 
-def test_a_payload_that_cannot_be_read_is_named_by_its_option(statewright: Command, mail: str) -> None:
-    ended = statewright("runs", "signal", mail, "called", "--payload", "{x")
-    assert (ended.code, ended.err.partition(" is not valid JSON")[0]) == (2, "Error: --payload '{x'")
+def test_an_error_names_the_option_of_an_invalid_payload(statewright: Command, mail: str) -> None:
+    result = statewright("runs", "signal", mail, "called", "--payload", "{x")
+    assert (result.code, result.err.partition(" is not valid JSON")[0]) == (2, "Error: --payload '{x'")
 
 
 def test_a_run_without_logs_says_so(statewright: Command, mail: str) -> None:
-    ended = statewright("runs", "logs", mail, "--step", "nobody")
-    assert (ended.code, ended.out, ended.err) == (0, "", "Step 'nobody' has no logs.\n")
+    result = statewright("runs", "logs", mail, "--step", "nobody")
+    assert (result.code, result.out, result.err) == (0, "", "Step 'nobody' has no logs.\n")
 
 
-def test_what_is_no_url_is_told_in_the_words_of_the_command_line(statewright: Command) -> None:
-    ended = statewright("runs", "ls", "--url", "foo")
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err == "Error: 'foo' is not the URL of a server. Give one such as http://127.0.0.1:8123.\n"
+def test_the_error_for_an_invalid_url_gives_an_example(statewright: Command) -> None:
+    result = statewright("runs", "ls", "--url", "foo")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "Error: 'foo' is not the URL of a server. Give one such as http://127.0.0.1:8123.\n"
 
 
 def test_an_approval_is_rejected_and_the_run_fails(statewright: Command, mail: str) -> None:
-    found = json.loads(statewright("runs", "approve", "--json").out)
-    (approval,) = [one["id"] for one in found if one["workflowRunId"] == mail]
+    pending = json.loads(statewright("runs", "approve", "--json").out)
+    (approval,) = [request["id"] for request in pending if request["workflowRunId"] == mail]
     assert json.loads(statewright("runs", "approve", approval, "--reject", "--json").out)["decision"] == "rejected"
     watched = statewright("runs", "watch", mail)
     assert (watched.code, "APPROVAL_REJECTED" in watched.err) == (1, True)
@@ -245,7 +249,7 @@ def test_an_approval_is_rejected_and_the_run_fails(statewright: Command, mail: s
 
 
 def test_a_signal_wakes_a_run(statewright: Command, mail: str) -> None:
-    run = started(statewright, "call")
+    run = start(statewright, "call")
     assert f"statewright runs signal {run} called --payload '{{}}'" in statewright("runs", "watch", run).err
     assert statewright("runs", "signal", run, "called", "--payload", "who=Ada", "--key", "s-1").code == 0
     watched = statewright("runs", "watch", run)
@@ -253,56 +257,56 @@ def test_a_signal_wakes_a_run(statewright: Command, mail: str) -> None:
 
 
 def test_a_waiting_run_cannot_be_paused_and_says_why(statewright: Command) -> None:
-    run = started(statewright, "asking")
+    run = start(statewright, "asking")
     statewright("runs", "watch", run)
-    ended = statewright("runs", "pause", run)
-    assert (ended.code, "SW-invalid-transition" in ended.err) == (2, True)
+    result = statewright("runs", "pause", run)
+    assert (result.code, "SW-invalid-transition" in result.err) == (2, True)
 
 
 def test_runs_are_listed_and_filtered(statewright: Command) -> None:
-    run = started(statewright, "doubling", "-i", "n=1", "--tag", "listed", "--metadata", "customer=acme")
+    run = start(statewright, "doubling", "-i", "n=1", "--tag", "listed", "--metadata", "customer=acme")
     statewright("runs", "watch", run)
     listed = statewright("runs", "ls", "--tag", "listed", "--status", "completed,failed", "--graph", "doubling")
     assert [line.split()[0] for line in listed.out.splitlines()] == ["RUN", run]
     by_metadata = statewright("runs", "ls", "--metadata", "customer=acme", "--json")
-    assert [one["id"] for one in json.loads(by_metadata.out)] == [run]
+    assert [record["id"] for record in json.loads(by_metadata.out)] == [run]
     assert statewright("runs", "ls", "--tag", "nobody").out == "There are no such runs.\n"
     assert len(json.loads(statewright("runs", "ls", "--limit", 1, "--json").out)) == 1
 
 
-def test_a_wrong_filter_is_told_with_what_there_is(statewright: Command) -> None:
-    ended = statewright("runs", "ls", "--status", "compleeted")
-    assert (ended.code, "'completed'" in ended.err) == (2, True)
+def test_the_error_for_a_wrong_filter_names_the_valid_values(statewright: Command) -> None:
+    result = statewright("runs", "ls", "--status", "compleeted")
+    assert (result.code, "'completed'" in result.err) == (2, True)
     assert statewright("runs", "ls", "--metadata", "x").err == "Error: --metadata 'x' is not NAME=VALUE.\n"
 
 
 def test_a_run_is_shown_with_steps_and_events(statewright: Command, mail: str) -> None:
-    shown = statewright("runs", "show", mail).out
-    assert re.search(r"^status +waiting$", shown, re.M)
-    assert re.search(r"^agree +approval +waiting +1", shown, re.M)
-    assert "step agree waits for an approval: Send it?" in shown
-    assert "APPROVAL_REQUESTED" in shown
-    whole = json.loads(statewright("runs", "show", mail, "--json", "--events", 2).out)
-    assert [one["eventType"] for one in whole["events"]] == ["APPROVAL_REQUESTED", "WORKFLOW_PAUSED"]
-    assert [one["stepName"] for one in whole["stepRuns"]] == ["greet", "rest", "agree"]
+    output = statewright("runs", "show", mail).out
+    assert re.search(r"^status +waiting$", output, re.M)
+    assert re.search(r"^agree +approval +waiting +1", output, re.M)
+    assert "step agree waits for an approval: Send it?" in output
+    assert "APPROVAL_REQUESTED" in output
+    as_json = json.loads(statewright("runs", "show", mail, "--json", "--events", 2).out)
+    assert [event["eventType"] for event in as_json["events"]] == ["APPROVAL_REQUESTED", "WORKFLOW_PAUSED"]
+    assert [step["stepName"] for step in as_json["stepRuns"]] == ["greet", "rest", "agree"]
 
 
-def test_what_steps_say_is_shown(statewright: Command) -> None:
-    run = started(statewright, "doubling", "-i", "n=1")
+def test_the_logs_of_steps_are_shown(statewright: Command) -> None:
+    run = start(statewright, "doubling", "-i", "n=1")
     statewright("runs", "watch", run)
     lines = statewright("runs", "logs", run).out.splitlines()
     assert [line.split()[1:] for line in lines] == [
         ["double#1", "stdout", "doubling"],
         ["double#1", "warning", "careful"],
     ]
-    told = [
+    records = [
         json.loads(line) for line in statewright("runs", "logs", run, "--step", "double", "--json").out.splitlines()
     ]
-    assert [one["message"] for one in told] == ["doubling", "careful"]
+    assert [record["message"] for record in records] == ["doubling", "careful"]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("show", "run_x"), "There is no run 'run_x' in this workspace."),
         (("start", "dubling"), "Did you mean 'doubling'?"),
@@ -313,36 +317,36 @@ def test_what_steps_say_is_shown(statewright: Command) -> None:
         (("resume", "run_x"), "There is no run"),
     ],
 )
-def test_what_is_asked_wrongly_ends_with_2_and_one_sentence(
-    statewright: Command, words: tuple[str, ...], said: str
+def test_wrong_use_of_runs_exits_with_2_and_prints_one_sentence(
+    statewright: Command, words: tuple[str, ...], message: str
 ) -> None:
-    ended = statewright("runs", *words)
-    assert (ended.code, ended.out) == (2, "")
-    assert said in ended.err
-    assert ended.err.count("\n") == 1
+    result = statewright("runs", *words)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
+    assert result.err.count("\n") == 1
 
 
-def test_definitions_are_checked_before_anybody_is_asked(statewright: Command, tmp_path: Path) -> None:
+def test_definitions_are_checked_before_they_are_sent_to_the_server(statewright: Command, tmp_path: Path) -> None:
     body = {"name": "x", "version": "1", "steps": [{"name": "a", "type": "task"}, {"name": "b", "type": "wait"}]}
     (tmp_path / "bad.json").write_text(json.dumps(body), encoding="utf-8")
     for command in ("check", "add"):
-        ended = statewright("definitions", command, "bad.json")
-        assert ended.code == 2
-        assert ended.err.startswith("Error: bad.json has ")
-    assert "'handler' is missing" in ended.err
+        result = statewright("definitions", command, "bad.json")
+        assert result.code == 2
+        assert result.err.startswith("Error: bad.json has ")
+    assert "'handler' is missing" in result.err
 
 
-def test_a_handler_that_there_is_not_is_told_by_the_server(statewright: Command, tmp_path: Path) -> None:
+def test_the_server_reports_a_handler_that_does_not_exist(statewright: Command, tmp_path: Path) -> None:
     body = {"name": "x", "version": "1", "steps": [{"name": "a", "type": "task", "handler": "gret"}]}
     (tmp_path / "bad.json").write_text(json.dumps(body), encoding="utf-8")
     assert statewright("definitions", "check", "bad.json").out == "ok: x 1, 1 step\n"
-    ended = statewright("definitions", "add", "bad.json")
-    assert (ended.code, "Did you mean 'greet'?" in ended.err) == (2, True)
+    result = statewright("definitions", "add", "bad.json")
+    assert (result.code, "Did you mean 'greet'?" in result.err) == (2, True)
 
 
 def test_definitions_are_listed_and_shown(statewright: Command, mail: str) -> None:
     listed = json.loads(statewright("definitions", "ls", "--json").out)
-    (identity,) = [one["id"] for one in listed if one["name"] == "mail"]
-    assert identity in statewright("definitions", "ls").out
-    assert json.loads(statewright("definitions", "show", identity).out)["name"] == "mail"
-    assert json.loads(statewright("definitions", "show", identity, "--json").out)["version"] == "1"
+    (definition_id,) = [definition["id"] for definition in listed if definition["name"] == "mail"]
+    assert definition_id in statewright("definitions", "ls").out
+    assert json.loads(statewright("definitions", "show", definition_id).out)["name"] == "mail"
+    assert json.loads(statewright("definitions", "show", definition_id, "--json").out)["version"] == "1"

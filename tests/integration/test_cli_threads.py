@@ -1,4 +1,4 @@
-"""Durable runs from the command line, as a user meets them: commands in an empty folder, one after the other."""
+"""Runs in a database, used from the command line as a user does: one command after another, in one folder."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ def statewright(folder: Path, *args: object) -> subprocess.CompletedProcess[str]
     return programs.statewright(*args, cwd=folder)
 
 
-def hint(said: str, verb: str) -> list[str]:
-    """The words of a command line that was printed."""
-    line = next(line for line in said.splitlines() if line.strip().startswith(f"statewright {verb}"))
+def proposed_command(text: str, verb: str) -> list[str]:
+    """Split the command that the text proposes into its words."""
+    line = next(line for line in text.splitlines() if line.strip().startswith(f"statewright {verb}"))
     return shlex.split(line)[1:]
 
 
-def test_a_run_is_looked_at_answered_forked_and_carried_away(folder: Path) -> None:
-    asked = statewright(folder, "run", "flow.py", "--input", "topic=rivers")
-    assert asked.returncode == 3
-    look, resume = hint(asked.stderr, "threads"), hint(asked.stderr, "resume")
+def test_a_run_is_shown_answered_forked_exported_and_imported(folder: Path) -> None:
+    waiting = statewright(folder, "run", "flow.py", "--input", "topic=rivers")
+    assert waiting.returncode == 3
+    look, resume = proposed_command(waiting.stderr, "threads"), proposed_command(waiting.stderr, "resume")
     thread = look[-1]
     shown = statewright(folder, *look)
     assert (shown.returncode, "publish?" in shown.stdout, "waiting" in shown.stdout) == (0, True, True)
@@ -72,7 +72,7 @@ def test_a_run_is_looked_at_answered_forked_and_carried_away(folder: Path) -> No
     assert json.loads(answered.stdout)["notes"] == ["about rivers", "verdict: yes"]
 
     history = statewright(folder, "threads", "history", thread)
-    assert [len(found) for found in re.findall("[0-9a-f]{32}", history.stdout)] == [32] * 3
+    assert [len(checkpoint) for checkpoint in re.findall("[0-9a-f]{32}", history.stdout)] == [32] * 3
     forked = statewright(folder, "threads", "fork", thread, "--step", 1, "--branch", "no")
     assert forked.returncode == 0
     other = statewright(folder, "resume", thread, "flow.py", "--branch", "no", "--answer", '"no"')
@@ -89,13 +89,13 @@ def test_a_run_is_looked_at_answered_forked_and_carried_away(folder: Path) -> No
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     assert statewright(elsewhere, "threads", "import", "../run.thread", "--as", "guest").returncode == 0
-    carried = statewright(elsewhere, "threads", "history", "guest")
-    assert carried.stdout == statewright(folder, "threads", "history", thread).stdout
+    imported = statewright(elsewhere, "threads", "history", "guest")
+    assert imported.stdout == statewright(folder, "threads", "history", thread).stdout
     assert statewright(folder, "threads", "prune", thread, "--keep", 1).stdout.startswith("Deleted 3 checkpoints")
     assert statewright(folder, "threads", "copy", thread, "copy").returncode == 0
     assert statewright(folder, "threads", "rm", thread).returncode == 0
     listed = json.loads(statewright(folder, "threads", "ls", "--json").stdout)
-    assert [one["thread"] for one in listed] == ["copy"]
+    assert [record["thread"] for record in listed] == ["copy"]
 
 
 def test_a_database_is_backed_up_checked_and_restored(folder: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_database_is_backed_up_checked_and_restored(folder: Path) -> None:
     assert statewright(folder, "resume", "t", "flow.py", "--answer", "yes").returncode == 0
 
 
-def test_a_run_that_was_killed_goes_on_where_it_was(folder: Path) -> None:
+def test_a_run_that_was_killed_keeps_its_state_and_its_next_node(folder: Path) -> None:
     command = [*STATEWRIGHT, "run", "flow.py:lasting", "--thread", "t", "--input", "topic=rivers"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -125,23 +125,23 @@ def test_a_run_that_was_killed_goes_on_where_it_was(folder: Path) -> None:
     assert (shown["values"]["notes"], shown["next"]) == (["about rivers"], ["slow"])
 
 
-def test_a_run_that_was_cancelled_can_go_on_at_once(folder: Path) -> None:
+def test_a_run_that_was_cancelled_can_continue_at_once(folder: Path) -> None:
     command = [*STATEWRIGHT, "run", "flow.py:lasting", "--thread", "t", "--input", "topic=rivers"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "sleeping\n"
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=600)
-    assert (process.returncode, said) == (130, "Cancelled.\n")
+        _, error_output = process.communicate(timeout=600)
+    assert (process.returncode, error_output) == (130, "Cancelled.\n")
     text = GRAPH.replace("time.sleep(60)", "return {'notes': ['done']}")
     (folder / "flow.py").write_text(text, encoding="utf-8")
-    ended = statewright(folder, "resume", "t", "flow.py:lasting", "--json")
-    assert ended.returncode == 0
-    assert '"done"' in ended.stdout
+    resumed = statewright(folder, "resume", "t", "flow.py:lasting", "--json")
+    assert resumed.returncode == 0
+    assert '"done"' in resumed.stdout
 
 
-def test_a_run_that_is_terminated_lets_go_of_its_thread(folder: Path) -> None:
-    """Another machine would have to wait for the lease: it cannot see that the process is gone."""
+def test_a_run_that_is_terminated_releases_its_thread(folder: Path) -> None:
+    """Otherwise another machine would have to wait for the lease, because it cannot see that the process has ended."""
     command = [*STATEWRIGHT, "run", "flow.py:lasting", "--thread", "t", "--input", "topic=rivers"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -157,8 +157,8 @@ def test_a_thread_is_taken_from_the_run_that_holds_it(folder: Path) -> None:
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "sleeping\n"
-        taken = statewright(folder, "threads", "release", "t")
-        assert (taken.returncode, taken.stdout.startswith("Took 't' from run ")) == (0, True)
+        released = statewright(folder, "threads", "release", "t")
+        assert (released.returncode, released.stdout.startswith("Took 't' from run ")) == (0, True)
         process.kill()
     assert statewright(folder, "threads", "release", "t").stdout == "Thread 't' was free.\n"
     assert statewright(folder, "threads", "release", "u").returncode == 2
@@ -166,9 +166,9 @@ def test_a_thread_is_taken_from_the_run_that_holds_it(folder: Path) -> None:
 
 def test_the_environment_names_the_database(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STATEWRIGHT_DATABASE", "mine.db")
-    asked = statewright(folder, "run", "flow.py", "--input", "topic=rivers", "--thread", "t")
-    assert "mine.db" not in asked.stderr
-    assert statewright(folder, *hint(asked.stderr, "threads")).returncode == 0
+    waiting = statewright(folder, "run", "flow.py", "--input", "topic=rivers", "--thread", "t")
+    assert "mine.db" not in waiting.stderr
+    assert statewright(folder, *proposed_command(waiting.stderr, "threads")).returncode == 0
     assert (folder / "mine.db").exists()
     assert not (folder / ".statewright").exists()
 
@@ -184,19 +184,19 @@ def test_every_command_of_threads_refuses_without_a_traceback(folder: Path) -> N
 def test_tables_fit_a_terminal(folder: Path, width: int) -> None:
     statewright(folder, "run", "flow.py", "--input", "topic=rivers", "--thread", "t")
     words = ("threads", "history", "t")
-    done, shown = programs.on_a_screen(*words, cwd=folder, streams=("stdout",), columns=width, NO_COLOR="1")
-    assert done.returncode == 0
-    shown = re.sub("\x1b\\[[0-9;]*m", "", shown)
-    lines = [line.rstrip() for line in shown.splitlines()]
+    result, output = programs.on_a_screen(*words, cwd=folder, streams=("stdout",), columns=width, NO_COLOR="1")
+    assert result.returncode == 0
+    output = re.sub("\x1b\\[[0-9;]*m", "", output)
+    lines = [line.rstrip() for line in output.splitlines()]
     assert len(lines) == 3
     assert max(map(len, lines)) <= width
     assert all(re.search("[0-9a-f]{32}", line) for line in lines[1:])
 
 
-def test_people_at_a_terminal_are_told_how_to_look_at_a_run(folder: Path) -> None:
+def test_a_terminal_shows_the_command_that_shows_the_run(folder: Path) -> None:
     text = GRAPH.replace("interrupt('publish?')", "'yes'")
     (folder / "flow.py").write_text(text, encoding="utf-8")
     words = ("run", "flow.py", "--thread", "t", "--input", "topic=rivers")
-    done, shown = programs.on_a_screen(*words, cwd=folder, streams=("stderr",))
-    assert done.returncode == 0
-    assert "statewright threads show t" in shown
+    result, output = programs.on_a_screen(*words, cwd=folder, streams=("stderr",))
+    assert result.returncode == 0
+    assert "statewright threads show t" in output

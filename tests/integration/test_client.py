@@ -1,4 +1,4 @@
-"""The client against a real server on SQLite, over connections that break."""
+"""The client with a real server on SQLite, over connections that break."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def prepare(ctx: Any) -> dict[str, Any]:
 
 @contextmanager
 def running(app: Any) -> Iterator[str]:
-    """The address of a server in this process."""
+    """Run the app in a thread of this process, and yield its URL."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="on"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -65,8 +65,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with SqliteDatabase(path) as database:
         catalog = Catalog(handlers=Handlers({"prepare": prepare}))
         service = Service(catalog, ledger=SqliteLedger(database), saver=SqliteSaver(database))
-        with running(create_app(service, settings=ServerSettings(admin_token=ADMIN))) as found:
-            yield found
+        with running(create_app(service, settings=ServerSettings(admin_token=ADMIN))) as url:
+            yield url
 
 
 @pytest.fixture(scope="module")
@@ -77,13 +77,13 @@ def key(address: str) -> str:
 
 @pytest.fixture
 def client(address: str, key: str) -> Iterator[Client]:
-    with Client(address, key) as found:
-        yield found
+    with Client(address, key) as client:
+        yield client
 
 
 @dataclass
 class Proxy:
-    """Passes bytes on, and cuts connections: each in turn after so many bytes of answers, as `cuts` says."""
+    """Forward connections to a server; cut each in turn after as many bytes of its answers as `cuts` says."""
 
     upstream: int
     cuts: list[int]
@@ -98,22 +98,22 @@ class Proxy:
             yield f"http://127.0.0.1:{server.getsockname()[1]}"
             server.shutdown(socket.SHUT_RDWR)
             thread.join(600)
-        for one in self._open:
-            one.close()
+        for connection in self._open:
+            connection.close()
 
     def _accept(self, server: socket.socket) -> None:
         with suppress(OSError):
             while True:
-                near, _ = server.accept()
+                downstream, _ = server.accept()
                 self.connections += 1
-                far = socket.create_connection(("127.0.0.1", self.upstream))
-                self._open += [near, far]
+                upstream = socket.create_connection(("127.0.0.1", self.upstream))
+                self._open += [downstream, upstream]
                 cut = self.cuts.pop(0) if self.cuts else None
-                threading.Thread(target=_pass, args=(near, far, None), daemon=True).start()
-                threading.Thread(target=_pass, args=(far, near, cut), daemon=True).start()
+                threading.Thread(target=_forward, args=(downstream, upstream, None), daemon=True).start()
+                threading.Thread(target=_forward, args=(upstream, downstream, cut), daemon=True).start()
 
 
-def _pass(source: socket.socket, target: socket.socket, cut: int | None) -> None:
+def _forward(source: socket.socket, target: socket.socket, cut: int | None) -> None:
     passed = 0
     with suppress(OSError):
         while piece := source.recv(64):
@@ -122,9 +122,9 @@ def _pass(source: socket.socket, target: socket.socket, cut: int | None) -> None
                 break
             target.sendall(piece)
             passed += len(piece)
-    for one in (source, target):
+    for connection in (source, target):
         with suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)
+            connection.shutdown(socket.SHUT_RDWR)
 
 
 def port_of(address: str) -> int:
@@ -141,8 +141,8 @@ def test_a_run_from_its_start_to_its_end(client: Client) -> None:
         client.runs.resume(run.id, "payed")
     assert mismatch.value.details == {"waitsFor": ["paid"]}
     client.runs.resume(run.id, "paid", {"amount": 3})
-    ended = client.runs.wait(run.id, seconds=10)
-    assert ended.status == "completed"
+    completed = client.runs.wait(run.id, seconds=10)
+    assert completed.status == "completed"
     assert client.runs.state(run.id)["amount"] == 3
     assert [step.status for step in client.runs.get(run.id).step_runs] == ["completed"] * 3
     with pytest.raises(InvalidTransition) as refused:
@@ -150,18 +150,18 @@ def test_a_run_from_its_start_to_its_end(client: Client) -> None:
     assert (refused.value.before, refused.value.after) == ("completed", "paused")
 
 
-def test_a_start_that_is_repeated_is_one_run(client: Client) -> None:
+def test_a_repeated_start_with_one_key_creates_one_run(client: Client) -> None:
     client.definitions.add(PAYMENT)
     definition_id = client.definitions.list().items[0].id
     first = client.runs.start(definition_id=definition_id, idempotency_key="k")
     again = client.runs.start(definition_id=definition_id, idempotency_key="k")
     assert (again.id, again.created) == (first.id, False)
-    drawn = [client.runs.start(definition_id=definition_id) for _ in range(2)]
-    assert all(run.created for run in drawn)
-    assert drawn[0].id != drawn[1].id
+    others = [client.runs.start(definition_id=definition_id) for _ in range(2)]
+    assert all(run.created for run in others)
+    assert others[0].id != others[1].id
 
 
-def test_pages_are_read_to_their_end(client: Client) -> None:
+def test_iterate_reads_all_pages(client: Client) -> None:
     definition = client.definitions.add(PAYMENT)
     started = {client.runs.start(definition_id=definition.id, tags=["many"]).id for _ in range(105)}
     assert {run.id for run in client.runs.iterate(tags=["many"])} == started
@@ -172,15 +172,15 @@ def test_pages_are_read_to_their_end(client: Client) -> None:
 
 
 @pytest.mark.parametrize("cuts", [[1500], [700, 900, 1100], [400, 3000, 2000]], ids=str)
-def test_a_stream_that_breaks_goes_on_after_the_last_event(
+def test_a_stream_that_breaks_continues_after_the_last_event(
     client: Client, address: str, key: str, cuts: list[int]
 ) -> None:
     definition = client.definitions.add(LONG)
     run = client.runs.start(definition_id=definition.id, wait=20)
     assert run.status == "completed"
     proxy = Proxy(port_of(address), [*cuts])
-    with proxy.listening() as broken, Client(broken, key) as through:
-        events = list(through.runs.follow(run.id))
+    with proxy.listening() as proxy_url, Client(proxy_url, key) as proxied:
+        events = list(proxied.runs.follow(run.id))
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert events[-1].event_type == "WORKFLOW_COMPLETED"
     assert [event.id for event in events] == [f"{run.id}:{event.seq}" for event in events]
@@ -188,13 +188,13 @@ def test_a_stream_that_breaks_goes_on_after_the_last_event(
     assert not proxy.cuts
 
 
-def test_events_come_as_they_happen_though_connections_break(client: Client, address: str, key: str) -> None:
-    """The first connection brings what is there and is cut in the middle of what comes next."""
+def test_events_arrive_as_they_happen_even_if_connections_break(client: Client, address: str, key: str) -> None:
+    """The first connection carries the events so far, and is cut in the middle of those that follow."""
     run = client.runs.start(definition_id=client.definitions.add(PAYMENT).id, wait=10)
     proxy = Proxy(port_of(address), [2400])
     seen: list[int] = []
-    with proxy.listening() as broken, Client(broken, key) as through:
-        for event in through.runs.follow(run.id):
+    with proxy.listening() as proxy_url, Client(proxy_url, key) as proxied:
+        for event in proxied.runs.follow(run.id):
             seen.append(event.seq)
             if event.event_type == "STEP_WAITING":
                 client.runs.signal(run.id, "paid")
@@ -206,32 +206,32 @@ def test_events_come_as_they_happen_though_connections_break(client: Client, add
 def test_a_lost_answer_to_a_start_does_not_start_two_runs(client: Client, address: str, key: str) -> None:
     definition = client.definitions.add(PAYMENT)
     proxy = Proxy(port_of(address), [20])
-    with proxy.listening() as broken, Client(broken, key) as through:
-        run = through.runs.start(definition_id=definition.id, tags=["lost"])
-    assert not run.created  # the first request made it, and its answer was cut off
+    with proxy.listening() as proxy_url, Client(proxy_url, key) as proxied:
+        run = proxied.runs.start(definition_id=definition.id, tags=["lost"])
+    assert not run.created  # the first request started it, and its answer was cut off
     assert client.runs.list(tags=["lost"]).total == 1
 
 
-def test_what_may_have_happened_is_not_repeated(client: Client, address: str, key: str) -> None:
+def test_a_request_that_may_have_been_carried_out_is_not_repeated(client: Client, address: str, key: str) -> None:
     run = client.runs.start(definition_id=client.definitions.add(PAYMENT).id, wait=10)
     proxy = Proxy(port_of(address), [20])
     with (
-        proxy.listening() as broken,
-        Client(broken, key) as through,
+        proxy.listening() as proxy_url,
+        Client(proxy_url, key) as proxied,
         pytest.raises(ServiceError, match="It is not known whether the request was carried out"),
     ):
-        through.runs.cancel(run.id)
+        proxied.runs.cancel(run.id)
     assert proxy.connections == 1
     assert client.runs.get(run.id).status == "cancelled"
 
 
-def test_nobody_listens() -> None:
+def test_an_error_names_the_url_of_a_service_that_does_not_run() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]
-    with Client(f"http://127.0.0.1:{port}", retries=1) as nobody, pytest.raises(ServiceError) as refused:
-        nobody.runs.list()
+    with Client(f"http://127.0.0.1:{port}", retries=1) as client, pytest.raises(ServiceError) as refused:
+        client.runs.list()
     assert f"http://127.0.0.1:{port}" in str(refused.value)
-    assert "Check that the service runs there" in str(refused.value)
+    assert "Check that the service is running" in str(refused.value)
 
 
 def test_errors_are_those_of_the_service(client: Client, address: str) -> None:
@@ -241,41 +241,41 @@ def test_errors_are_those_of_the_service(client: Client, address: str) -> None:
         stranger.runs.list()
 
 
-def test_one_awaits_what_the_other_blocks_for(address: str, key: str) -> None:
+def test_the_async_client_does_what_the_sync_client_does(address: str, key: str) -> None:
     async def use() -> None:
         async with AsyncClient(address, key) as client:
             definition = await client.definitions.add(PAYMENT)
             run = await client.runs.start_and_wait(definition_id=definition.id, seconds=10)
             assert run.status == "waiting"
-            follower = asyncio.create_task(_followed(client, run.id))
+            follower = asyncio.create_task(_follow(client, run.id))
             await client.runs.signal(run.id, "paid")
             assert (await client.runs.wait(run.id, seconds=10)).status == "completed"
             events = await follower
             assert [event.seq for event in events] == list(range(1, len(events) + 1))
-            assert run.id in [one.id async for one in client.runs.iterate(status=["completed"])]
-            told = [one async for one in client.runs.watch(run.id)]
-            assert not any(isinstance(one, LiveEvent) for one in told)  # it had ended: nothing was live any more
+            assert run.id in [found.id async for found in client.runs.iterate(status=["completed"])]
+            watched = [event async for event in client.runs.watch(run.id)]
+            assert not any(isinstance(event, LiveEvent) for event in watched)  # the run had already ended
 
     asyncio.run(use())
 
 
-async def _followed(client: AsyncClient, run_id: str) -> list[Any]:
+async def _follow(client: AsyncClient, run_id: str) -> list[Any]:
     return [event async for event in client.runs.follow(run_id)]
 
 
-def test_an_awaited_stream_that_breaks_goes_on_too(client: Client, address: str, key: str) -> None:
+def test_an_async_stream_that_breaks_continues_after_the_last_event(client: Client, address: str, key: str) -> None:
     run = client.runs.start(definition_id=client.definitions.add(LONG).id, wait=20)
 
     async def use() -> list[Any]:
-        with Proxy(port_of(address), [900, 1500]).listening() as broken:
-            async with AsyncClient(broken, key) as through:
-                return await _followed(through, run.id)
+        with Proxy(port_of(address), [900, 1500]).listening() as proxy_url:
+            async with AsyncClient(proxy_url, key) as proxied:
+                return await _follow(proxied, run.id)
 
     events = asyncio.run(use())
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
 
 
-def test_the_service_is_well(client: Client) -> None:
+def test_the_client_reads_health_readiness_and_metrics(client: Client) -> None:
     assert client.health().is_well
     assert client.ready()
     assert isinstance(client.metrics(), str)

@@ -1,4 +1,4 @@
-"""The server as a process on loopback: streams, rude clients, and leaving in good order."""
+"""The server as a process: its streams, clients that break the protocol, and a clean end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from tests.unit.server.serving import LEAD, PAYMENT
 
 GUARD = 300
-"""Seconds after which a test gives up. Nothing but a hang takes that long."""
+"""Seconds after which a test gives up. Only a hang takes that long."""
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import sys
@@ -36,7 +36,7 @@ print("closed", flush=True)
 
 
 END = b"0\r\n\r\n"
-"""The last chunk of an answer that is whole."""
+"""The last chunk of an answer that is complete."""
 
 
 def free_port() -> int:
@@ -71,11 +71,11 @@ class Server:
         return response.json()["data"]
 
     def start(self, definition: dict[str, Any]) -> Any:
-        identity = self.client.post("/api/v1/workflow-definitions", json=definition).json()["data"]["id"]
-        return self.post(f"/workflow-runs?wait={GUARD}", {"definitionId": identity}, 201)
+        definition_id = self.client.post("/api/v1/workflow-definitions", json=definition).json()["data"]["id"]
+        return self.post(f"/workflow-runs?wait={GUARD}", {"definitionId": definition_id}, 201)
 
     def wait_for_runs(self, count: int) -> None:
-        """Come back when so many runs were accepted."""
+        """Wait until the server has accepted that many runs."""
         for _ in range(GUARD * 20):
             if self.client.get("/api/v1/workflow-runs?pageSize=1").json()["meta"]["total"] >= count:
                 return
@@ -86,12 +86,12 @@ class Server:
         return socket.create_connection(("127.0.0.1", self.port), timeout=GUARD)
 
     def stop(self) -> str:
-        """What it wrote: to its log, and when everything was closed."""
+        """Stop the server, and return its log and what it printed after that."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         self.client.close()
-        written, logged = self.process.communicate(timeout=GUARD)
-        return logged + written
+        printed, log = self.process.communicate(timeout=GUARD)
+        return log + printed
 
 
 @contextmanager
@@ -105,8 +105,8 @@ def serving(database: Path) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("server") / "runs.db") as found:
-        yield found
+    with serving(tmp_path_factory.mktemp("server") / "runs.db") as server:
+        yield server
 
 
 def get(path: str, *headers: str) -> bytes:
@@ -114,21 +114,21 @@ def get(path: str, *headers: str) -> bytes:
 
 
 def read_until(connection: socket.socket, end: bytes) -> bytes:
-    found = b""
-    while end not in found:
+    received = b""
+    while end not in received:
         piece = connection.recv(65536)
         if not piece:
             break
-        found += piece
-    return found
+        received += piece
+    return received
 
 
 def test_events_come_as_they_happen(server: Server):
     run = server.start(PAYMENT)
     with server.connect() as connection:
         connection.sendall(get(f"/v1/workflow-runs/{run['id']}/stream"))
-        begun = read_until(connection, b"event: STEP_WAITING")
-        assert b"content-type: text/event-stream" in begun
+        start = read_until(connection, b"event: STEP_WAITING")
+        assert b"content-type: text/event-stream" in start
         assert b": still here" in read_until(connection, b": still here")
         body = {"signalType": "payment_confirmed", "payload": {"amount": 5}}
         server.post(f"/workflow-runs/{run['id']}/resume", body)
@@ -137,16 +137,16 @@ def test_events_come_as_they_happen(server: Server):
         assert rest.endswith(END)
 
 
-def test_a_reader_that_comes_back_misses_nothing(server: Server):
+def test_a_reader_that_reconnects_misses_no_event(server: Server):
     run = server.start(LEAD)
     path = f"/api/v1/workflow-runs/{run['id']}/stream"
-    whole = server.client.get(path).text.split("\n\n")[:-1]
-    for seen in range(len(whole) + 1):
+    events = server.client.get(path).text.split("\n\n")[:-1]
+    for seen in range(len(events) + 1):
         rest = server.client.get(path, headers={"last-event-id": str(seen)}).text.split("\n\n")[:-1]
-        assert rest == whole[seen:]
+        assert rest == events[seen:]
 
 
-RUDE = {
+BROKEN_REQUESTS = {
     "no HTTP": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 50,
     "no version": b"GET /health\r\n\r\n",
     "half a head": b"GET /health HTTP/1.1\r\nhost: 127",
@@ -159,14 +159,14 @@ RUDE = {
 }
 
 
-@pytest.mark.parametrize("name", RUDE)
-def test_rude_clients_harm_nobody(server: Server, name: str):
+@pytest.mark.parametrize("name", BROKEN_REQUESTS)
+def test_broken_requests_do_not_harm_the_server(server: Server, name: str):
     with server.connect() as connection:
         try:
-            connection.sendall(RUDE[name])
-            connection.shutdown(socket.SHUT_WR)  # nothing more comes: the server need not wait for it
+            connection.sendall(BROKEN_REQUESTS[name])
+            connection.shutdown(socket.SHUT_WR)  # tells the server not to wait for more
             answer = read_until(connection, b"\r\n")
-        except (ConnectionError, OSError):  # it was cut
+        except (ConnectionError, OSError):  # the server closed the connection
             answer = b""
     assert b" 500 " not in answer.partition(b"\r\n")[0]
     assert server.client.get("/health").json()["status"] == "ok"
@@ -186,46 +186,46 @@ def test_an_endless_body_is_cut_off(server: Server):
     assert answer.startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_body_announced_too_large_is_refused_before_it_comes(server: Server):
+def test_a_body_announced_as_too_large_is_refused_before_it_arrives(server: Server):
     with server.connect() as connection:
         connection.sendall(b"POST /v1/events HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 999999999999\r\n\r\n")
         assert read_until(connection, b"PAYLOAD_TOO_LARGE").startswith(b"HTTP/1.1 413 ")
 
 
-def test_other_names_are_turned_away(server: Server):
+def test_requests_for_another_host_are_refused(server: Server):
     with server.connect() as connection:
         connection.sendall(b"GET /v1/workflow-runs HTTP/1.1\r\nhost: evil.example\r\n\r\n")
         assert read_until(connection, b"FORBIDDEN").startswith(b"HTTP/1.1 403 ")
 
 
-def test_sigterm_ends_streams_and_waits_and_loses_no_run(tmp_path: Path):
+def test_sigterm_ends_streams_and_waiting_requests_and_loses_no_run(tmp_path: Path):
     database = tmp_path / "runs.db"
     with serving(database) as first:
         run = first.start(PAYMENT)
-        later = json.dumps({"definitionId": run["definitionId"], "after": "2999-01-01T00:00:00Z"}).encode()
-        head = f"POST /v1/workflow-runs?wait=300 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(later)}"
+        delayed = json.dumps({"definitionId": run["definitionId"], "after": "2999-01-01T00:00:00Z"}).encode()
+        head = f"POST /v1/workflow-runs?wait=300 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(delayed)}"
         with first.connect() as stream, first.connect() as wait:
             stream.sendall(get(f"/v1/workflow-runs/{run['id']}/stream"))
             read_until(stream, b"STEP_WAITING")
-            wait.sendall(f"{head}\r\ncontent-type: application/json\r\n\r\n".encode() + later)
+            wait.sendall(f"{head}\r\ncontent-type: application/json\r\n\r\n".encode() + delayed)
             first.wait_for_runs(2)
             first.process.send_signal(signal.SIGTERM)
             assert read_until(stream, END).endswith(END)
             answer = read_until(wait, b'"created":true')
             assert answer.startswith(b"HTTP/1.1 201 ")
             assert first.process.wait(timeout=GUARD) == 0
-        written = first.stop()
-        assert "Traceback" not in written
-        assert written.endswith("closed\n")
+        output = first.stop()
+        assert "Traceback" not in output
+        assert output.endswith("closed\n")
     with serving(database) as second:
         body = {"signalType": "payment_confirmed", "payload": {"amount": 5}}
         second.post(f"/workflow-runs/{run['id']}/resume", body)
-        shown = second.client.get(f"/api/v1/workflow-runs/{run['id']}?wait={GUARD}").json()["data"]
-        assert shown["output"]["amount"] == 5
+        resumed = second.client.get(f"/api/v1/workflow-runs/{run['id']}?wait={GUARD}").json()["data"]
+        assert resumed["output"]["amount"] == 5
 
 
-def test_a_port_that_is_taken_is_told(server: Server, tmp_path: Path):
+def test_an_error_names_the_address_that_is_in_use(server: Server, tmp_path: Path):
     command = [sys.executable, "-c", PROGRAM, str(server.port), str(tmp_path / "other.db")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=GUARD, check=False)
-    assert done.returncode != 0
-    assert "address already in use" in done.stderr
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=GUARD, check=False)
+    assert result.returncode != 0
+    assert "address already in use" in result.stderr

@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class CommandEntry(NamedTuple):
-    """A command: `MODULE:FUNCTION` below `statewright.cli`, and what it does in a few words."""
+    """A command: its function as `MODULE:FUNCTION` below `statewright.cli`, and a short description."""
 
     target: str
     help: str
@@ -108,6 +108,23 @@ COMMANDS: Final[Mapping[str, CommandEntry | CommandGroup]] = {
 """The commands in the order of the help."""
 
 
+class _FlagsWithoutType:
+    """Shows no type for flags in the help, where typer writes `<bool>`: a flag takes no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, including `--help`."""
+        parent: Any = super()
+        params: list[Any] = parent.get_params(ctx)
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+
+class _Command(_FlagsWithoutType, TyperCommand):
+    """A command that is ready to be called."""
+
+
 class LazyCommand(TyperCommand):
     """A command in a list of commands; `load` imports the command itself."""
 
@@ -116,26 +133,26 @@ class LazyCommand(TyperCommand):
         self._target = entry.target
 
     def load(self) -> Any:
-        """Import the command and build it, with each paragraph of its help on one line, to be wrapped later."""
+        """Import the command and build it. Each paragraph of its help becomes one line, which the terminal wraps."""
         module, _, function = self._target.partition(":")
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        app.command(self.name)(getattr(import_module(f"statewright.cli.{module}"), function))
+        app.command(self.name, cls=_Command)(getattr(import_module(f"statewright.cli.{module}"), function))
         command: Any = typer.main.get_command(app)
         command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in (command.help or "").split("\n\n"))
         return command
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(_FlagsWithoutType, TyperGroup):
     """A group of commands that are imported when they are called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the name, the command and the remaining arguments of a call."""
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, command.load() if isinstance(command, LazyCommand) else command, rest
+        name, command, remaining_args = super().resolve_command(ctx, args)
+        return name, command.load() if isinstance(command, LazyCommand) else command, remaining_args
 
 
 def list_commands(commands: Mapping[str, CommandEntry | CommandGroup] = COMMANDS) -> dict[str, Any]:
-    """Return the commands as the members of a group."""
+    """Return the commands and groups by name, as the members of a group."""
     return {
         name: LazyCommand(name, entry)
         if isinstance(entry, CommandEntry)

@@ -47,8 +47,8 @@ def build() -> Any:
     return command
 
 
-def _print_version(is_wanted: bool) -> None:
-    if is_wanted:
+def _print_version(is_set: bool) -> None:
+    if is_set:
         say(f"statewright {__version__}")
         raise typer.Exit
 

@@ -1,6 +1,6 @@
 """A typed client of the service's HTTP API, synchronous and asynchronous, on one implementation.
 
-Nothing of HTTP is loaded before a client is made; that needs the extra `client`.
+httpx, of the extra `client`, is imported when a client is created.
 """
 
 from statewright.api.access import Health, Key, NewKey, NewWorkspace, Spending, SpendingLimits, Workspace

@@ -11,7 +11,7 @@ from statewright.client.flow.effects import Flow
 from statewright.client.resources.root import Root
 from statewright.client.settings import ClientSettings
 from statewright.client.sync_async import Async
-from statewright.client.transport import library
+from statewright.client.transport import import_httpx
 
 if TYPE_CHECKING:
     import httpx
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class AsyncClient(Root[Async, "httpx.AsyncBaseTransport"]):
     """Asynchronous client of a service. Close it with `aclose`, or use it in `async with`."""
 
-    def _connect(self, transport: httpx.AsyncBaseTransport | None, settings: ClientSettings) -> AwaitingDriver:
-        self._http = library().AsyncClient(transport=transport)
-        return AwaitingDriver(self._http, settings)
+    def _connect(self, transport: httpx.AsyncBaseTransport | None, settings: ClientSettings) -> AsyncDriver:
+        self._http = import_httpx().AsyncClient(transport=transport)
+        return AsyncDriver(self._http, settings)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -35,7 +35,7 @@ class AsyncClient(Root[Async, "httpx.AsyncBaseTransport"]):
         await self.aclose()
 
 
-class AwaitingDriver:
+class AsyncDriver:
     """Performs the effects of flows on the event loop of the caller."""
 
     def __init__(self, http: Any, settings: ClientSettings) -> None:
@@ -43,10 +43,10 @@ class AwaitingDriver:
         self._settings = settings
 
     async def run(self, flow: Flow[Any]) -> Any:
-        return await _AwaitingConnection(self._http, self._settings).run(flow)
+        return await _AsyncConnection(self._http, self._settings).run(flow)
 
     async def iterate(self, flow: Flow[Any]) -> AsyncGenerator[Any]:
-        connection = _AwaitingConnection(self._http, self._settings)
+        connection = _AsyncConnection(self._http, self._settings)
         try:
             while (item := await connection.next_item(flow)) is not None:
                 yield item.item
@@ -54,7 +54,7 @@ class AwaitingDriver:
             await connection.close()
 
 
-class _AwaitingConnection(Connection):
+class _AsyncConnection(Connection):
     _pieces: AsyncIterator[bytes]
 
     async def _send(self, request: Any, *, stream: bool = False) -> Any:

@@ -16,7 +16,7 @@ T = TypeVar("T")
 API: Final = "/api/v1"
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 Parameters = Sequence[tuple[str, str]]
-"""Of the query: a name may come several times."""
+"""The parameters of a query; a name may occur several times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Reply:
 
     status: int
     headers: Mapping[str, str]
-    """With names in lower case."""
+    """By name in lower case."""
     content: bytes = b""
 
 
@@ -36,22 +36,22 @@ def read_data(answer: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Generic[T]):
-    """A request, and the parser of its answer."""
+    """A request, with the parser of its answer."""
 
     method: Method
     path: str
     read: Callable[[Any], T]
-    """Parses the JSON of an answer, envelope included; its argument is None if there is no content."""
+    """Parses the decoded JSON of an answer, including the envelope; called with None if there is no content."""
     params: Parameters = ()
     body: bytes | None = None
     repeatable: bool = False
-    """True if it may be sent again when the outcome of the first attempt is unknown."""
+    """True if the request may be sent again when the outcome of the first attempt is unknown."""
     patience: float = 0.0
     """Seconds that the service may wait before it answers."""
     as_operator: bool = False
     """True to send the token of the operator instead of the key of a workspace."""
     accepted: Sequence[int] = ()
-    """Error statuses that count as answers."""
+    """Error statuses whose content is parsed like an answer."""
     is_text: bool = False
     """True if the response is plain text instead of JSON."""
 
@@ -62,7 +62,7 @@ def get(path: str, read: Callable[[Any], T], params: Mapping[str, Any] | None = 
 
 
 def post(path: str, read: Callable[[Any], T], body: Mapping[str, Any] | None = None) -> Call[T]:
-    """Return a request that is not sent twice."""
+    """Return a request that creates or does something, and is not sent twice."""
     return Call(method="POST", path=path, read=read, body=None if body is None else encoded(body))
 
 
@@ -76,7 +76,7 @@ def delete(path: str, read: Callable[[Any], T]) -> Call[T]:
     return Call(method="DELETE", path=path, read=read)
 
 
-def nothing(answer: Any) -> None:
+def ignore_content(answer: Any) -> None:
     """Ignore an answer without content."""
 
 

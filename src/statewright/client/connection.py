@@ -1,7 +1,7 @@
 """The I/O of flows, written once for both clients.
 
 A `Connection` performs the effects of a flow as coroutines. Those of the asynchronous client are awaited. Those of the
-synchronous client block in place of suspending, so `complete` gets their result in one step, without an event loop.
+synchronous client block instead of suspending, so `complete` gets their result in one step, without an event loop.
 """
 
 from __future__ import annotations
@@ -10,28 +10,28 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from statewright.client.flow.effects import Effect, Flow, Lost, Open, Read, Send, Sleep, Yield, advance
+from statewright.client.flow.effects import ConnectionLost, Effect, Flow, Open, Read, Send, Sleep, Yield, advance
 from statewright.client.settings import ClientSettings
-from statewright.client.transport import build, build_stream, library, reason, reply
+from statewright.client.transport import build_request, build_stream, describe_failure, import_httpx, to_reply
 
 T = TypeVar("T")
 
 
 class Connection(ABC):
-    """The I/O of one flow: its requests, and its open stream."""
+    """The I/O of one flow: its requests and its open stream."""
 
     def __init__(self, http: Any, settings: ClientSettings) -> None:
         self._http = http
         self._settings = settings
         self._stream: Any = None
-        """The response whose content is read as it comes."""
+        """The response whose content is read as it arrives."""
 
     async def run(self, flow: Flow[T]) -> T:
         """Perform the effects of a flow and return its result."""
         try:
             effect = next(flow)
             while True:
-                effect = advance(flow, await self.do(effect))
+                effect = advance(flow, await self.perform(effect))
         except StopIteration as end:
             return end.value
         finally:
@@ -42,36 +42,36 @@ class Connection(ABC):
         try:
             effect = flow.send(None)
             while not isinstance(effect, Yield):
-                effect = advance(flow, await self.do(effect))
+                effect = advance(flow, await self.perform(effect))
         except StopIteration:
             return None
         return effect
 
-    async def do(self, effect: Effect) -> Any:
-        """Perform an effect and return its outcome; `Lost` if the connection broke."""
+    async def perform(self, effect: Effect) -> Any:
+        """Perform an effect and return its outcome; `ConnectionLost` if the connection broke."""
         try:
-            return await self._do(effect)
-        except library().RequestError as error:
-            lost = Lost(reason(error))
+            return await self._perform(effect)
+        except import_httpx().RequestError as error:
+            lost = ConnectionLost(describe_failure(error))
             lost.__cause__ = error
             return lost
 
-    async def _do(self, effect: Effect) -> Any:
+    async def _perform(self, effect: Effect) -> Any:
         match effect:
             case Send(call):
-                response = await self._send(build(self._http, self._settings, call))
-                return reply(response, response.content)
+                response = await self._send(build_request(self._http, self._settings, call))
+                return to_reply(response, response.content)
             case Open(call, last_event_id):
                 await self.close()
                 request = build_stream(self._http, self._settings, call, last_event_id)
                 self._stream = response = await self._send(request, stream=True)
-                return reply(response, b"" if response.status_code == 200 else await self._read_all())
+                return to_reply(response, b"" if response.status_code == 200 else await self._read_all())
             case Read():
                 return await self._read_piece()
             case Sleep(seconds):
                 return await self._sleep(seconds)
             case Yield():
-                raise AssertionError("only flows that are iterated over have items")
+                raise AssertionError("a flow that yields items was run instead of iterated over")
 
     async def close(self) -> None:
         """Close the stream, if one is open."""

@@ -1,4 +1,4 @@
-"""Error responses as exceptions of the same classes that the service raises."""
+"""Error responses as exceptions, of the same classes that the service raises."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from statewright.errors import (
     Unauthorized,
 )
 
-_PLAIN: Final[tuple[type[ServiceError], ...]] = (
+_ERRORS: Final[tuple[type[ServiceError], ...]] = (
     SignalMismatch,
     InvalidRequest,
     Unauthorized,
@@ -31,8 +31,8 @@ _PLAIN: Final[tuple[type[ServiceError], ...]] = (
     RequestConflict,
     PayloadTooLarge,
 )
-_BY_CODE: Final = {kind.api_code: kind for kind in _PLAIN}
-_BY_STATUS: Final = {kind.status: kind for kind in _PLAIN}
+_BY_CODE: Final = {kind.api_code: kind for kind in _ERRORS}
+_BY_STATUS: Final = {kind.status: kind for kind in _ERRORS}
 
 
 def error_of(reply: Reply, call: Call[Any]) -> ServiceError:
@@ -93,9 +93,9 @@ def retry_after(reply: Reply) -> float | None:
 
 def unreachable(call: Call[Any], base_url: str, reason: object) -> ServiceUnreachable:
     """Return the error for a request without any answer."""
-    again = "" if call.repeatable else " It is not known whether the request was carried out."
+    uncertainty = "" if call.repeatable else " It is not known whether the request was carried out."
     return ServiceUnreachable(
-        f"{call.method} {base_url}{call.path} had no answer: {reason}.{again} "
-        f"Check that the service runs there: GET {base_url}/health.",
+        f"{call.method} {base_url}{call.path} got no answer: {reason}.{uncertainty} "
+        f"Check that the service is running: GET {base_url}/health.",
         details={"reason": str(reason), "repeatable": call.repeatable},
     )

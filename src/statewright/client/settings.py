@@ -24,11 +24,11 @@ class ClientSettings:
     timeout: float = 30.0
     """Seconds without data from the service after which a request fails."""
     retries: int = 3
-    """Limit of retries of a repeatable request."""
+    """The number of retries of a repeatable request."""
     first_pause: float = 0.2
     """Seconds before the second try; each further pause is twice as long, up to `longest_pause`."""
     longest_pause: float = 30.0
-    """If the service asks for a longer pause than this, the error is raised at once."""
+    """The longest pause. If the service asks for a longer one, the error is raised at once."""
     clock: Clock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:
@@ -37,7 +37,7 @@ class ClientSettings:
                 f"base_url={self.base_url!r} is not a valid address. Write scheme and host: {DEFAULT_URL!r}."
             )
         if self.timeout <= 0 or self.retries < 0:
-            raise InvalidConfig("timeout must be above zero, and retries not below it.")
+            raise InvalidConfig("timeout must be above zero, and retries must not be negative.")
 
     def pause(self, failures: int) -> float:
         """Return the seconds before the next try: exponential backoff with a cap and up to 50 % jitter."""

@@ -1,7 +1,7 @@
 """One implementation of each method for both clients: `Client` blocks, `AsyncClient` awaits.
 
-A resource defines for each method a `Call` or a flow. The decorators turn these into methods whose result type depends
-on the client that the resource belongs to."""
+A resource defines each method as a function that returns a `Call` or a flow. Decorators turn it into a method whose
+result type depends on the client that the resource belongs to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from statewright.api.resource import LARGEST_PAGE
 from statewright.client.call import Call
 from statewright.client.flow.effects import Flow
 from statewright.client.flow.pages import all_of, page_of
-from statewright.client.flow.send import ask
+from statewright.client.flow.send import send
 from statewright.client.settings import ClientSettings
 
 P = ParamSpec("P")
@@ -53,8 +53,8 @@ class Namespace(Generic[F]):
         """Yield all items of a list."""
         return all_of(page_of(path, read, page=1, page_size=LARGEST_PAGE, **params), self._settings)
 
-    def _ask(self, call: Call[T]) -> Flow[T]:
-        return ask(call, self._settings)
+    def _send(self, call: Call[T]) -> Flow[T]:
+        return send(call, self._settings)
 
 
 class FlowMethod(Generic[P, T]):
@@ -109,7 +109,7 @@ def request(call: Callable[Concatenate[Any, P], Call[T]]) -> FlowMethod[P, T]:
 
     @functools.wraps(call)
     def flow(instance: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Flow[T]:
-        return ask(call(instance, *args, **kwargs), instance._settings)  # pyright: ignore[reportPrivateUsage]
+        return send(call(instance, *args, **kwargs), instance._settings)  # pyright: ignore[reportPrivateUsage]
 
     return FlowMethod(flow)
 

@@ -11,7 +11,7 @@ from statewright.client.flow.effects import Flow
 from statewright.client.resources.root import Root
 from statewright.client.settings import ClientSettings
 from statewright.client.sync_async import Sync
-from statewright.client.transport import library
+from statewright.client.transport import import_httpx
 
 if TYPE_CHECKING:
     import httpx
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class Client(Root[Sync, "httpx.BaseTransport"]):
     """Synchronous client of a service. Thread-safe. Close it with `close`, or use it in `with`."""
 
-    def _connect(self, transport: httpx.BaseTransport | None, settings: ClientSettings) -> BlockingDriver:
-        self._http = library().Client(transport=transport)
-        return BlockingDriver(self._http, settings)
+    def _connect(self, transport: httpx.BaseTransport | None, settings: ClientSettings) -> SyncDriver:
+        self._http = import_httpx().Client(transport=transport)
+        return SyncDriver(self._http, settings)
 
     def close(self) -> None:
         """Close all connections."""
@@ -35,7 +35,7 @@ class Client(Root[Sync, "httpx.BaseTransport"]):
         self.close()
 
 
-class BlockingDriver:
+class SyncDriver:
     """Performs the effects of flows on the thread of the caller."""
 
     def __init__(self, http: Any, settings: ClientSettings) -> None:
@@ -43,10 +43,10 @@ class BlockingDriver:
         self._settings = settings
 
     def run(self, flow: Flow[Any]) -> Any:
-        return complete(_BlockingConnection(self._http, self._settings).run(flow))
+        return complete(_SyncConnection(self._http, self._settings).run(flow))
 
     def iterate(self, flow: Flow[Any]) -> Generator[Any]:
-        connection = _BlockingConnection(self._http, self._settings)
+        connection = _SyncConnection(self._http, self._settings)
         try:
             while (item := complete(connection.next_item(flow))) is not None:
                 yield item.item
@@ -54,7 +54,7 @@ class BlockingDriver:
             complete(connection.close())
 
 
-class _BlockingConnection(Connection):
+class _SyncConnection(Connection):
     _pieces: Iterator[bytes] = iter(())
 
     async def _send(self, request: Any, *, stream: bool = False) -> Any:

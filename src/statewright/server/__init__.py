@@ -1,6 +1,6 @@
 """The HTTP server: an ASGI application for a service, and running it with uvicorn.
 
-Everything beneath needs the extra `server`, so what this front door offers is imported when it is called.
+The modules need the extra `server`, so the functions here import them when they are called.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def create_app(
 ) -> FastAPI:
     """Create the ASGI application of a service. It starts the service at startup, and stops it at shutdown.
 
-    `metrics` are told of requests, and shown at `/metrics`. `webhooks` says which addresses webhooks may have, if
-    that is not what the service says. Raises MissingLibrary without those of the extra `server`.
+    `metrics` records the requests, and is served at `/metrics`. `webhooks` has the addresses that webhooks may call;
+    by default the settings of the service apply. Raises MissingLibrary without the extra `server`.
     """
     require_libraries()
     from statewright.server.app import create_app as create

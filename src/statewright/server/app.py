@@ -15,7 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 from statewright.errors import InvalidConfig
 from statewright.server.context.server_context import ServerContext
 from statewright.server.http.errors import add_error_handlers
-from statewright.server.http.middleware import Alias, BodyLimit, Frame, Names
+from statewright.server.http.middleware import Alias, BodyLimit, Frame, HostCheck
 from statewright.server.http.openapi import add_document
 from statewright.server.routes import (
     access,
@@ -43,10 +43,10 @@ logger = logging.getLogger("statewright.server")
 
 
 @contextmanager
-def metrics_served(metrics: Metrics | None, settings: ServerSettings) -> Generator[int | None]:
-    """Serve metrics on their own port while the block lasts, if the settings name one; the port, which may be drawn.
+def serve_metrics(metrics: Metrics | None, settings: ServerSettings) -> Generator[int | None]:
+    """Serve metrics on a separate port while the block lasts. Yield the port, or None if the settings name none.
 
-    Raises InvalidConfig if the port cannot be had.
+    Raises InvalidConfig if the port is not available.
     """
     if metrics is None or settings.metrics_port is None:
         yield None
@@ -73,12 +73,19 @@ def metrics_served(metrics: Metrics | None, settings: ServerSettings) -> Generat
 
 # -- the application
 
-_RESOURCES = (
+_ROUTE_MODULES = (
     *(runs, run_details, interrupts, definitions, threads, costs),
     *(schedules, triggers, webhooks, access, health, welcome),
 )
-"""The most frequent first, because routes are matched in order."""
-_EXPOSED = ("content-location", "location", "retry-after", "x-ratelimit-limit", "x-ratelimit-remaining", "x-request-id")
+"""The most frequently called first, because routes are matched in order."""
+_EXPOSED_HEADERS = (
+    "content-location",
+    "location",
+    "retry-after",
+    "x-ratelimit-limit",
+    "x-ratelimit-remaining",
+    "x-request-id",
+)
 
 
 def create_app(
@@ -101,8 +108,8 @@ def create_app(
         redoc_url=None,
     )
     app.state.context = context
-    for resource in _RESOURCES:
-        app.router.routes += resource.router.routes  # not include_router: it rebuilds every route for each app
+    for module in _ROUTE_MODULES:
+        app.router.routes += module.router.routes  # not include_router: it rebuilds every route for each app
     app.include_router(health.router, prefix="/api/v1", include_in_schema=False)
     add_error_handlers(app)
     add_document(app)
@@ -111,11 +118,11 @@ def create_app(
 
 def _middleware(settings: ServerSettings, metrics: Metrics | None) -> list[Middleware]:
     """Return the middleware, the outermost first."""
-    found = [Middleware(Frame, metrics=metrics)]
+    middleware = [Middleware(Frame, metrics=metrics)]
     if settings.auth == "none":
-        found.append(Middleware(Names, allowed_hosts=settings.allowed_hosts, origins=settings.cors_origins))
+        middleware.append(Middleware(HostCheck, allowed_hosts=settings.allowed_hosts, origins=settings.cors_origins))
     if settings.cors_origins:
-        found.append(
+        middleware.append(
             Middleware(
                 CORSMiddleware,
                 allow_origins=list(settings.cors_origins),
@@ -128,10 +135,10 @@ def _middleware(settings: ServerSettings, metrics: Metrics | None) -> list[Middl
                     "x-api-key",
                     "x-request-id",
                 ],
-                expose_headers=list(_EXPOSED),
+                expose_headers=list(_EXPOSED_HEADERS),
             )
         )
-    return [*found, Middleware(BodyLimit, most=settings.max_body), Middleware(Alias)]
+    return [*middleware, Middleware(BodyLimit, max_bytes=settings.max_body), Middleware(Alias)]
 
 
 @asynccontextmanager
@@ -140,7 +147,7 @@ async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
     service = context.service
     await ensure_default_workspace(service.context.ledger, service.clock.now())
     async with service if service.worker is None else nullcontext():
-        with metrics_served(context.metrics, context.settings):
+        with serve_metrics(context.metrics, context.settings):
             try:
                 yield
             finally:

@@ -1,8 +1,9 @@
 """Limits of connections: slow, idle and excessive ones are closed.
 
-uvicorn has only a timeout between two requests. A client that sends the head of a request byte by byte, stops in the
-middle of a body, or does not read the response, would keep its connection for ever; a few thousand of them would block
-all other clients."""
+uvicorn only has a timeout between two requests. A client that sends the head of a request byte by byte, stops in the
+middle of a body, or does not read the response, would keep its connection forever; a few thousand of these would block
+all other clients. So each connection has two timers: one for the next part of a request, and one for a response that
+the client does not read."""
 
 from __future__ import annotations
 
@@ -29,14 +30,14 @@ def protocol_for(settings: ServerSettings) -> type[HttpToolsProtocol]:
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """One connection, with a timer for what the client has to do next."""
+    """One connection, with timers for what the client sends and for what it reads."""
 
     limits: ServerSettings
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._reading: TimerHandle | None = None
-        self._writing: TimerHandle | None = None
+        self._read_timer: TimerHandle | None = None
+        self._write_timer: TimerHandle | None = None
 
     # -- the life of a connection
 
@@ -45,79 +46,79 @@ class LimitedProtocol(HttpToolsProtocol):
         if len(self.connections) > self.limits.max_connections:
             self._refuse(*_TOO_MANY)
         else:
-            self._await_client()
+            self._start_read_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timers()
         super().connection_lost(exc)
 
-    # -- what the client sends
+    # -- requests
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         cycle: Any = self.cycle
         is_idle = self.timeout_keep_alive_task is None and (cycle is None or cycle.response_complete)
-        if is_idle and self._reading is None and not self.transport.is_closing():
-            self._await_client()  # what came ended the idle time and began no request, such as an empty line
+        if is_idle and self._read_timer is None and not self.transport.is_closing():
+            self._start_read_timer()  # the data ended the idle time but began no request, e.g. an empty line
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._await_client()
+        self._start_read_timer()
 
     def on_headers_complete(self) -> None:
-        self._await_client()  # the body has as long again
+        self._start_read_timer()  # the body has the same time again
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        self._has_sent()
+        self._stop_read_timer()
         super().on_message_complete()
 
-    def _await_client(self) -> None:
-        self._has_sent()
-        self._reading = self.loop.call_later(self.limits.read_timeout, self._give_up_reading)
+    def _start_read_timer(self) -> None:
+        self._stop_read_timer()
+        self._read_timer = self.loop.call_later(self.limits.read_timeout, self._on_read_timeout)
 
-    def _has_sent(self) -> None:
-        if self._reading is not None:
-            self._reading.cancel()
-            self._reading = None
+    def _stop_read_timer(self) -> None:
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None
 
-    def _give_up_reading(self) -> None:
-        self._reading = None
+    def _on_read_timeout(self) -> None:
+        self._read_timer = None
         cycle: Any = self.cycle  # None before the first request
-        if self.flow.read_paused:  # the server has not taken what was sent: the client is not to blame
-            self._await_client()
+        if self.flow.read_paused:  # the server has not read what was sent yet: the client is not slow
+            self._start_read_timer()
         elif cycle is None or cycle.response_complete or not cycle.response_started:
             self._refuse(*_TOO_SLOW)
-        else:  # an answer has begun: nothing can be said any more
+        else:  # a response has begun, so no error response can be sent
             self.transport.abort()
 
-    # -- what the client takes
+    # -- responses
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        if self._writing is None:
-            self._writing = self.loop.call_later(self.limits.write_timeout, self._give_up_writing)
+        if self._write_timer is None:
+            self._write_timer = self.loop.call_later(self.limits.write_timeout, self._on_write_timeout)
 
     def resume_writing(self) -> None:
-        if self._writing is not None:
-            self._writing.cancel()
-            self._writing = None
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
         super().resume_writing()
 
-    def _give_up_writing(self) -> None:
-        self._writing = None
-        self.transport.abort()  # close() would wait until the client has taken what is left
+    def _on_write_timeout(self) -> None:
+        self._write_timer = None
+        self.transport.abort()  # close() would wait until the client has read the rest
 
-    # -- parts of these
+    # -- ending a connection
 
     def _stop_timers(self) -> None:
-        self._has_sent()
-        if self._writing is not None:
-            self._writing.cancel()
-            self._writing = None
+        self._stop_read_timer()
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
 
     def _refuse(self, status: int, phrase: str, code: str, message: str) -> None:
-        """Answer in the envelope of all errors, and close the connection."""
+        """Send an error response in the common envelope, and close the connection."""
         if self.transport.is_closing():
             return
         body = encode({"success": False, "error": {"code": code, "message": message, "details": None}})

@@ -1,4 +1,4 @@
-"""The resources of the API as the server takes them from its records, and their names in the OpenAPI document."""
+"""The representation of each record as a resource of the API, with the name of its schema in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ COST_SUMMARY: Final = Representation(
     by_model=lambda summary: MODEL_COST.encode_all(summary.by_model),
 )
 
-# -- what runs wait for, and what they are made of
+# -- interrupts, definitions and threads
 
 WAIT: Final = Representation(
     interrupts.Wait,

@@ -1,4 +1,4 @@
-"""Serving an application with uvicorn until it is told to stop, and the graceful shutdown.
+"""Serving an application with uvicorn until a signal stops it, and the graceful shutdown.
 
 On SIGTERM or SIGINT: no new connections are accepted, streams and long waits end so that clients reconnect elsewhere,
 requests in progress are answered, and the service is drained. A second SIGINT does not wait for requests."""
@@ -36,20 +36,20 @@ class _Server(uvicorn.Server):
 
 
 def server_of(app: FastAPI, settings: ServerSettings | None = None) -> uvicorn.Server:
-    """Return a server for the application, not yet running: `await server.serve()` on a loop of one's own."""
+    """Return a server for the application that is not running yet: call `server.run()`, or await `server.serve()`."""
     context: ServerContext = app.state.context
-    chosen = settings or context.settings
+    settings = settings or context.settings
     config = uvicorn.Config(
         app,
-        host=chosen.host,
-        port=chosen.port,
+        host=settings.host,
+        port=settings.port,
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
-        http=protocol_for(chosen),
-        timeout_keep_alive=chosen.keep_alive,  # pyright: ignore[reportArgumentType]  # it is given to call_later
-        timeout_graceful_shutdown=max(1, round(chosen.drain_timeout)),
+        http=protocol_for(settings),
+        timeout_keep_alive=settings.keep_alive,  # pyright: ignore[reportArgumentType]  # passed to call_later
+        timeout_graceful_shutdown=max(1, round(settings.drain_timeout)),
     )
     return _Server(config, context)
 
@@ -59,21 +59,24 @@ def serve(app: FastAPI, *, settings: ServerSettings | None = None) -> None:
 
     Raises SystemExit if the port is not available.
     """
-    with _surviving_signals():
+    with ignore_repeated_signals():
         server_of(app, settings).run()
 
 
-def _survive(number: int, frame: FrameType | None) -> None:
-    """Do nothing: the server has ended already."""
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Do nothing: the server has already shut down."""
 
 
 @contextmanager
-def _surviving_signals() -> Generator[None]:
-    """Ignore the signals that the server raises again at its end: they would end the process before cleanup."""
+def ignore_repeated_signals() -> Generator[None]:
+    """Ignore the signals that the server raises again after its shutdown: they would end the process before cleanup.
+
+    uvicorn handles SIGTERM and SIGINT itself, and raises them again for the handlers that were set before.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, _survive) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, _ignore) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:

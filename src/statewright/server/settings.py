@@ -22,23 +22,23 @@ class ServerSettings:
     host: str = "127.0.0.1"
     port: int = 8123
     auth: Auth = "keys"
-    """With `none` every caller owns the default workspace; that is refused unless the host is loopback."""
+    """With `none` every caller owns the default workspace; refused unless the host is a loopback address."""
     admin_token: str | None = None
     """The value of `x-admin-token` that managing workspaces needs; None disables it over HTTP."""
     cors_origins: Sequence[str] = ()
     """Origins of web pages that may call the server, such as `https://example.org`."""
     allowed_hosts: Sequence[str] = ()
-    """Host names besides those of loopback that are accepted while no keys are required."""
+    """Host names that are accepted in addition to loopback ones while no keys are required."""
     max_body: int = 2 * MIB
     """The largest body of a request, in bytes."""
     title: str = "Statewright"
     heartbeat: float = 15.0
     """Seconds without an event after which a stream sends a heartbeat."""
     drain_timeout: float = 30.0
-    """Seconds that requests have to end when the server stops."""
+    """Seconds that requests have to finish when the server stops."""
     metrics: MetricsAccess | None = None
-    """Who may read `/metrics`, which names the graphs of all workspaces: everybody (`open`), keys with the scope
-    `metrics:read` and the operator (`keys`), or no one (`off`). None is `open` on loopback, and `keys` elsewhere."""
+    """Access to `/metrics`, which names the graphs of all workspaces: for everyone (`open`), for the operator and keys
+    with the scope `metrics:read` (`keys`), or for no one (`off`). None is `open` on loopback, and `keys` elsewhere."""
     metrics_port: int | None = None
     """A separate port for `/metrics` that requires no key; None for no such port."""
     metrics_host: str = "127.0.0.1"
@@ -49,27 +49,27 @@ class ServerSettings:
     read_timeout: float = 30.0
     """Seconds that a client has to send the head of a request, and again to send its body."""
     write_timeout: float = 60.0
-    """Seconds after which a connection is closed whose client does not read."""
+    """Seconds after which the connection of a client that does not read is closed."""
     max_connections: int = 5000
-    """Connections that are open at once; more are refused with 503."""
+    """The limit of open connections; more are refused with 503."""
     max_streams: int = 1000
-    """Event streams that one workspace may read at once; more are refused with 429."""
+    """The limit of open event streams of a workspace; more are refused with 429."""
 
     def __post_init__(self) -> None:
         if self.auth not in get_args(Auth):
             raise InvalidConfig(f"auth={self.auth!r}: " + suggestion(str(self.auth), get_args(Auth), noun="Known"))
         if self.auth == "none" and not is_loopback(self.host):
             raise InvalidConfig(
-                f"auth='none' on host {self.host!r} would give access to everybody who can reach it. "
+                f"auth='none' on host {self.host!r} would give access to anyone who can reach it. "
                 f"Bind to 127.0.0.1, or require keys: auth='keys'."
             )
         self._check_origins()
         if self.metrics is not None and self.metrics not in get_args(MetricsAccess):
-            known = get_args(MetricsAccess)
-            raise InvalidConfig(f"metrics={self.metrics!r}: " + suggestion(str(self.metrics), known, noun="Known"))
+            modes = get_args(MetricsAccess)
+            raise InvalidConfig(f"metrics={self.metrics!r}: " + suggestion(str(self.metrics), modes, noun="Known"))
         self._check_limits()
         if self.max_body < 1 or self.heartbeat <= 0 or self.drain_timeout < 0:
-            raise InvalidConfig("max_body and heartbeat must be above zero, and drain_timeout not below it.")
+            raise InvalidConfig("max_body and heartbeat must be above zero, and drain_timeout must not be negative.")
         if self.admin_token is not None and len(self.admin_token) < 16:
             raise InvalidConfig(
                 "admin_token has fewer than 16 characters, and could be guessed. Generate a longer one."
@@ -87,8 +87,8 @@ class ServerSettings:
 
     def _check_origins(self) -> None:
         for origin in self.cors_origins:
-            scheme, _, rest = origin.partition("://")
-            if scheme not in ("http", "https") or not rest or set(rest) & set("/*?#@ "):
+            scheme, _, host = origin.partition("://")
+            if scheme not in ("http", "https") or not host or set(host) & set("/*?#@ "):
                 raise InvalidConfig(
                     f"cors_origins has {origin!r}, which is not a valid origin. Write scheme, host and port as "
                     f"browsers do: 'https://app.example.org'; wildcards are not supported, because requests carry keys."
@@ -96,7 +96,7 @@ class ServerSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host can only be reached from its own machine."""
+    """Return True if a host can only be reached from its own machine."""
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost":
         return True

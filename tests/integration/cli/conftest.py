@@ -1,4 +1,4 @@
-"""The command line with pipes, and on a terminal with somebody who types."""
+"""Start commands with pipes, and on a terminal on which the test types."""
 
 from __future__ import annotations
 
@@ -19,49 +19,49 @@ from tests.provider_server import ProviderServer
 
 COMMAND = [sys.executable, "-m", "statewright"]
 PATIENCE = 600.0
-"""Seconds for what takes a moment."""
+"""How many seconds a step may take before the test gives up."""
 
 
 class Terminal:
-    """A terminal that a command is started on, with somebody who types."""
+    """A terminal on which a command runs, and on which the test types."""
 
     def __init__(self) -> None:
         self.seen = ""
-        """Everything that was shown so far."""
+        """Everything that the terminal has shown so far."""
         self._read = 0
 
     def wait_for(self, text: str) -> str:
-        """What is shown up to a text, which was not waited for before."""
+        """Wait until the terminal shows the text once more, and return what it showed before that."""
         end = time.monotonic() + PATIENCE
-        while (place := self.seen.find(text, self._read)) < 0:
+        while (position := self.seen.find(text, self._read)) < 0:
             assert time.monotonic() < end, f"{text!r} was not shown: {self.seen[self._read :]!r}"
             assert self._receive(), f"The command ended without {text!r}: {self.seen[self._read :]!r}"
-        shown, self._read = self.seen[self._read : place], place + len(text)
+        shown, self._read = self.seen[self._read : position], position + len(text)
         return shown
 
     def type(self, text: str) -> None:
-        os.write(self._ours, text.encode())
+        os.write(self._parent_end, text.encode())
 
     def end(self) -> int:
-        """The exit code, once the command has ended."""
+        """Wait until the command has ended, and return its exit code."""
         end = time.monotonic() + PATIENCE
         while self._receive():
             assert time.monotonic() < end, f"The command did not end: {self.seen[self._read :]!r}"
         return self._exit_code()
 
     def _receive(self) -> bool:
-        """Take what is there within a moment; false once there will be nothing more."""
-        ready, _, _ = select.select([self._ours], [], [], 0.2)
+        """Read what the terminal shows within 0.2 seconds. Return false once the command has closed it."""
+        ready, _, _ = select.select([self._parent_end], [], [], 0.2)
         if not ready:
             return True
         try:
-            received = os.read(self._ours, 65536)
-        except OSError:  # how Linux says that nobody has the terminal any more
+            received = os.read(self._parent_end, 65536)
+        except OSError:  # on Linux: no process has the terminal open any more
             return False
         self.seen += received.decode(errors="replace")
         return bool(received)
 
-    _ours: int
+    _parent_end: int
 
     def _exit_code(self) -> int:
         raise NotImplementedError
@@ -70,26 +70,26 @@ class Terminal:
         raise NotImplementedError
 
 
-class Here(Terminal):
-    """The command runs in a thread of this process: enough where nobody presses Ctrl-C, and nothing is killed."""
+class InProcessTerminal(Terminal):
+    """The command runs in a thread of this process, so it can be neither interrupted with Ctrl-C nor killed."""
 
     def __init__(self, *args: object, columns: int = 100) -> None:
         super().__init__()
         self._screen = programs.Screen(columns)
-        self._ours = self._screen.ours
-        self._ended: list[int] = []
+        self._parent_end = self._screen.ours
+        self._exit_codes: list[int] = []
         self._thread = threading.Thread(target=self._run, args=args, daemon=True)
         self._thread.start()
 
     def _run(self, *args: object) -> None:
         with self._screen.streams() as streams:
-            ended = programs.statewright(*args, env=self._screen.env, terminal=streams)
-        self._ended.append(ended.returncode)
+            result = programs.statewright(*args, env=self._screen.env, terminal=streams)
+        self._exit_codes.append(result.returncode)
         self._screen.hang_up()
 
     def _exit_code(self) -> int:
         self._thread.join(PATIENCE)
-        return self._ended[0]
+        return self._exit_codes[0]
 
     def close(self) -> None:
         while self._thread.is_alive():  # the test has failed in the middle
@@ -98,19 +98,19 @@ class Here(Terminal):
         self._screen.close()
 
 
-class Process(Terminal):
-    """The command runs in a process of its own, which has the terminal for its own."""
+class ProcessTerminal(Terminal):
+    """The command runs in a process of its own, and the terminal controls that process."""
 
     def __init__(self, *args: object, columns: int = 100) -> None:
         super().__init__()
-        self._pid, self._ours = pty.fork()
+        self._pid, self._parent_end = pty.fork()
         if not self._pid:
             os.environ.update({"TERM": "xterm", "COLUMNS": str(columns)})
             os.environ.pop("NO_COLOR", None)
             os.execv(sys.executable, [*COMMAND, *map(str, args)])
 
     def interrupt(self) -> None:
-        """Press Ctrl-C once the main thread waits: between a prompt and the wait for a key Python hears no signal."""
+        """Press Ctrl-C once the main thread sleeps: Python misses a signal that comes just before it reads a key."""
         status, times_asleep = Path(f"/proc/{self._pid}/stat"), 0
         while times_asleep < 10:
             time.sleep(0.02)
@@ -127,7 +127,7 @@ class Process(Terminal):
         if self._pid:
             os.kill(self._pid, signal.SIGKILL)
             os.waitpid(self._pid, 0)
-        os.close(self._ours)
+        os.close(self._parent_end)
 
 
 Statewright = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -144,7 +144,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def statewright() -> Statewright:
-    """Runs a command with what it is told by a pipe."""
+    """Return a function that runs a command, with the text `said` on its standard input."""
 
     def run(*args: object, said: str = "") -> subprocess.CompletedProcess[str]:
         return programs.statewright(*args, said=said)
@@ -153,36 +153,36 @@ def statewright() -> Statewright:
 
 
 @pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Here]]:
-    """Starts commands on terminals, in this process: one at a time."""
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., InProcessTerminal]]:
+    """Return a function that starts a command on a terminal, in this process; only one may run at a time."""
     monkeypatch.delenv("NO_COLOR", raising=False)
-    started: list[Here] = []
+    started: list[InProcessTerminal] = []
 
-    def start(*args: object, columns: int = 100) -> Here:
-        started.append(Here(*args, columns=columns))
+    def start(*args: object, columns: int = 100) -> InProcessTerminal:
+        started.append(InProcessTerminal(*args, columns=columns))
         return started[-1]
 
     yield start
-    for one in started:
-        one.close()
+    for terminal in started:
+        terminal.close()
 
 
 @pytest.fixture
-def terminal_process() -> Iterator[Callable[..., Process]]:
-    """Starts commands on terminals, in processes of their own."""
-    started: list[Process] = []
+def terminal_process() -> Iterator[Callable[..., ProcessTerminal]]:
+    """Return a function that starts a command on a terminal, in a process of its own."""
+    started: list[ProcessTerminal] = []
 
-    def start(*args: object, columns: int = 100) -> Process:
-        started.append(Process(*args, columns=columns))
+    def start(*args: object, columns: int = 100) -> ProcessTerminal:
+        started.append(ProcessTerminal(*args, columns=columns))
         return started[-1]
 
     yield start
-    for one in started:
-        one.close()
+    for terminal in started:
+        terminal.close()
 
 
 @pytest.fixture
 def provider() -> Iterator[ProviderServer]:
-    """A server that speaks as OpenAI does."""
+    """A server that answers as OpenAI does."""
     with ProviderServer(["first", "second", "third", "fourth"]) as server:
         yield server

@@ -1,4 +1,4 @@
-"""A conversation on a terminal: what is shown while it comes, stopped, answered, left, killed and come back to."""
+"""`statewright chat` on a terminal: text is streamed, Ctrl-C stops it, questions are answered, turns continue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.integration.cli.conftest import COMMAND, Here, Process, Statewright
+from tests.integration.cli.conftest import COMMAND, InProcessTerminal, ProcessTerminal, Statewright
 
 CREW = """
 import asyncio
@@ -55,7 +55,7 @@ def answer(request):
     return f"You said {last.text} in message {len(request.messages)}, and that was all."
 
 class Model(ScriptedModel):
-    \"\"\"Stops for good before the last word, if it is asked to.\"\"\"
+    \"\"\"Waits for an hour before the last word if the message contains `forever`.\"\"\"
 
     async def stream(self, request):
         async for event in super().stream(request):
@@ -67,8 +67,8 @@ model = Model(answer)
 graph = create_agent(model, [delete, note, wait], retries=0)
 agent = Agent("helper", model=model, tools=[delete, note, wait], max_iter=5, retries=0)
 """
-Start = Callable[..., Here]
-StartProcess = Callable[..., Process]
+Start = Callable[..., InProcessTerminal]
+StartProcess = Callable[..., ProcessTerminal]
 TARGETS = ("crew.py:graph", "crew.py:agent")
 
 
@@ -78,7 +78,7 @@ def _crew(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_terminal_shows_the_way_back_the_answer_and_its_cost(terminal: Start, target: str) -> None:
+def test_a_terminal_shows_how_to_continue_the_answer_and_its_cost(terminal: Start, target: str) -> None:
     talk = terminal("chat", target, "--thread", "t")
     talk.wait_for(f"\x1b[2mThread t. Continue it later with: statewright chat {target} --thread t\x1b[0m")
     talk.wait_for("> ")
@@ -91,7 +91,7 @@ def test_a_terminal_shows_the_way_back_the_answer_and_its_cost(terminal: Start, 
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_text_is_shown_while_it_comes_and_ctrl_c_stops_it(terminal_process: StartProcess, target: str) -> None:
+def test_text_is_shown_as_it_arrives_and_ctrl_c_stops_it(terminal_process: StartProcess, target: str) -> None:
     talk = terminal_process("chat", target)
     talk.wait_for("> ")
     talk.type("forever\n")
@@ -106,7 +106,7 @@ def test_text_is_shown_while_it_comes_and_ctrl_c_stops_it(terminal_process: Star
     assert talk.end() == 0
 
 
-def test_ctrl_c_stops_a_tool_that_does_not_end_by_itself_and_leaves_at_the_prompt(
+def test_ctrl_c_stops_a_tool_that_does_not_end_by_itself_and_at_the_prompt_ends_the_chat(
     terminal_process: StartProcess,
 ) -> None:
     talk = terminal_process("chat", "crew.py:graph")
@@ -117,12 +117,12 @@ def test_ctrl_c_stops_a_tool_that_does_not_end_by_itself_and_leaves_at_the_promp
     talk.wait_for("Stopped.")
     talk.wait_for("> ")
     talk.interrupt()
-    Path("go").touch()  # so that its thread comes to an end
+    Path("go").touch()  # so that the thread of the tool ends
     assert talk.end() == 130
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_an_approval_is_given_in_place(terminal: Start, target: str) -> None:
+def test_a_tool_is_approved_within_the_conversation(terminal: Start, target: str) -> None:
     talk = terminal("chat", target)
     talk.wait_for("> ")
     talk.type("delete\n")
@@ -140,7 +140,7 @@ def test_an_approval_is_given_in_place(terminal: Start, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_conversation_that_is_left_at_a_question_begins_with_it_again(
+def test_a_conversation_that_was_left_at_a_question_starts_with_that_question(
     terminal_process: StartProcess, target: str
 ) -> None:
     left = terminal_process("chat", target, "--thread", "t")
@@ -159,7 +159,7 @@ def test_a_conversation_that_is_left_at_a_question_begins_with_it_again(
     assert back.end() == 0
 
 
-def test_lines_can_be_called_back(terminal_process: StartProcess) -> None:
+def test_arrow_up_recalls_the_last_line(terminal_process: StartProcess) -> None:
     pytest.importorskip("readline")
     talk = terminal_process("chat", "crew.py:graph")
     talk.wait_for("> ")
@@ -173,8 +173,8 @@ def test_lines_can_be_called_back(terminal_process: StartProcess) -> None:
     assert talk.end() == 0
 
 
-def killed_in_the_middle(target: str) -> None:
-    """Talk until a tool has written its note and another one waits; then kill -9."""
+def kill_in_the_middle_of_a_turn(target: str) -> None:
+    """Talk until one tool has written its note and another one waits, then kill the process."""
     with subprocess.Popen([*COMMAND, "chat", target, "--thread", "t"], stdin=subprocess.PIPE) as talk:
         assert talk.stdin is not None
         talk.stdin.write(b"note\n")
@@ -192,24 +192,26 @@ def change_threads(setting: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_turn_that_was_killed_goes_on_and_does_nothing_twice(statewright: Statewright, target: str) -> None:
-    killed_in_the_middle(target)
+def test_a_turn_whose_process_was_killed_continues_and_repeats_no_tool_call(
+    statewright: Statewright, target: str
+) -> None:
+    kill_in_the_middle_of_a_turn(target)
     Path("go").touch()
-    done = statewright("chat", target, "--thread", "t", said="/retry\n")
-    assert "The last turn was not finished. /retry continues it." in done.stderr
-    assert (done.returncode, done.stdout) == (0, "So: went on\n")
+    result = statewright("chat", target, "--thread", "t", said="/retry\n")
+    assert "The last turn was not finished. /retry continues it." in result.stderr
+    assert (result.returncode, result.stdout) == (0, "So: went on\n")
     assert Path("notes.txt").read_text(encoding="utf-8") == "once\n"
 
 
 def test_a_conversation_waits_while_a_killed_run_of_another_machine_holds_its_thread(terminal: Start) -> None:
-    killed_in_the_middle("crew.py:graph")
+    kill_in_the_middle_of_a_turn("crew.py:graph")
     change_threads("owner = 'run@elsewhere.1.1.1'")
     Path("go").touch()
     talk = terminal("chat", "crew.py:graph", "--thread", "t")
     talk.wait_for("> ")
     talk.type("/retry\n")
     talk.wait_for("Another run holds the thread. Waiting for it, until ")
-    change_threads("until = 1")  # as a minute would
+    change_threads("until = 1")  # as if a minute had passed
     talk.wait_for("So: went on")
     talk.wait_for("> ")
     talk.type("\x04")
@@ -217,7 +219,7 @@ def test_a_conversation_waits_while_a_killed_run_of_another_machine_holds_its_th
 
 
 def test_a_pipe_gets_plain_lines(statewright: Statewright) -> None:
-    done = statewright("chat", "crew.py:graph", "--thread", "t", said="hello\n")
-    assert done.stdout == "You said hello in message 1, and that was all.\n"
-    assert "\x1b" not in done.stderr
-    assert ">" not in done.stderr
+    result = statewright("chat", "crew.py:graph", "--thread", "t", said="hello\n")
+    assert result.stdout == "You said hello in message 1, and that was all.\n"
+    assert "\x1b" not in result.stderr
+    assert ">" not in result.stderr

@@ -1,4 +1,4 @@
-"""Chat shows each piece of an answer before the next one has been made, whatever makes it."""
+"""Chat shows each piece of an answer before the model has produced the next one."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.integration.cli.conftest import Here, Statewright
+from tests.integration.cli.conftest import InProcessTerminal, Statewright
 from tests.provider_server import Answer, ProviderServer
 
-Start = Callable[..., Here]
+Start = Callable[..., InProcessTerminal]
 
 PROVIDERS = ["openai-chat:gpt-4.1", "openai:gpt-5", "anthropic:claude-opus-5", "google:gemini-2.5-pro"]
 BROKEN = "the answer broke off; asking again"
@@ -83,7 +83,9 @@ def test_the_first_piece_of_every_provider_is_shown_before_the_second_is_sent(
     assert talk.end() == 0
 
 
-def test_the_first_piece_of_a_langchain_model_is_shown_before_the_second_is_made(terminal: Start, folder: Path) -> None:
+def test_the_first_piece_of_a_langchain_model_is_shown_before_the_second_is_produced(
+    terminal: Start, folder: Path
+) -> None:
     pytest.importorskip("langchain_core")
     (folder / "agent.py").write_text(LANGCHAIN_AGENT, encoding="utf-8")
     talk = terminal("chat", "agent.py", "--quiet")
@@ -100,7 +102,7 @@ def test_the_first_piece_of_a_langchain_model_is_shown_before_the_second_is_made
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_an_answer_that_breaks_off_does_not_run_into_the_next(
+def test_an_answer_that_breaks_off_is_separated_from_the_next(
     terminal: Start, server: ProviderServer, folder: Path, name: str
 ) -> None:
     may_go_on = threading.Event()
@@ -112,7 +114,7 @@ def test_an_answer_that_breaks_off_does_not_run_into_the_next(
         talk.wait_for("> ")
         talk.type("hi\n")
         talk.wait_for("first second")
-        talk.wait_for("once more")  # which is shown before the rest has been sent
+        talk.wait_for("once more")  # shown before the rest has been sent
     finally:
         may_go_on.set()
     assert f"first second\r\n\x1b[2m({BROKEN})\x1b[0m\r\nonce more" in talk.seen
@@ -122,11 +124,11 @@ def test_an_answer_that_breaks_off_does_not_run_into_the_next(
     assert talk.end() == 0
 
 
-def test_the_note_about_an_answer_that_breaks_off_is_no_part_of_the_answer(
+def test_the_note_about_an_answer_that_breaks_off_goes_to_standard_error(
     statewright: Statewright, server: ProviderServer, folder: Path
 ) -> None:
     server.script([Answer("one two three", cut_after=3), Answer("one two three")])
     write_agent(folder, "openai-chat:gpt-4.1", server)
-    ended = statewright("chat", "agent.py", "--quiet", said="hi\n")
-    assert (ended.returncode, ended.stdout) == (0, "one two\none two three\n")
-    assert ended.stderr == f"({BROKEN})\n"
+    result = statewright("chat", "agent.py", "--quiet", said="hi\n")
+    assert (result.returncode, result.stdout) == (0, "one two\none two three\n")
+    assert result.stderr == f"({BROKEN})\n"

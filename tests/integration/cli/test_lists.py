@@ -1,4 +1,4 @@
-"""Lists on a terminal of 80 columns, and the same lists read by a program."""
+"""Lists on a terminal with 80 columns, and the same lists when a program reads them."""
 
 from __future__ import annotations
 
@@ -63,24 +63,24 @@ LISTS = [
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str, str]]:
-    """The folder of a server that has one of everything that is listed, its address, and the id of a run."""
+    """The folder of a server that has something for each list to show, its URL, and the id of a run."""
     folder = tmp_path_factory.mktemp("server")
     (folder / "flow.py").write_text(GRAPHS, encoding="utf-8")
     (folder / "mail.json").write_text(json.dumps(MAIL), encoding="utf-8")
     with serving(folder, "dev", "flow.py", "--port", "0", "--no-reload", "--database", "runs.db") as process:
 
         def call(*words: str, code: int = 0) -> str:
-            done = programs.statewright(*words, cwd=folder, env={"STATEWRIGHT_URL": process.url})
-            assert done.returncode == code, done.stderr
-            return done.stdout.strip()
+            result = programs.statewright(*words, cwd=folder, env={"STATEWRIGHT_URL": process.url})
+            assert result.returncode == code, result.stderr
+            return result.stdout.strip()
 
         call("definitions", "add", "mail.json")
         call("keys", "create", "the key of somebody with a long name", "--database", "runs.db")
         call("workspaces", "create", "north", "--name", "All that is north " * 5, "--database", "runs.db")
         mail = call("runs", "start", str(MAIL["name"]), "--tag", "first", "--tag", "second")
         run = call("runs", "start", "flow", "--input", "n=1")
-        for one in (mail, run):
-            call("runs", "watch", one, code=3)
+        for run_id in (mail, run):
+            call("runs", "watch", run_id, code=3)
         yield folder, process.url, run
 
 
@@ -94,22 +94,22 @@ def run(served: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("words", LISTS, ids=" ".join)
-def test_on_a_terminal_no_line_is_longer_and_nothing_is_lost(
+def test_lists_fit_the_width_of_a_terminal_and_lose_nothing(
     statewright: Statewright, run: str, words: tuple[str, ...]
 ) -> None:
-    line = [run if word == "RUN" else word for word in words]
-    told = statewright(*line)
-    assert (told.returncode, told.stderr) == (0, "")
-    ended, shown = programs.on_a_screen(*line, columns=WIDTH)
-    assert ended.returncode == 0
+    command = [run if word == "RUN" else word for word in words]
+    piped = statewright(*command)
+    assert (piped.returncode, piped.stderr) == (0, "")
+    on_terminal, shown = programs.on_a_screen(*command, columns=WIDTH)
+    assert on_terminal.returncode == 0
     text = re.sub(r"\x1b\[[0-9;]*m", "", shown)
-    assert max(len(one) for one in text.splitlines()) <= WIDTH, text
-    assert sorted("".join(text.split())) == sorted("".join(told.stdout.split()))
+    assert max(len(line) for line in text.splitlines()) <= WIDTH, text
+    assert sorted("".join(text.split())) == sorted("".join(piped.stdout.split()))
 
 
-@pytest.mark.parametrize("words", [one for one in LISTS if one[1] != "show"], ids=" ".join)
-def test_for_a_program_a_record_is_a_line(statewright: Statewright, run: str, words: tuple[str, ...]) -> None:
-    line = [run if word == "RUN" else word for word in words]
-    listed = statewright(*line).stdout.splitlines()
-    records = json.loads(statewright(*line, "--json").stdout)
-    assert len(listed) == 1 + len(records) > 1
+@pytest.mark.parametrize("words", [words for words in LISTS if words[1] != "show"], ids=" ".join)
+def test_a_program_reads_one_line_for_each_record(statewright: Statewright, run: str, words: tuple[str, ...]) -> None:
+    command = [run if word == "RUN" else word for word in words]
+    lines = statewright(*command).stdout.splitlines()
+    records = json.loads(statewright(*command, "--json").stdout)
+    assert len(lines) == 1 + len(records) > 1

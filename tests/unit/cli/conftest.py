@@ -1,4 +1,4 @@
-"""The command line called in this process: a file of graphs, and what a command prints and how it ends."""
+"""Fixtures that call the command line in this process, with a file of graphs."""
 
 from __future__ import annotations
 
@@ -56,20 +56,20 @@ wrong.add_edge("a", "cc")
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a command ended, and what it said."""
+class CommandResult:
+    """The exit code and the output of a command."""
 
     code: int
     out: str
     err: str
 
 
-Command = Callable[..., Ended]
+Command = Callable[..., CommandResult]
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty working folder. What is imported from it is forgotten afterwards."""
+    """An empty working folder. Modules imported from it are removed afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("STATEWRIGHT_DATABASE", raising=False)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -93,19 +93,19 @@ def flow(folder: Path) -> Path:
 
 @pytest.fixture
 def statewright(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Calls the command line as the installed script does."""
+    """Return a function that calls the command line like the installed script."""
 
-    def call(*args: object) -> Ended:
+    def call(*args: object) -> CommandResult:
         monkeypatch.setattr(sys, "argv", ["statewright", *map(str, args)])
         capsys.readouterr()
         try:
             main()
-        except SystemExit as ended:
-            code = ended.code or 0
+        except SystemExit as exit_:
+            code = exit_.code or 0
         else:
             code = 0
         assert isinstance(code, int)
-        said = capsys.readouterr()
-        return Ended(code, said.out, said.err)
+        output = capsys.readouterr()
+        return CommandResult(code, output.out, output.err)
 
     return call

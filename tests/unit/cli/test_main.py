@@ -1,4 +1,4 @@
-"""The command line as a whole: which commands there are, and how it ends when something is wrong."""
+"""The command line as a whole: its commands, its help and its errors."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ COMMANDS = ("run", "resume", "threads", "db", "draw", "check", "test", "schema",
 
 
 def test_every_command_is_listed_in_the_help(statewright: Any) -> None:
-    ended = statewright("--help")
-    assert ended.code == 0
-    assert [name for name in COMMANDS if name not in ended.out] == []
+    result = statewright("--help")
+    assert result.code == 0
+    assert [name for name in COMMANDS if name not in result.out] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(statewright: Any, command: str) -> None:
-    ended = statewright(command, "--help")
-    assert ended.code == 0
-    assert "Usage" in ended.out
+def test_every_command_has_help(statewright: Any, command: str) -> None:
+    result = statewright(command, "--help")
+    assert result.code == 0
+    assert "Usage" in result.out
 
 
 def iter_commands(commands: dict[str, Any]) -> Iterator[LazyCommand]:
@@ -37,7 +37,15 @@ def iter_commands(commands: dict[str, Any]) -> Iterator[LazyCommand]:
 
 
 @pytest.mark.parametrize("command", list(iter_commands(list_commands())), ids=lambda command: command._target)
-def test_every_command_can_be_loaded_and_fits_on_a_line_of_the_list(command: LazyCommand) -> None:
+def test_the_help_shows_no_type_for_flags(command: LazyCommand) -> None:
+    loaded = command.load()
+    flags = [param for param in loaded.get_params(loaded.context_class(loaded)) if getattr(param, "is_flag", False)]
+    assert "help" in {flag.name for flag in flags}
+    assert {flag.metavar for flag in flags} == {""}
+
+
+@pytest.mark.parametrize("command", list(iter_commands(list_commands())), ids=lambda command: command._target)
+def test_every_command_can_be_loaded_and_has_a_short_description(command: LazyCommand) -> None:
     loaded = command.load()
     assert loaded.name == command.name
     assert loaded.help
@@ -68,18 +76,18 @@ finally:
 )
 def test_a_command_imports_only_what_it_needs(flow: Path, words: str, unwanted: list[str]) -> None:
     program = [sys.executable, "-c", IMPORTS.format(unwanted=unwanted), "statewright", *words.split()]
-    ended = subprocess.run(program, capture_output=True, text=True, check=False)
-    assert "AssertionError" not in ended.stderr
+    result = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert "AssertionError" not in result.stderr
 
 
 def test_the_version_is_the_version_of_the_package(statewright: Any) -> None:
-    ended = statewright("--version")
-    assert (ended.code, ended.out, ended.err) == (0, f"statewright {__version__}\n", "")
+    result = statewright("--version")
+    assert (result.code, result.out, result.err) == (0, f"statewright {__version__}\n", "")
 
 
-def test_without_a_command_the_help_is_shown(statewright: Any) -> None:
-    ended = statewright()
-    assert "Usage" in ended.out + ended.err
+def test_without_a_command_the_help_is_printed(statewright: Any) -> None:
+    result = statewright()
+    assert "Usage" in result.out + result.err
 
 
 @pytest.mark.parametrize(
@@ -94,32 +102,32 @@ def test_without_a_command_the_help_is_shown(statewright: Any) -> None:
         ("draw", "flow.py", "one", "too many"),
     ],
 )
-def test_what_cannot_be_parsed_is_wrong_use(statewright: Any, flow: Path, args: tuple[str, ...]) -> None:
-    ended = statewright(*args)
-    assert (ended.code, ended.out) == (2, "")
-    assert "Usage" in ended.err
-    assert "Traceback" not in ended.err
+def test_invalid_command_lines_are_usage_errors(statewright: Any, flow: Path, args: tuple[str, ...]) -> None:
+    result = statewright(*args)
+    assert (result.code, result.out) == (2, "")
+    assert "Usage" in result.err
+    assert "Traceback" not in result.err
 
 
 @pytest.mark.parametrize("command", ["run", "draw", "check"])
-def test_a_wrong_graph_is_an_error_with_all_its_problems_and_no_traceback(
+def test_an_invalid_graph_is_reported_with_all_problems_and_no_traceback(
     statewright: Any, flow: Path, command: str
 ) -> None:
-    ended = statewright(command, "flow.py:wrong")
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("Error: ")
-    assert "'bb'" in ended.err
-    assert "'cc'" in ended.err
-    assert "Traceback" not in ended.err
+    result = statewright(command, "flow.py:wrong")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("Error: ")
+    assert "'bb'" in result.err
+    assert "'cc'" in result.err
+    assert "Traceback" not in result.err
 
 
 @pytest.mark.parametrize("command", ["run", "draw", "check"])
 def test_a_missing_file_is_one_line_on_standard_error(statewright: Any, folder: Path, command: str) -> None:
-    ended = statewright(command, "none.py")
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err == "Error: There is no file 'none.py'. Give the path of a Python file that holds a graph.\n"
+    result = statewright(command, "none.py")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "Error: There is no file 'none.py'. Give the path of a Python file that holds a graph.\n"
 
 
-def test_the_commands_leave_errors_of_the_graph_to_main(flow: Path) -> None:
+def test_commands_raise_errors_of_the_graph(flow: Path) -> None:
     with pytest.raises(InvalidGraph):
         build()(["draw", "flow.py:wrong"], standalone_mode=False)

@@ -1,4 +1,4 @@
-"""`--workspace`: threads of a workspace looked at and changed in a local database."""
+"""`--workspace`: commands on the threads of a workspace in a local database."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def acme(statewright: Any, folder: Path) -> str:
     """The id of the workspace `acme`, which has threads `t` and `theirs`; the default one has a thread `t`."""
     assert statewright("workspaces", "create", "acme", "--database", "runs.db").code == 0
     with SqliteDatabase(folder / "runs.db") as database:
-        found: Any = SqliteLedger(database).find(Workspace)
-        [workspace] = [one.id for one in found if one.slug == "acme"]
+        workspaces: Any = SqliteLedger(database).find(Workspace)
+        [workspace] = [entry.id for entry in workspaces if entry.slug == "acme"]
         for name, thread, n in (("default", "t", 1), (workspace, "t", 10), (workspace, "theirs", 20)):
             app_of(SqliteSaver(database, workspace=name)).invoke({"n": n}, thread_id=thread)
     return workspace
@@ -46,42 +46,42 @@ def threads(statewright: Any) -> Any:
     return call
 
 
-def names(told: Any) -> list[str]:
-    return sorted(one["thread"] for one in json.loads(told.out))
+def names(result: Any) -> list[str]:
+    return sorted(entry["thread"] for entry in json.loads(result.out))
 
 
-def test_threads_of_the_default_workspace_are_meant_if_none_is_named(acme: str, threads: Any) -> None:
+def test_the_default_workspace_is_used_by_default(acme: str, threads: Any) -> None:
     assert names(threads("ls", "--json")) == ["t"]
     assert json.loads(threads("show", "t", "--json").out)["values"] == {"n": 2}
 
 
 @pytest.mark.parametrize("by", ["slug", "id"])
-def test_a_workspace_is_named_by_its_slug_or_its_id(acme: str, threads: Any, by: str) -> None:
+def test_a_workspace_is_named_by_slug_or_id(acme: str, threads: Any, by: str) -> None:
     option = ("--workspace", "acme" if by == "slug" else acme)
     assert names(threads("ls", "--json", *option)) == ["t", "theirs"]
     assert json.loads(threads("show", "t", "--json", *option).out)["values"] == {"n": 11}
     history = json.loads(threads("history", "theirs", "--json", *option).out)
-    assert [one["values"] for one in history] == [{"n": 21}, {"n": 20}]
+    assert [entry["values"] for entry in history] == [{"n": 21}, {"n": 20}]
     assert json.loads(threads("diff", "t", "0", "1", "--json", *option).out)["values"] == {
         "n": {"before": 10, "after": 11}
     }
 
 
-def test_a_thread_that_is_elsewhere_is_said_to_be_there(acme: str, threads: Any) -> None:
-    told = threads("show", "theirs")
-    assert told.code != 0
-    assert f"There is no thread 'theirs' in workspace 'default'. There is one in {acme!r}" in told.err
-    assert f"threads show theirs --workspace {acme}" in told.err
+def test_the_workspace_of_a_missing_thread_is_suggested(acme: str, threads: Any) -> None:
+    result = threads("show", "theirs")
+    assert result.code != 0
+    assert f"There is no thread 'theirs' in workspace 'default'. There is one in {acme!r}" in result.err
+    assert f"threads show theirs --workspace {acme}" in result.err
 
 
-def test_a_workspace_that_is_not_there_is_refused_with_near_misses(acme: str, threads: Any) -> None:
-    told = threads("ls", "--workspace", "acne")
-    assert told.code == 2
-    assert "There is no workspace 'acne'" in told.err
-    assert "acme" in told.err
+def test_an_unknown_workspace_is_refused_with_a_suggestion(acme: str, threads: Any) -> None:
+    result = threads("ls", "--workspace", "acne")
+    assert result.code == 2
+    assert "There is no workspace 'acne'" in result.err
+    assert "acme" in result.err
 
 
-def test_what_is_changed_is_of_the_named_workspace(acme: str, threads: Any, folder: Path) -> None:
+def test_changes_apply_to_the_named_workspace(acme: str, threads: Any, folder: Path) -> None:
     option = ("--workspace", "acme")
     assert threads("copy", "theirs", "t2", *option).code == 0
     assert "begins at step 0" in threads("fork", "theirs", "--branch", "b", "--step", "0", *option).out
@@ -103,12 +103,12 @@ def test_a_thread_of_a_workspace_is_released(acme: str, threads: Any, folder: Pa
         assert resolve(saver.lease("t")) is None
 
 
-def test_every_command_on_threads_takes_a_workspace() -> None:
+def test_every_command_on_threads_has_the_option_workspace() -> None:
     commands = [command.load() for command in list_commands()["threads"].commands.values()]
-    assert [one.name for one in commands if "workspace" not in {option.name for option in one.params}] == []
+    assert [command.name for command in commands if "workspace" not in {option.name for option in command.params}] == []
 
 
-def test_a_thread_is_carried_from_one_workspace_to_another(acme: str, threads: Any, folder: Path) -> None:
+def test_a_thread_is_transferred_between_workspaces(acme: str, threads: Any, folder: Path) -> None:
     assert threads("export", "theirs", "theirs.db", "--workspace", "acme").code == 0
     assert threads("import", "theirs.db", "--as", "mine").code == 0
     assert json.loads(threads("show", "mine", "--json").out)["values"] == {"n": 21}
@@ -125,14 +125,14 @@ def test_a_database_without_a_service_has_the_workspaces_of_its_threads(folder: 
 
 
 def test_checks_read_the_threads_of_all_workspaces(acme: str, statewright: Any, folder: Path) -> None:
-    told = statewright("db", "check", "--full", "--database", "runs.db")
-    assert told.out.startswith("ok: runs.db, 3 threads, 6 checkpoints read")
+    result = statewright("db", "check", "--full", "--database", "runs.db")
+    assert result.out.startswith("ok: runs.db, 3 threads, 6 checkpoints read")
     with SqliteDatabase(folder / "runs.db") as database:
         damage = "UPDATE records SET control = x'00' WHERE place >> 32 = (SELECT max(id) FROM lines)"
         database.write(lambda connection: connection.execute(damage))
-    told = statewright("db", "check", "--database", "runs.db")
-    assert told.code == 1
-    assert f"thread 'theirs' of workspace {acme!r}, branch 'main'" in told.err
+    result = statewright("db", "check", "--database", "runs.db")
+    assert result.code == 1
+    assert f"thread 'theirs' of workspace {acme!r}, branch 'main'" in result.err
 
 
 def test_a_graph_is_checked_against_the_threads_of_all_workspaces(acme: str, statewright: Any, folder: Path) -> None:
@@ -149,6 +149,6 @@ def test_a_graph_is_checked_against_the_threads_of_all_workspaces(acme: str, sta
     assert (
         "1 unfinished branches of threads fit, 0 do not" in statewright("check", "asks.py", "--against", "runs.db").out
     )
-    told = statewright("check", "other.py", "--against", "runs.db")
-    assert told.code == 1
-    assert f"open (main, workspace {acme}): " in told.out
+    result = statewright("check", "other.py", "--against", "runs.db")
+    assert result.code == 1
+    assert f"open (main, workspace {acme}): " in result.out

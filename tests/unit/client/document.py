@@ -1,7 +1,7 @@
 """A transport that answers as the OpenAPI document of the server describes.
 
-The path, the parameters and the body of each request are checked. The answer is made from its schema: every field has a
-value, and there is one that no client knows.
+The path, the parameters and the body of each request are checked. The response is generated from its schema: every
+field has a value, and there is an additional field that no client knows.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class Documented(httpx.BaseTransport):
                 self.parameters[key].add(name)
         values: defaultdict[str, list[str]] = defaultdict(list)
         for name, value in request.url.params.multi_items():
-            plain = name.partition("[")[0]
-            assert plain in parameters, f"{key} has no parameter {name!r}; it has {sorted(parameters)}"
-            values[plain].append(value)
+            base_name = name.partition("[")[0]
+            assert base_name in parameters, f"{key} has no parameter {name!r}; it has {sorted(parameters)}"
+            values[base_name].append(value)
         self.parameters[key].update(values)
         missing = [name for name, parameter in parameters.items() if parameter.get("required") and name not in values]
         assert not missing, f"{key} lacks {missing}"
@@ -92,13 +92,13 @@ class Documented(httpx.BaseTransport):
         return status, media, content[media]["schema"] if media else None
 
     def fields_of(self, method: str, path: str) -> set[str]:
-        """The fields that the body of an operation may have."""
+        """Return the fields that the body of an operation may have."""
         operation = self.document["paths"][path][method.lower()]
         content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
         return set(self.resolved(content.get("schema", {})).get("properties", ()))
 
     def resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The schema that another refers to; of several the first that is not null."""
+        """Follow references; of several options, return the first one that is not null."""
         for option in schema.get("anyOf", ()):
             if option.get("type") != "null":
                 return self.resolved(option)
@@ -107,7 +107,7 @@ class Documented(httpx.BaseTransport):
         return self.resolved(self.document["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
 
     def sample(self, schema: dict[str, Any]) -> Any:
-        """A value that a schema allows, with everything that it may have."""
+        """Return a valid value of a schema, with all optional fields."""
         schema = self.resolved(schema)
         if "const" in schema:
             return schema["const"]

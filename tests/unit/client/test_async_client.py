@@ -1,4 +1,4 @@
-"""Conversations driven on an event loop: others go on meanwhile, and who stops listening closes the stream."""
+"""Flows driven on an event loop: other tasks run meanwhile, and cancelling closes the stream."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from statewright.client import AsyncClient
-from statewright.client.async_client import AwaitingDriver
+from statewright.client.async_client import AsyncDriver
 from statewright.client.call import Reply, get, read_data
-from statewright.client.flow.effects import Flow, Lost, Open, Read, Send, Sleep, Yield
+from statewright.client.flow.effects import ConnectionLost, Flow, Open, Read, Send, Sleep, Yield
 from statewright.client.settings import ClientSettings
 from statewright.clock import Alarm
 from statewright.testing import FakeClock
@@ -28,7 +28,7 @@ def anyio_backend() -> str:
 
 
 class Pieces(httpx.AsyncByteStream):
-    """A stream that notes whether it was closed; None among its pieces is a silence without an end."""
+    """A stream that records whether it was closed; None among its pieces is an endless silence."""
 
     def __init__(self, *pieces: bytes | Exception | None) -> None:
         self.pieces = pieces
@@ -48,7 +48,7 @@ class Pieces(httpx.AsyncByteStream):
 
 
 class Transport(httpx.AsyncBaseTransport):
-    """Answers with one thing after the other."""
+    """Returns or raises one answer after the other."""
 
     def __init__(self, *answers: httpx.Response | Exception) -> None:
         self.answers = list(answers)
@@ -64,12 +64,12 @@ class Transport(httpx.AsyncBaseTransport):
         self.closed = True
 
 
-def driver(*answers: httpx.Response | Exception, clock: Any = None) -> AwaitingDriver:
+def driver(*answers: httpx.Response | Exception, clock: Any = None) -> AsyncDriver:
     http = httpx.AsyncClient(transport=Transport(*answers))
-    return AwaitingDriver(http, ClientSettings(clock=clock or FakeClock()))
+    return AsyncDriver(http, ClientSettings(clock=clock or FakeClock()))
 
 
-async def test_a_conversation_ends_with_its_result() -> None:
+async def test_a_flow_returns_its_result() -> None:
     def flow() -> Flow[Any]:
         reply: Reply = yield Send(CALL)
         return reply.status, reply.content
@@ -77,8 +77,8 @@ async def test_a_conversation_ends_with_its_result() -> None:
     assert await driver(httpx.Response(201, content=b"made")).run(flow()) == (201, b"made")
 
 
-def reads(*, until: int = 100) -> Flow[Any]:
-    """Give what the head of a stream says, and what is read."""
+def read_stream(*, until: int = 100) -> Flow[Any]:
+    """Open a stream and yield its status, its error content, and the pieces that are read."""
     head: Reply = yield Open(CALL)
     yield Yield(head.status)
     if head.content:
@@ -86,7 +86,7 @@ def reads(*, until: int = 100) -> Flow[Any]:
     for _ in range(until):
         try:
             piece = yield Read()
-        except Lost as lost:
+        except ConnectionLost as lost:
             yield Yield(f"{lost}, {type(lost.__cause__).__name__}")
             return
         if not piece:
@@ -96,27 +96,27 @@ def reads(*, until: int = 100) -> Flow[Any]:
 
 async def test_a_stream_is_read_piece_by_piece_and_closed() -> None:
     pieces = Pieces(b"a", b"", b"b")
-    items = [item async for item in driver(httpx.Response(200, stream=pieces)).iterate(reads())]
+    items = [item async for item in driver(httpx.Response(200, stream=pieces)).iterate(read_stream())]
     assert (items, pieces.closed) == ([200, b"a", b"b"], True)
 
 
-async def test_a_stream_that_nobody_reads_on_is_closed() -> None:
+async def test_an_abandoned_stream_is_closed() -> None:
     pieces = Pieces(b"a", b"b")
-    items = driver(httpx.Response(200, stream=pieces)).iterate(reads())
+    items = driver(httpx.Response(200, stream=pieces)).iterate(read_stream())
     assert [await anext(items), await anext(items)] == [200, b"a"]
     assert not pieces.closed
     await items.aclose()
     assert pieces.closed
 
 
-async def test_who_is_cancelled_while_a_stream_is_silent_closes_it() -> None:
+async def test_cancelling_closes_a_silent_stream() -> None:
     pieces, seen = Pieces(b"a", None), list[Any]()
 
-    async def listens() -> None:
-        async for item in driver(httpx.Response(200, stream=pieces)).iterate(reads()):
+    async def listen() -> None:
+        async for item in driver(httpx.Response(200, stream=pieces)).iterate(read_stream()):
             seen.append(item)
 
-    listening = asyncio.create_task(listens())
+    listening = asyncio.create_task(listen())
     while len(seen) < 2:
         await asyncio.sleep(0)
     listening.cancel()
@@ -125,7 +125,7 @@ async def test_who_is_cancelled_while_a_stream_is_silent_closes_it() -> None:
     assert (seen, pieces.closed) == ([200, b"a"], True)
 
 
-async def test_a_stream_that_is_opened_anew_closes_the_one_before() -> None:
+async def test_opening_a_stream_closes_the_previous_one() -> None:
     first, second = Pieces(b"a"), Pieces(b"b")
 
     def flow() -> Flow[Any]:
@@ -140,26 +140,26 @@ async def test_a_stream_that_is_opened_anew_closes_the_one_before() -> None:
     assert second.closed
 
 
-async def test_a_stream_that_is_refused_says_why() -> None:
+async def test_a_refused_stream_has_content() -> None:
     refused = driver(httpx.Response(404, stream=Pieces(b"not ", b"there")))
-    assert [item async for item in refused.iterate(reads(until=0))] == [404, b"not there"]
+    assert [item async for item in refused.iterate(read_stream(until=0))] == [404, b"not there"]
 
 
-async def test_a_broken_connection_is_told_with_its_cause() -> None:
+async def test_a_broken_connection_is_reported_with_its_cause() -> None:
     pieces = Pieces(b"a", httpx.ReadError("cut"))
-    items = [item async for item in driver(httpx.Response(200, stream=pieces)).iterate(reads())]
+    items = [item async for item in driver(httpx.Response(200, stream=pieces)).iterate(read_stream())]
     assert (items, pieces.closed) == ([200, b"a", "ReadError: cut, ReadError"], True)
 
     def flow() -> Flow[Any]:
         try:
             yield Send(CALL)
-        except Lost as lost:
+        except ConnectionLost as lost:
             return str(lost)
 
     assert await driver(httpx.ConnectError("refused")).run(flow()) == "ConnectError: refused"
 
 
-async def test_a_pause_is_as_long_as_the_clock_says() -> None:
+async def test_a_pause_follows_the_clock() -> None:
     clock = FakeClock()
 
     def flow() -> Flow[Any]:
@@ -175,8 +175,8 @@ async def test_a_pause_is_as_long_as_the_clock_says() -> None:
     assert await asyncio.wait_for(pausing, 600) == "over"
 
 
-class Noting(FakeClock):
-    """A clock that notes who wants to be called."""
+class RecordingClock(FakeClock):
+    """A clock that records its alarms."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -187,8 +187,8 @@ class Noting(FakeClock):
         return self.alarms[-1]
 
 
-async def test_who_is_cancelled_in_a_pause_is_not_called_any_more() -> None:
-    clock = Noting()
+async def test_cancelling_a_pause_cancels_its_alarm() -> None:
+    clock = RecordingClock()
 
     def flow() -> Flow[Any]:
         yield Sleep(5)
@@ -201,7 +201,7 @@ async def test_who_is_cancelled_in_a_pause_is_not_called_any_more() -> None:
     assert [alarm.callback for alarm in clock.alarms] == [None]
 
 
-async def test_a_client_serves_many_at_once_and_lets_go_at_its_end() -> None:
+async def test_a_client_serves_concurrent_tasks_and_closes_its_transport() -> None:
     transport = Transport(*(httpx.Response(200, json=PAGE) for _ in range(40)))
     async with AsyncClient(transport=transport) as client:
         pages = await asyncio.gather(*(client.runs.list() for _ in range(40)))

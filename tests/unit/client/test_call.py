@@ -15,8 +15,8 @@ from statewright.client.call import (
     delete,
     encoded,
     get,
+    ignore_content,
     in_camel,
-    nothing,
     parameters,
     patch,
     path_of,
@@ -35,17 +35,17 @@ from statewright.errors import InvalidRequest
         ("ü", "/api/v1/a/%C3%BC"),
     ],
 )
-def test_an_id_stays_one_part_of_a_path(part: str, path: str) -> None:
+def test_an_id_stays_one_segment_of_a_path(part: str, path: str) -> None:
     assert path_of("a", part) == path
 
 
 @pytest.mark.parametrize("part", ["", ".", ".."])
-def test_what_would_lead_elsewhere_is_refused(part: str) -> None:
+def test_ids_that_lead_to_another_path_are_refused(part: str) -> None:
     with pytest.raises(InvalidRequest, match="is not a valid id or name"):
         path_of("workflow-runs", part)
 
 
-def test_parameters_are_texts() -> None:
+def test_parameters_are_strings() -> None:
     values = {"a": None, "b": True, "c": [1, "x", None], "d": datetime(2026, 1, 1, tzinfo=UTC), "e": ()}
     assert parameters(values) == [("b", "true"), ("c", "1"), ("c", "x"), ("d", "2026-01-01T00:00:00+00:00")]
 
@@ -54,29 +54,29 @@ class Lead(BaseModel):
     at: datetime
 
 
-def test_bodies_hold_what_has_a_form_in_json() -> None:
+def test_bodies_are_encoded_as_json() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     body = json.loads(encoded({"at": at, "lead": Lead(at=at), "set": {2, 1}, "text": "ü"}))
     assert body == {"at": at.isoformat(), "lead": {"at": "2026-01-01T00:00:00Z"}, "set": [1, 2], "text": "ü"}
 
 
 @pytest.mark.parametrize("value", [float("nan"), object(), {("a", "b"): 1}], ids=["nan", "object", "key"])
-def test_what_has_no_form_is_refused_before_it_is_sent(value: Any) -> None:
+def test_values_without_a_json_form_are_refused(value: Any) -> None:
     with pytest.raises(InvalidRequest, match="cannot be encoded as JSON"):
         encoded({"input": value})
 
 
-def test_names_are_those_of_the_api_and_what_is_inside_stays() -> None:
+def test_names_are_in_camel_case_and_nested_values_unchanged() -> None:
     assert camel("created_at") == "createdAt"
     assert camel("id") == "id"
     assert in_camel({"step_runs": {"a_b": 1}}) == {"stepRuns": {"a_b": 1}}
 
 
-def test_only_what_looks_is_repeatable() -> None:
+def test_only_reads_are_repeatable() -> None:
     assert get("/x", read_data, {"a": 1}).repeatable
-    for call in (post("/x", read_data), patch("/x", read_data, {}), delete("/x", nothing)):
+    for call in (post("/x", read_data), patch("/x", read_data, {}), delete("/x", ignore_content)):
         assert isinstance(call, Call)
         assert not call.repeatable
     assert post("/x", read_data).body is None
-    assert nothing({"any": 1}) is None
+    assert ignore_content({"any": 1}) is None
     assert read_data({"data": 3}) == 3

@@ -1,4 +1,4 @@
-"""What a client can be told."""
+"""Settings of a client."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from statewright.errors import InvalidConfig
 from statewright.server import ServerSettings
 
 
-def test_the_address_is_where_a_server_is_by_itself() -> None:
+def test_the_default_address_is_that_of_a_server() -> None:
     server = ServerSettings()
     assert f"http://{server.host}:{server.port}" == DEFAULT_URL
 
 
 @pytest.mark.parametrize("wrong", [{"base_url": "localhost:8123"}, {"timeout": 0}, {"retries": -1}], ids=str)
-def test_what_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
+def test_invalid_settings_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidConfig):
         ClientSettings(**wrong)  # pyright: ignore
 

@@ -1,4 +1,4 @@
-"""Conversations driven by plain calls: streams are closed, broken connections told, pauses made by the clock."""
+"""Flows driven by plain calls: streams are closed, broken connections reported, and pauses follow the clock."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 
 from statewright.client import Client
 from statewright.client.call import Reply, get, read_data
-from statewright.client.flow.effects import Flow, Lost, Open, Read, Send, Sleep, Yield
+from statewright.client.flow.effects import ConnectionLost, Flow, Open, Read, Send, Sleep, Yield
 from statewright.client.settings import ClientSettings
-from statewright.client.sync_client import BlockingDriver
+from statewright.client.sync_client import SyncDriver
 from statewright.errors import InvalidConfig
 from statewright.testing import FakeClock
 
@@ -23,7 +23,7 @@ PAGE = {"success": True, "data": [], "meta": {"page": 1, "pageSize": 20, "total"
 
 
 class Pieces(httpx.SyncByteStream):
-    """A stream that notes whether it was closed."""
+    """A stream that records whether it was closed."""
 
     def __init__(self, *pieces: bytes | Exception) -> None:
         self.pieces = pieces
@@ -40,7 +40,7 @@ class Pieces(httpx.SyncByteStream):
 
 
 class Transport(httpx.BaseTransport):
-    """Answers with one thing after the other."""
+    """Returns or raises one answer after the other."""
 
     def __init__(self, *answers: httpx.Response | Exception) -> None:
         self.answers = list(answers)
@@ -56,12 +56,12 @@ class Transport(httpx.BaseTransport):
         self.closed = True
 
 
-def driver(*answers: httpx.Response | Exception, clock: Any = None) -> BlockingDriver:
+def driver(*answers: httpx.Response | Exception, clock: Any = None) -> SyncDriver:
     http = httpx.Client(transport=Transport(*answers))
-    return BlockingDriver(http, ClientSettings(clock=clock or FakeClock()))
+    return SyncDriver(http, ClientSettings(clock=clock or FakeClock()))
 
 
-def test_a_conversation_ends_with_its_result() -> None:
+def test_a_flow_returns_its_result() -> None:
     def flow() -> Flow[Any]:
         reply: Reply = yield Send(CALL)
         return reply.status, reply.content
@@ -69,8 +69,8 @@ def test_a_conversation_ends_with_its_result() -> None:
     assert driver(httpx.Response(201, content=b"made")).run(flow()) == (201, b"made")
 
 
-def reads(*, until: int = 100) -> Flow[Any]:
-    """Give what the head of a stream says, and what is read."""
+def read_stream(*, until: int = 100) -> Flow[Any]:
+    """Open a stream and yield its status, its error content, and the pieces that are read."""
     head: Reply = yield Open(CALL)
     yield Yield(head.status)
     if head.content:
@@ -78,7 +78,7 @@ def reads(*, until: int = 100) -> Flow[Any]:
     for _ in range(until):
         try:
             piece = yield Read()
-        except Lost as lost:
+        except ConnectionLost as lost:
             yield Yield(f"{lost}, {type(lost.__cause__).__name__}")
             return
         if not piece:
@@ -88,20 +88,20 @@ def reads(*, until: int = 100) -> Flow[Any]:
 
 def test_a_stream_is_read_piece_by_piece_and_closed() -> None:
     pieces = Pieces(b"a", b"", b"b")
-    assert list(driver(httpx.Response(200, stream=pieces)).iterate(reads())) == [200, b"a", b"b"]
+    assert list(driver(httpx.Response(200, stream=pieces)).iterate(read_stream())) == [200, b"a", b"b"]
     assert pieces.closed
 
 
-def test_a_stream_that_nobody_reads_on_is_closed() -> None:
+def test_an_abandoned_stream_is_closed() -> None:
     pieces = Pieces(b"a", b"b")
-    items = driver(httpx.Response(200, stream=pieces)).iterate(reads())
+    items = driver(httpx.Response(200, stream=pieces)).iterate(read_stream())
     assert [next(items), next(items)] == [200, b"a"]
     assert not pieces.closed
     items.close()
     assert pieces.closed
 
 
-def test_a_stream_that_is_opened_anew_closes_the_one_before() -> None:
+def test_opening_a_stream_closes_the_previous_one() -> None:
     first, second = Pieces(b"a"), Pieces(b"b")
 
     def flow() -> Flow[Any]:
@@ -116,27 +116,27 @@ def test_a_stream_that_is_opened_anew_closes_the_one_before() -> None:
     assert second.closed
 
 
-def test_a_stream_that_is_refused_says_why() -> None:
-    items = driver(httpx.Response(404, stream=Pieces(b"not ", b"there"))).iterate(reads(until=0))
+def test_a_refused_stream_has_content() -> None:
+    items = driver(httpx.Response(404, stream=Pieces(b"not ", b"there"))).iterate(read_stream(until=0))
     assert list(items) == [404, b"not there"]
 
 
-def test_a_broken_connection_is_told_with_its_cause() -> None:
+def test_a_broken_connection_is_reported_with_its_cause() -> None:
     pieces = Pieces(b"a", httpx.ReadError("cut"))
-    told = "ReadError: cut, ReadError"
-    assert list(driver(httpx.Response(200, stream=pieces)).iterate(reads())) == [200, b"a", told]
+    message = "ReadError: cut, ReadError"
+    assert list(driver(httpx.Response(200, stream=pieces)).iterate(read_stream())) == [200, b"a", message]
     assert pieces.closed
 
     def flow() -> Flow[Any]:
         try:
             yield Send(CALL)
-        except Lost as lost:
+        except ConnectionLost as lost:
             return str(lost)
 
     assert driver(httpx.ConnectError("refused")).run(flow()) == "ConnectError: refused"
 
 
-def test_what_is_no_fault_of_the_connection_is_raised() -> None:
+def test_other_errors_are_raised() -> None:
     def flow() -> Flow[Any]:
         yield Send(CALL)
 
@@ -144,7 +144,7 @@ def test_what_is_no_fault_of_the_connection_is_raised() -> None:
         driver(ZeroDivisionError()).run(flow())
 
 
-def test_a_pause_is_as_long_as_the_clock_says() -> None:
+def test_a_pause_follows_the_clock() -> None:
     clock, over = FakeClock(), threading.Event()
 
     def flow() -> Flow[Any]:
@@ -155,13 +155,13 @@ def test_a_pause_is_as_long_as_the_clock_says() -> None:
     thread.start()
     clock.advance(0)
     assert not over.wait(0.02)
-    while thread.is_alive():  # it may not have asked the clock before time passes
+    while thread.is_alive():  # time may pass before the thread has asked the clock
         clock.advance(5)
         thread.join(0.01)
     assert over.is_set()
 
 
-def test_a_client_serves_several_threads_and_lets_go_at_its_end() -> None:
+def test_a_client_serves_several_threads_and_closes_its_transport() -> None:
     transport = Transport(*(httpx.Response(200, json=PAGE) for _ in range(40)))
     with Client(transport=transport) as client, ThreadPoolExecutor(8) as threads:
         pages = list(threads.map(lambda _: client.runs.list(), range(40)))
@@ -169,6 +169,6 @@ def test_a_client_serves_several_threads_and_lets_go_at_its_end() -> None:
     assert ([page.total for page in pages], transport.closed) == ([0] * 40, True)
 
 
-def test_an_address_that_is_none_is_refused() -> None:
+def test_an_invalid_address_is_refused() -> None:
     with pytest.raises(InvalidConfig, match="is not a valid address"):
         Client("localhost:8123")

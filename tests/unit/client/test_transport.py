@@ -1,4 +1,4 @@
-"""What is sent for a request, and what is kept of an answer."""
+"""Conversion of calls to httpx requests, and of httpx responses to replies."""
 
 from __future__ import annotations
 
@@ -9,34 +9,42 @@ import pytest
 
 from statewright.client.call import Call, get, post, read_data
 from statewright.client.settings import ClientSettings
-from statewright.client.transport import HEARTBEATS, build, build_stream, headers, library, reason, reply
+from statewright.client.transport import (
+    HEARTBEATS,
+    build_request,
+    build_stream,
+    describe_failure,
+    import_httpx,
+    request_headers,
+    to_reply,
+)
 
-LOOK = get("/api/v1/x", read_data, {"status": ["a", "b c"], "n": 1})
+READ = get("/api/v1/x", read_data, {"status": ["a", "b c"], "n": 1})
 
 
-def made(call: Call[Any], **settings: Any) -> httpx.Request:
+def build(call: Call[Any], **settings: Any) -> httpx.Request:
     with httpx.Client() as http:
-        return build(http, ClientSettings(**settings), call)
+        return build_request(http, ClientSettings(**settings), call)
 
 
 @pytest.mark.parametrize("base", ["http://h:1", "http://h:1/", "http://h:1/behind/a/proxy/"])
 def test_a_path_follows_the_address(base: str) -> None:
-    request = made(LOOK, base_url=base)
+    request = build(READ, base_url=base)
     assert (request.method, str(request.url)) == ("GET", f"{base.rstrip('/')}/api/v1/x?status=a&status=b+c&n=1")
 
 
-def test_an_id_that_is_quoted_stays_so() -> None:
-    assert made(get("/api/v1/x/a%2Fb", read_data)).url.raw_path == b"/api/v1/x/a%2Fb"
+def test_a_quoted_id_stays_quoted() -> None:
+    assert build(get("/api/v1/x/a%2Fb", read_data)).url.raw_path == b"/api/v1/x/a%2Fb"
 
 
-def test_a_body_goes_out_as_it_is() -> None:
-    request = made(post("/x", read_data, {"a": "ü"}))
+def test_a_body_is_sent_unchanged() -> None:
+    request = build(post("/x", read_data, {"a": "ü"}))
     assert (request.content, request.headers["content-type"]) == ('{"a": "ü"}'.encode(), "application/json")
-    assert "content-type" not in made(LOOK).headers
+    assert "content-type" not in build(READ).headers
 
 
 @pytest.mark.parametrize(
-    ("as_operator", "given", "sent"),
+    ("as_operator", "credentials", "headers"),
     [
         (False, {}, {}),
         (False, {"api_key": "k", "admin_token": "t"}, {"x-api-key": "k"}),
@@ -45,40 +53,38 @@ def test_a_body_goes_out_as_it_is() -> None:
         (True, {"api_key": "k"}, {"x-api-key": "k"}),
     ],
 )
-def test_who_asks_is_told_as_the_request_needs_it(
-    as_operator: bool, given: dict[str, str], sent: dict[str, str]
-) -> None:
+def test_the_credentials_of_a_request(as_operator: bool, credentials: dict[str, str], headers: dict[str, str]) -> None:
     call = Call(method="GET", path="/x", read=read_data, as_operator=as_operator)
-    assert headers(ClientSettings(**given), call) == {"accept": "application/json", **sent}  # pyright: ignore
+    assert request_headers(ClientSettings(**credentials), call) == {"accept": "application/json", **headers}  # pyright: ignore
 
 
-def test_the_time_that_the_service_may_wait_comes_on_top() -> None:
+def test_the_patience_of_a_call_extends_the_timeout() -> None:
     timeouts = [
-        made(Call(method="GET", path="/x", read=read_data, patience=patience), timeout=5).extensions["timeout"]
+        build(Call(method="GET", path="/x", read=read_data, patience=patience), timeout=5).extensions["timeout"]
         for patience in (0, 60)
     ]
-    assert [one["read"] for one in timeouts] == [5, 65]
+    assert [timeout["read"] for timeout in timeouts] == [5, 65]
 
 
 @pytest.mark.parametrize(("last", "sent"), [(None, None), ("7", "7")])
-def test_a_stream_may_be_silent_and_goes_on_after_what_came(last: str | None, sent: str | None) -> None:
+def test_a_stream_has_a_longer_read_timeout_and_a_last_event_id(last: str | None, sent: str | None) -> None:
     with httpx.Client() as http:
-        request = build_stream(http, ClientSettings(timeout=5, api_key="k"), LOOK, last)
+        request = build_stream(http, ClientSettings(timeout=5, api_key="k"), READ, last)
     assert (request.headers["accept"], request.headers["cache-control"]) == ("text/event-stream", "no-store")
     assert (request.headers.get("last-event-id"), request.headers["x-api-key"]) == (sent, "k")
     timeout = request.extensions["timeout"]
     assert (timeout["connect"], timeout["read"]) == (5, HEARTBEATS)
 
 
-def test_an_answer_is_kept_with_names_in_lower_case() -> None:
-    found = reply(httpx.Response(429, headers={"Retry-After": "3"}), b"no")
-    assert (found.status, found.headers["retry-after"], found.content) == (429, "3", b"no")
+def test_a_reply_has_headers_in_lower_case() -> None:
+    reply = to_reply(httpx.Response(429, headers={"Retry-After": "3"}), b"no")
+    assert (reply.status, reply.headers["retry-after"], reply.content) == (429, "3", b"no")
 
 
-def test_every_broken_connection_has_words() -> None:
-    assert reason(httpx.ConnectError("refused")) == "ConnectError: refused"
-    assert reason(httpx.ReadTimeout("")) == "ReadTimeout"
+def test_every_connection_error_has_a_description() -> None:
+    assert describe_failure(httpx.ConnectError("refused")) == "ConnectError: refused"
+    assert describe_failure(httpx.ReadTimeout("")) == "ReadTimeout"
 
 
-def test_the_library_is_there() -> None:
-    assert library() is httpx
+def test_httpx_is_imported() -> None:
+    assert import_httpx() is httpx

@@ -1,4 +1,4 @@
-"""A service behind its application, called without a network. Each answer is held against the OpenAPI document."""
+"""A service and its application, called without a network. Each response is checked against the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -73,15 +73,15 @@ BROKEN: dict[str, Any] = {
 
 
 class Document:
-    """The OpenAPI document, to hold answers against. It is the same for all applications, and made once."""
+    """The OpenAPI document, to check responses. It is the same for all applications, and built once."""
 
-    _of_all: ClassVar[dict[str, Any]] = {}
+    _cache: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, app: FastAPI) -> None:
-        if not self._of_all:
-            self._of_all.update(app.openapi())
-        self._told = self._of_all
-        self._paths = [(re.compile(re.sub(r"\{[^}]+\}", "[^/]+", path)), path) for path in self._told["paths"]]
+        if not self._cache:
+            self._cache.update(app.openapi())
+        self._document = self._cache
+        self._paths = [(re.compile(re.sub(r"\{[^}]+\}", "[^/]+", path)), path) for path in self._document["paths"]]
 
     def check(self, method: str, path: str, status: int, media: str, body: Any) -> None:
         operation = self._operation(method, path)
@@ -92,20 +92,20 @@ class Document:
         if media != "application/json":
             assert media in content or not content, (method, path, media)
             return
-        schema = {**content[media]["schema"], "components": self._told["components"]}
-        problems = [str(one) for one in jsonschema_rs.validator_for(schema).iter_errors(body)]
+        schema = {**content[media]["schema"], "components": self._document["components"]}
+        problems = [str(problem) for problem in jsonschema_rs.validator_for(schema).iter_errors(body)]
         assert not problems, f"{method} {path} {status}: {problems[:3]}"
 
     def _operation(self, method: str, path: str) -> dict[str, Any] | None:
-        plain = f"/api{path}" if path.startswith("/v1/") else path
-        exact = self._told["paths"].get(plain)
-        found = exact or next((self._told["paths"][name] for one, name in self._paths if one.fullmatch(plain)), {})
-        return found.get(method.lower())
+        full_path = f"/api{path}" if path.startswith("/v1/") else path
+        exact = self._document["paths"].get(full_path)
+        matches = (self._document["paths"][name] for pattern, name in self._paths if pattern.fullmatch(full_path))
+        return (exact or next(matches, {})).get(method.lower())
 
 
 @dataclass
 class Api:
-    """Calls an application."""
+    """A client of an application."""
 
     app: FastAPI
     service: Service
@@ -114,7 +114,7 @@ class Api:
     headers: dict[str, str] = field(default_factory=dict)
 
     async def call(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """The answer, which is as the document says."""
+        """Send a request, and check the response against the document."""
         path = path if path.startswith(("/api/", "/v1/", "/health", "/ready", "/metrics", "/openapi")) else BASE + path
         options["headers"] = {**self.headers, **options.get("headers", {})}
         response = await self.client.request(method, path, **options)
@@ -127,8 +127,8 @@ class Api:
         return _data(await self.call("GET", path, **options), status)
 
     async def post(self, path: str, body: Any = None, status: int = 200, **options: Any) -> Any:
-        given = {"json": body} if body is not None else {}
-        return _data(await self.call("POST", path, **given, **options), status)
+        content = {"json": body} if body is not None else {}
+        return _data(await self.call("POST", path, **content, **options), status)
 
     async def patch(self, path: str, body: Any, status: int = 200) -> Any:
         return _data(await self.call("PATCH", path, json=body), status)
@@ -137,18 +137,18 @@ class Api:
         return _data(await self.call("DELETE", path), status)
 
     async def define(self, definition: dict[str, Any]) -> str:
-        """The id of a definition that is stored."""
+        """Store a definition, and return its id."""
         response = await self.call("POST", "/workflow-definitions", json=definition)
         assert response.status_code in (200, 201), response.text
         return response.json()["data"]["id"]
 
     async def start(self, definition: dict[str, Any], wait: float = 10, **values: Any) -> dict[str, Any]:
-        """A run of a definition that has come to rest."""
+        """Run a definition until it is idle, and return the run."""
         body = {"definitionId": await self.define(definition), **values}
         return await self.post(f"/workflow-runs?wait={wait}", body, 201)
 
     def as_owner_of(self, key: str) -> Api:
-        """The same for the owner of a key."""
+        """Return a client with the key."""
         return Api(self.app, self.service, self.client, self.document, {"x-api-key": key})
 
 
@@ -162,9 +162,9 @@ def _data(response: httpx.Response, status: int) -> Any:
 
 
 def catalog() -> Catalog:
-    found = Catalog(handlers=handlers())
-    found.serve("greeter", Agent("greeter", system="You greet.", model=ScriptedModel(["hello"] * 50)))
-    return found
+    served = Catalog(handlers=handlers())
+    served.serve("greeter", Agent("greeter", system="You greet.", model=ScriptedModel(["hello"] * 50)))
+    return served
 
 
 ADMIN_TOKEN = "the-operator-knows-this"
@@ -174,10 +174,10 @@ ADMIN_TOKEN = "the-operator-knows-this"
 async def serving(
     *, service: Service | None = None, metrics: Any = None, webhooks: WebhookSettings | None = None, **settings: Any
 ) -> AsyncIterator[Api]:
-    """An application that serves; without keys if nothing else is said."""
-    chosen = ServerSettings(**{"auth": "none", **settings})
+    """Start an application, by default without keys."""
+    server_settings = ServerSettings(**{"auth": "none", **settings})
     service = service or Service(catalog())
-    app = create_app(service, settings=chosen, metrics=metrics, webhooks=webhooks)
+    app = create_app(service, settings=server_settings, metrics=metrics, webhooks=webhooks)
     async with (
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:8123") as client,
@@ -187,12 +187,12 @@ async def serving(
 
 @asynccontextmanager
 async def two_workspaces(**settings: Any) -> AsyncIterator[tuple[Api, Api]]:
-    """The owners of two workspaces of one service that asks for keys."""
+    """Start a service with keys, and yield a client for each of two workspaces."""
     async with serving(auth="keys", admin_token=ADMIN_TOKEN, **settings) as api:
         keys = [await _key_of(api, slug) for slug in ("one", "two")]
         yield api.as_owner_of(keys[0]), api.as_owner_of(keys[1])
 
 
 async def _key_of(api: Api, slug: str) -> str:
-    made = await api.post("/workspaces", {"slug": slug}, 201, headers={"x-admin-token": ADMIN_TOKEN})
-    return made["apiKey"]["key"]
+    workspace = await api.post("/workspaces", {"slug": slug}, 201, headers={"x-admin-token": ADMIN_TOKEN})
+    return workspace["apiKey"]["key"]

@@ -12,13 +12,13 @@ from statewright.server import ServerSettings, create_app
 from statewright.service import Service
 
 
-def test_the_front_door_makes_an_application():
+def test_the_package_creates_an_application():
     app = create_app(Service(catalog()), settings=ServerSettings(title="Ours"))
     assert isinstance(app, FastAPI)
     assert app.openapi()["info"]["title"] == "Ours"
 
 
-def test_the_service_works_as_long_as_the_application():
+def test_the_service_runs_as_long_as_the_application():
     async def run() -> None:
         service = Service(catalog())
         async with serving(service=service) as api:
@@ -29,7 +29,7 @@ def test_the_service_works_as_long_as_the_application():
     asyncio.run(run())
 
 
-def test_a_service_that_works_already_is_left_to_its_owner():
+def test_a_running_service_is_not_stopped():
     async def run() -> None:
         async with Service(catalog()) as service:
             async with serving(service=service) as api:
@@ -39,8 +39,8 @@ def test_a_service_that_works_already_is_left_to_its_owner():
     asyncio.run(run())
 
 
-def test_everything_that_was_promised_is_served():
-    promised = """
+def test_all_routes_of_the_specification_are_served():
+    expected = """
         GET /health
         GET /ready
         GET /metrics
@@ -91,15 +91,15 @@ def test_everything_that_was_promised_is_served():
         POST /schedules
         POST /triggers
     """
-    told = create_app(Service(catalog())).openapi()["paths"]
-    for line in promised.split("\n"):
+    paths = create_app(Service(catalog())).openapi()["paths"]
+    for line in expected.split("\n"):
         if line.strip():
             method, path = line.split()
             full = path if path in ("/health", "/ready", "/metrics") else f"/api/v1{path}"
-            assert method.lower() in told[full], line
+            assert method.lower() in paths[full], line
 
 
-def test_a_failure_of_a_route_is_a_500_without_a_word():
+def test_a_500_response_reveals_nothing_about_the_failure():
     async def run() -> None:
         app = create_app(Service(catalog()), settings=ServerSettings(auth="none"))
 

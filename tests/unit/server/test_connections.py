@@ -1,4 +1,4 @@
-"""Connections that are slow, idle or too many are cut: over real sockets, with a server on the loop of the test."""
+"""Slow, idle and excessive connections are closed: with real sockets, and a server on the event loop of the test."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ def echo() -> FastAPI:
 
 @asynccontextmanager
 async def listening(**settings: Any) -> AsyncIterator[tuple[int, uvicorn.Server]]:
-    """A server with these limits, and its port."""
-    chosen = ServerSettings(**settings)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
+    """Start a server with these limits, and yield its port."""
+    limits = ServerSettings(**settings)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
         config = uvicorn.Config(
             echo(),
-            http=protocol_for(chosen),
-            timeout_keep_alive=chosen.keep_alive,  # type: ignore[arg-type]
+            http=protocol_for(limits),
+            timeout_keep_alive=limits.keep_alive,  # type: ignore[arg-type]
             log_config=None,
             lifespan="off",
         )
         server = uvicorn.Server(config)
         server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-        serving = asyncio.create_task(server.serve(sockets=[taken]))
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
         async with asyncio.timeout(GUARD):
             while not server.started:
                 await asyncio.sleep(0.005)
             try:
-                yield taken.getsockname()[1], server
+                yield listener.getsockname()[1], server
             finally:
                 server.should_exit = server.force_exit = True
                 await serving
 
 
 async def answer_to(port: int, *pieces: bytes) -> bytes:
-    """All that comes until the server closes the connection."""
+    """Return the bytes that the server sends until it closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     received = b""
     with suppress(ConnectionError):
@@ -78,7 +78,7 @@ async def answer_to(port: int, *pieces: bytes) -> bytes:
     [(), (b"P",), (b"POST /echo HTTP/1.1\r\nhost: 127",), (HEAD,), (HEAD, b'{"a"')],
     ids=["nothing", "a byte", "half a head", "no body", "half a body"],
 )
-def test_a_client_that_sends_no_whole_request_is_cut_off(pieces: tuple[bytes, ...]) -> None:
+def test_a_client_that_does_not_complete_its_request_is_disconnected(pieces: tuple[bytes, ...]) -> None:
     async def run() -> bytes:
         async with listening(read_timeout=0.2) as (port, _):
             return await answer_to(port, *pieces)
@@ -86,11 +86,11 @@ def test_a_client_that_sends_no_whole_request_is_cut_off(pieces: tuple[bytes, ..
     assert asyncio.run(run()).startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_head_that_comes_byte_by_byte_is_cut_off_though_each_byte_is_a_sign_of_life() -> None:
+def test_a_client_that_sends_its_head_byte_by_byte_is_disconnected() -> None:
     async def run() -> bytes:
         async with listening(read_timeout=0.2) as (port, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            # Not to the end: a byte that comes after the server has closed makes that a reset of the connection.
+            # Not until EOF: a byte that arrives after the server has closed would reset the connection.
             reading = asyncio.create_task(reader.read(1 << 16))
             writer.write(b"GET / HTTP/1.1\r\nx: ")
             while not reading.done():
@@ -103,18 +103,18 @@ def test_a_head_that_comes_byte_by_byte_is_cut_off_though_each_byte_is_a_sign_of
     assert asyncio.run(run()).startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_next_request_that_is_begun_and_not_ended_is_cut_off_too() -> None:
+def test_a_client_that_does_not_complete_its_second_request_is_disconnected() -> None:
     async def run() -> bytes:
         async with listening(read_timeout=0.2, keep_alive=3600) as (port, _):
-            whole = b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
-            return await answer_to(port, whole, b"GET /not")
+            request = b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+            return await answer_to(port, request, b"GET /not")
 
     answer = asyncio.run(run())
     assert answer.startswith(b"HTTP/1.1 404 ")
     assert b"HTTP/1.1 408 " in answer
 
 
-def test_an_idle_connection_is_kept_as_long_as_is_said() -> None:
+def test_an_idle_connection_is_closed_after_keep_alive() -> None:
     async def run() -> bytes:
         async with listening(read_timeout=0.05, keep_alive=0.3) as (port, _):
             return await answer_to(port, b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
@@ -124,28 +124,28 @@ def test_an_idle_connection_is_kept_as_long_as_is_said() -> None:
     assert b"408" not in answer
 
 
-def test_a_client_that_takes_nothing_is_cut_off() -> None:
+def test_a_client_that_does_not_read_is_disconnected() -> None:
     async def run() -> None:
         async with listening(write_timeout=0.2, keep_alive=2 * GUARD) as (port, server):
             with socket.create_connection(("127.0.0.1", port)) as client:
                 client.setblocking(False)
                 await asyncio.get_running_loop().sock_sendall(client, HEAD + b'{"a":"bc"}')
-                known = server.server_state.connections
-                while not known:
+                connections = server.server_state.connections
+                while not connections:
                     await asyncio.sleep(0.01)
-                # Nothing is read: the answer fills the buffers of the system, and there it stays until the cut.
-                while known:
+                # The response is not read: it fills the buffers of the system until the connection is closed.
+                while connections:
                     await asyncio.sleep(0.01)
 
     asyncio.run(run())
 
 
-def test_more_connections_than_there_may_be_are_refused() -> None:
+def test_connections_above_the_limit_are_refused() -> None:
     async def run() -> tuple[bytes, bytes]:
         async with listening(max_connections=2) as (port, _):
             idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
             request = b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"
-            for _, writer in idle:  # both are known to the server once it has answered them
+            for _, writer in idle:  # the server has accepted both once it has answered them
                 writer.write(b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
             for reader, _ in idle:
                 await reader.readuntil(b"\r\n\r\n")
@@ -154,7 +154,7 @@ def test_more_connections_than_there_may_be_are_refused() -> None:
                 writer.close()
                 await writer.wait_closed()
             while not (served := await answer_to(port, request)).startswith(b"HTTP/1.1 404 "):
-                await asyncio.sleep(0.005)  # the server has not noticed yet that they have gone
+                await asyncio.sleep(0.005)  # the server has not noticed yet that the others are closed
             return refused, served
 
     refused, _ = asyncio.run(run())
@@ -162,7 +162,7 @@ def test_more_connections_than_there_may_be_are_refused() -> None:
     assert b'"UNAVAILABLE"' in refused
 
 
-def test_the_server_of_an_application_has_these_limits() -> None:
+def test_the_server_of_an_application_has_its_limits() -> None:
     app = create_app(Service(catalog()))
     config = server_of(app).config
     assert config.timeout_keep_alive == 75

@@ -1,4 +1,4 @@
-"""A key without `approvals:decide` decides no approval, whichever route of the API it tries, and however."""
+"""A key without `approvals:decide` cannot decide an approval, whichever route of the API it tries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from statewright.service.access import ADMIN, METRICS, SCOPES
 
 OTHERS: Final = [scope for scope in SCOPES if scope not in ("approvals:decide", METRICS, ADMIN)]
 YES: Final = {"decision": "approved", "decidedBy": "the boss"}
-"""A decision, as it would be given."""
+"""A decision, as it is sent."""
 TOOL: Final = {"kind": "approval", "tool": "delete", "arguments": {}, "tool_call_id": "c1"}
 
 
@@ -25,7 +25,7 @@ class State(TypedDict, total=False):
 
 
 def graphs() -> list[StateGraph]:
-    """Graphs that ask for the approval of what they hold, and say so in their state once they have it."""
+    """Return graphs that ask for an approval, and record in their state that it was given."""
 
     def ask(state: dict[str, Any]) -> dict[str, Any]:
         return {"allowed": request_approval("content", prompt="May it?").verdict}
@@ -36,11 +36,11 @@ def graphs() -> list[StateGraph]:
     def parent(state: dict[str, Any], runtime: Runtime[Any]) -> dict[str, Any]:
         return {"allowed": runtime.start_run("asks", {})["allowed"]}
 
-    made = []
+    built = []
     for name, node in (("asks", ask), ("calls", ask_for_tool), ("parent", parent)):
         graph = StateGraph(State, name=name)
-        made.append(graph.add_node("ask", node).add_edge(START, "ask"))
-    return made
+        built.append(graph.add_node("ask", node).add_edge(START, "ask"))
+    return built
 
 
 STEPS: Final[dict[str, Any]] = {
@@ -54,13 +54,13 @@ STEPS: Final[dict[str, Any]] = {
 
 
 class Case:
-    """A run that waits for an approval, and the names by which it can be reached."""
+    """A run that waits for an approval, with the ids by which it can be addressed."""
 
     def __init__(self, api: Api, ids: dict[str, str], waits: list[dict[str, Any]], run: dict[str, Any]) -> None:
         self.api, self.ids, self.waits, self.run = api, ids, waits, run
 
     def bodies(self) -> dict[tuple[str, str], list[Any]]:
-        """What may be sent to each route that changes something, in the hope to decide."""
+        """Return bodies for each route that changes something, which try to decide the approval."""
         wait, thread = self.waits[0]["id"], self.run["threadId"]
         answers: list[Any] = [{wait: YES}, {wait: True}, {wait: {"approved": True}}]
         start = {"graph": self.run["graph"], "threadId": thread, "input": {}}
@@ -110,27 +110,26 @@ class Case:
 
 
 async def waiting(api: Api, graph: str) -> Case:
-    """A new run that waits for its approval, or whose child does."""
+    """Start a run, and wait until it or its child waits for an approval."""
     body: dict[str, Any] = {"definitionId": await api.define(STEPS)} if graph == "steps" else {"graph": graph}
     run = await api.post("/workflow-runs?wait=20", body, 201)
     async with asyncio.timeout(600):
-        while True:  # that of a child comes a little later
-            waits = [one for one in await api.get("/interrupts?pageSize=100") if one["kind"] == "question"]
-            mine = [one for one in waits if one["workflowRunId"] == run["id"] or run["graph"] == "parent"]
-            if mine:
+        while True:  # a child asks a little later
+            questions = [wait for wait in await api.get("/interrupts?pageSize=100") if wait["kind"] == "question"]
+            waits = [wait for wait in questions if wait["workflowRunId"] == run["id"] or run["graph"] == "parent"]
+            if waits:
                 break
             await asyncio.sleep(0.01)
-    run = await api.get(f"/workflow-runs/{mine[0]['workflowRunId']}")
-    identity = {"workflow-runs": run["id"], "threads": run["threadId"], "approval-requests": mine[0]["id"]}
-    return Case(api, identity, mine, run)
+    run = await api.get(f"/workflow-runs/{waits[0]['workflowRunId']}")
+    ids = {"workflow-runs": run["id"], "threads": run["threadId"], "approval-requests": waits[0]["id"]}
+    return Case(api, ids, waits, run)
 
 
 def routes_that_change(api: Api) -> set[tuple[str, str]]:
-    told = api.app.openapi()["paths"]
     return {
         (method.upper(), path.removeprefix("/api/v1"))
-        for path, some in told.items()
-        for method in some
+        for path, operations in api.app.openapi()["paths"].items()
+        for method in operations
         if method != "get"
     }
 
@@ -138,28 +137,30 @@ def routes_that_change(api: Api) -> set[tuple[str, str]]:
 async def is_undecided(case: Case) -> bool:
     run = await case.api.get(f"/workflow-runs/{case.run['id']}?wait=0.05")
     allowed = (await case.api.get(f"/workflow-runs/{case.run['id']}/state")).get("allowed")
-    found = await case.api.get(f"/approval-requests?runId={run['id']}")
+    approvals = await case.api.get(f"/approval-requests?runId={run['id']}")
     cancelled = run["status"] == "cancelled"
-    decisions = {one["decision"] for one in found}
+    decisions = {approval["decision"] for approval in approvals}
     return not allowed and run["status"] != "completed" and decisions <= ({"cancelled"} if cancelled else {None})
 
 
 @pytest.mark.parametrize("graph", ["asks", "calls", "parent", "steps"])
 def test_no_route_decides_without_the_scope(graph: str):
     async def play() -> None:
-        known = catalog()
-        for one in graphs():
-            known.serve(str(one.name), one)
-        async with two_workspaces(service=Service(known)) as (owner, _):
-            made = await owner.post("/api-keys", {"name": "others", "scopes": OTHERS}, 201)
-            stranger = owner.as_owner_of(made["key"])
+        served = catalog()
+        for built in graphs():
+            served.serve(str(built.name), built)
+        async with two_workspaces(service=Service(served)) as (owner, _):
+            key = await owner.post("/api-keys", {"name": "others", "scopes": OTHERS}, 201)
+            stranger = owner.as_owner_of(key["key"])
             case = await waiting(owner, graph)
-            assert case.bodies().keys() == routes_that_change(owner), "a route is new: say how it could decide"
+            assert case.bodies().keys() == routes_that_change(owner), (
+                "a route is new: add bodies that try to decide with it"
+            )
             for (method, path), bodies in case.bodies().items():
-                for place, _ in enumerate(bodies):
+                for index, _ in enumerate(bodies):
                     if (await owner.get(f"/workflow-runs/{case.run['id']}"))["status"] != "waiting":
                         case = await waiting(owner, graph)
-                    body = case.bodies()[method, path][place]
+                    body = case.bodies()[method, path][index]
                     await attack(stranger, case, method, path, body)
                     assert await is_undecided(case), (method, path, body)
 
@@ -174,7 +175,7 @@ async def attack(stranger: Api, case: Case, method: str, path: str, body: Any) -
     options = {"json": body} if body is not None else {}
     response = await stranger.call(method, concrete, **options)
     assert response.status_code < 500, response.text
-    if path == "/workflow-runs/{id}/pause":  # what is paused is changed and set going again
+    if path == "/workflow-runs/{id}/pause":  # a paused run is changed and resumed
         values = {"values": {"allowed": "approved"}, "asNode": "ask" if case.run["graph"] != "steps" else "agree"}
         await stranger.call("POST", f"/threads/{case.run['threadId']}/state", json=values)
         await stranger.call("POST", f"/workflow-runs/{case.run['id']}/resume")
@@ -186,8 +187,8 @@ async def attack(stranger: Api, case: Case, method: str, path: str, body: Any) -
 def test_an_approval_records_the_key_that_decided(by_answer: bool):
     async def play() -> None:
         async with two_workspaces() as (owner, _):
-            made = await owner.post("/api-keys", {"name": "boss", "scopes": ["approvals:decide", "runs:write"]}, 201)
-            boss = owner.as_owner_of(made["key"])
+            key = await owner.post("/api-keys", {"name": "boss", "scopes": ["approvals:decide", "runs:write"]}, 201)
+            boss = owner.as_owner_of(key["key"])
             case = await waiting(owner, "steps")
             approval = case.waits[0]["id"]
             if by_answer:
@@ -195,24 +196,24 @@ def test_an_approval_records_the_key_that_decided(by_answer: bool):
             else:
                 await boss.post(f"/approval-requests/{approval}/decide", YES)
             decided = await owner.get(f"/approval-requests/{approval}")
-            assert (decided["decision"], decided["decidedByKey"]) == ("approved", made["id"])
+            assert (decided["decision"], decided["decidedByKey"]) == ("approved", key["id"])
             assert decided["decidedBy"] == "the boss"
             run = await owner.get(f"/workflow-runs/{case.run['id']}?wait=20")
             events = await owner.get(f"/workflow-runs/{run['id']}/events?pageSize=100")
-            (told,) = [one["payload"] for one in events if one["eventType"] == "APPROVAL_DECIDED"]
-            assert (told["decidedByKey"], told["decidedBy"]) == (made["id"], "the boss")
+            (payload,) = [event["payload"] for event in events if event["eventType"] == "APPROVAL_DECIDED"]
+            assert (payload["decidedByKey"], payload["decidedBy"]) == (key["id"], "the boss")
 
     asyncio.run(play())
 
 
-def test_questions_that_are_no_approvals_are_answered_without_the_scope():
+def test_other_questions_can_be_answered_without_the_scope():
     async def play() -> None:
-        known = catalog()
+        served = catalog()
         graph = StateGraph(State, name="quiz")
-        known.serve("quiz", graph.add_node("ask", lambda s: {"answer": interrupt("What?")}).add_edge(START, "ask"))
-        async with two_workspaces(service=Service(known)) as (owner, _):
-            made = await owner.post("/api-keys", {"name": "others", "scopes": OTHERS}, 201)
-            stranger = owner.as_owner_of(made["key"])
+        served.serve("quiz", graph.add_node("ask", lambda s: {"answer": interrupt("What?")}).add_edge(START, "ask"))
+        async with two_workspaces(service=Service(served)) as (owner, _):
+            key = await owner.post("/api-keys", {"name": "others", "scopes": OTHERS}, 201)
+            stranger = owner.as_owner_of(key["key"])
             case = await waiting(owner, "quiz")
             await stranger.post(f"/workflow-runs/{case.run['id']}/resume", {"answers": {case.waits[0]["id"]: 42}})
             run = await owner.get(f"/workflow-runs/{case.run['id']}?wait=20")
@@ -221,32 +222,32 @@ def test_questions_that_are_no_approvals_are_answered_without_the_scope():
     asyncio.run(play())
 
 
-def test_a_signal_cannot_take_the_place_of_a_decision():
+def test_a_signal_cannot_replace_a_decision():
     async def play() -> None:
         async with two_workspaces() as (owner, _):
             case = await waiting(owner, "steps")
             run = await owner.get(f"/workflow-runs/{case.run['id']}")
             body = {"signalType": "x", "signalId": "answer:anything"}
-            told = await owner.post(f"/workflow-runs/{run['id']}/signals", body, 400)
-            assert "answer:" in told["message"]
+            error = await owner.post(f"/workflow-runs/{run['id']}/signals", body, 400)
+            assert "answer:" in error["message"]
 
     asyncio.run(play())
 
 
-def test_nobody_makes_up_what_a_child_that_asks_for_approval_has_answered():
+def test_the_result_of_a_child_that_waits_for_approval_cannot_be_forged():
     async def play() -> None:
-        known = catalog()
-        for one in graphs():
-            known.serve(str(one.name), one)
-        async with two_workspaces(service=Service(known)) as (owner, _):
-            made = await owner.post("/api-keys", {"name": "others", "scopes": OTHERS}, 201)
-            stranger = owner.as_owner_of(made["key"])
+        served = catalog()
+        for built in graphs():
+            served.serve(str(built.name), built)
+        async with two_workspaces(service=Service(served)) as (owner, _):
+            key = await owner.post("/api-keys", {"name": "others", "scopes": OTHERS}, 201)
+            stranger = owner.as_owner_of(key["key"])
             child = (await waiting(owner, "parent")).run
             parent = child["parentId"]
             [wait] = await owner.get(f"/interrupts?runId={parent}")
             forged = {"runId": child["id"], "status": "completed", "output": {"allowed": "approved"}}
-            told = await stranger.post(f"/workflow-runs/{parent}/resume", {"answers": {wait["id"]: forged}}, 400)
-            assert "the end of run" in told["message"]
+            error = await stranger.post(f"/workflow-runs/{parent}/resume", {"answers": {wait["id"]: forged}}, 400)
+            assert "the end of run" in error["message"]
             assert (await owner.get(f"/workflow-runs/{parent}?wait=0.05"))["status"] == "waiting"
 
     asyncio.run(play())

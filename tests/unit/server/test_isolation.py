@@ -1,4 +1,4 @@
-"""What belongs to another workspace is not there: every route with an id answers 404, and lists are empty."""
+"""Objects of another workspace are invisible: every route with an id answers 404, and lists are empty."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ BODIES: dict[str, Any] = {
     "/api/v1/threads/{id}/state": {"values": {}},
 }
 QUERIES = {"/api/v1/threads/{id}/diff": {"before": "a", "after": "b"}}
-OF_THE_OPERATOR = "/api/v1/workspaces/{id}"
+OPERATOR_PATH = "/api/v1/workspaces/{id}"
 
 
 async def _belongings(api: Api) -> dict[str, str]:
-    """Something of each kind, by the part of the path that names the kind."""
+    """Create an object of each kind, and return their ids by the segment of the path that names the kind."""
     run = await api.start(REVIEW, threadId="a-thread-of-theirs")
     approvals = await api.get("/approval-requests")
     schedule = {"name": "daily", "cron": "0 9 * * *", "graph": "lead"}
@@ -41,18 +41,18 @@ async def _belongings(api: Api) -> dict[str, str]:
     }
 
 
-def test_ids_of_others_are_not_there():
+def test_ids_of_another_workspace_are_not_found():
     async def run() -> None:
         async with two_workspaces(webhooks=WebhookSettings(allow_hosts=["localhost"])) as (one, two):
             belongings = await _belongings(one)
-            told = one.app.openapi()["paths"]
-            routes = [(path, method) for path in told if "{id}" in path for method in told[path]]
+            paths = one.app.openapi()["paths"]
+            routes = [(path, method) for path in paths if "{id}" in path for method in paths[path]]
             assert len(routes) > 35
             for path, method in routes:
-                if path == OF_THE_OPERATOR:
+                if path == OPERATOR_PATH:
                     continue
-                identity = belongings[path.split("/")[3]]
-                response = await two.call(method.upper(), path.replace("{id}", identity), **_options(path, method))
+                object_id = belongings[path.split("/")[3]]
+                response = await two.call(method.upper(), path.replace("{id}", object_id), **_options(path, method))
                 assert response.status_code == 404, (method, path, response.text)
                 assert response.json()["error"]["code"] == "NOT_FOUND"
             await _is_as_it_was(one, belongings)
@@ -68,7 +68,7 @@ async def _is_as_it_was(api: Api, belongings: dict[str, str]) -> None:
     assert (await api.get("/api-keys"))[0]["revokedAt"] is None
 
 
-def test_lists_have_nothing_of_others():
+def test_lists_contain_nothing_of_another_workspace():
     async def run() -> None:
         async with two_workspaces(webhooks=WebhookSettings(allow_hosts=["localhost"])) as (one, two):
             await _belongings(one)
@@ -83,56 +83,56 @@ def test_lists_have_nothing_of_others():
     asyncio.run(run())
 
 
-def test_a_definition_of_others_cannot_be_run():
+def test_a_definition_of_another_workspace_cannot_be_run():
     async def run() -> None:
         async with two_workspaces() as (one, two):
-            identity = await one.define(LEAD)
-            await two.post("/workflow-runs", {"definitionId": identity}, 404)
+            definition_id = await one.define(LEAD)
+            await two.post("/workflow-runs", {"definitionId": definition_id}, 404)
             await two.post("/workflow-runs", {"graph": "lead"}, 404)
-            await two.post("/schedules", {"name": "a", "cron": "* * * * *", "definitionId": identity}, 404)
-            await two.post("/triggers", {"event": "a", "definitionId": identity}, 404)
+            await two.post("/schedules", {"name": "a", "cron": "* * * * *", "definitionId": definition_id}, 404)
+            await two.post("/triggers", {"event": "a", "definitionId": definition_id}, 404)
 
     asyncio.run(run())
 
 
-def test_a_thread_id_that_others_use_names_a_thread_of_ones_own():
+def test_two_workspaces_can_use_the_same_thread_id():
     async def run() -> None:
         async with two_workspaces() as (one, two):
-            theirs = await one.start(REVIEW, threadId="t")
+            first = await one.start(REVIEW, threadId="t")
             history = await one.get("/threads/t/history")
-            mine = await two.start(LEAD, threadId="t")
-            assert (theirs["status"], mine["status"]) == ("waiting", "completed")
-            again = await two.start(LEAD, threadId="t")
-            assert again["status"] == "completed"
+            second = await two.start(LEAD, threadId="t")
+            assert (first["status"], second["status"]) == ("waiting", "completed")
+            third = await two.start(LEAD, threadId="t")
+            assert third["status"] == "completed"
             assert await one.get("/threads/t/history") == history
             assert (await two.get("/threads/t/state"))["checkpointId"] not in [
                 saved["checkpointId"] for saved in history
             ]
-            assert [run["id"] for run in await one.get("/workflow-runs?threadId=t")] == [theirs["id"]]
+            assert [run["id"] for run in await one.get("/workflow-runs?threadId=t")] == [first["id"]]
             refused = await two.call("GET", f"/threads/t/state?checkpointId={history[0]['checkpointId']}")
             assert refused.status_code == 404
 
     asyncio.run(run())
 
 
-def test_an_id_of_others_is_answered_like_one_that_nobody_has():
-    """Every route with an id, asked twice: status, headers and body differ in nothing but the id."""
+def test_foreign_ids_and_unknown_ids_get_the_same_response():
+    """Every route is called with both ids: status, headers and body differ only in the id."""
 
     async def run() -> None:
         async with two_workspaces(webhooks=WebhookSettings(allow_hosts=["localhost"])) as (one, two):
             belongings = await _belongings(one)
-            told = one.app.openapi()["paths"]
-            routes = [(path, method) for path in told if "{" in path for method in told[path]]
+            paths = one.app.openapi()["paths"]
+            routes = [(path, method) for path in paths if "{" in path for method in paths[path]]
             assert len(routes) > 35
             for path, method in routes:
-                if path == OF_THE_OPERATOR:
+                if path == OPERATOR_PATH:
                     continue
-                theirs = belongings[path.split("/")[3]]
-                nobodys = theirs[:-4] + ("0000" if theirs[-4:] != "0000" else "1111")
+                foreign_id = belongings[path.split("/")[3]]
+                unknown_id = foreign_id[:-4] + ("0000" if foreign_id[-4:] != "0000" else "1111")
                 options = _options(path, method)
-                first = await two.call(method.upper(), path.replace("{id}", theirs), **options)
-                second = await two.call(method.upper(), path.replace("{id}", nobodys), **options)
-                assert _shown(first, theirs) == _shown(second, nobodys), (method, path)
+                first = await two.call(method.upper(), path.replace("{id}", foreign_id), **options)
+                second = await two.call(method.upper(), path.replace("{id}", unknown_id), **options)
+                assert _comparable(first, foreign_id) == _comparable(second, unknown_id), (method, path)
             filters = ("threadId", "parentId", "definitionId", "idempotencyKey", "graph")
             for name in filters:
                 assert await two.get(f"/workflow-runs?{name}={belongings['workflow-runs']}") == []
@@ -141,7 +141,7 @@ def test_an_id_of_others_is_answered_like_one_that_nobody_has():
 
 
 def _options(path: str, method: str) -> dict[str, Any]:
-    """Whatever a request needs to be understood."""
+    """Return the parameters and the body that a valid request needs."""
     options: dict[str, Any] = {"params": QUERIES.get(path, {})}
     if path in BODIES and method == "post":
         options["json"] = BODIES[path]
@@ -150,41 +150,43 @@ def _options(path: str, method: str) -> dict[str, Any]:
     return options
 
 
-def _shown(response: httpx.Response, identity: str) -> tuple[Any, ...]:
-    """What a response tells, but for the id and what differs from request to request."""
-    headers = {name: value for name, value in response.headers.items() if name not in _OF_ONE_REQUEST}
+def _comparable(response: httpx.Response, object_id: str) -> tuple[Any, ...]:
+    """Return a response without the id, and without everything that differs from request to request."""
+    headers = {name: value for name, value in response.headers.items() if name not in _REQUEST_HEADERS}
     body = response.json()
     body.get("error", {}).pop("requestId", None)
-    return response.status_code, headers, json.dumps(body).replace(identity, "ID")
+    return response.status_code, headers, json.dumps(body).replace(object_id, "ID")
 
 
-_OF_ONE_REQUEST = ("x-request-id", "date", "content-length", "x-ratelimit-remaining", "x-ratelimit-reset")
+_REQUEST_HEADERS = ("x-request-id", "date", "content-length", "x-ratelimit-remaining", "x-ratelimit-reset")
 
 
-def test_ids_inside_of_bodies_are_answered_alike_too():
+def test_foreign_and_unknown_ids_in_bodies_get_the_same_response():
     async def run() -> None:
         async with two_workspaces() as (one, two):
-            theirs = await one.define(LEAD)
-            nobodys = theirs[:-4] + ("0000" if theirs[-4:] != "0000" else "1111")
+            foreign_id = await one.define(LEAD)
+            unknown_id = foreign_id[:-4] + ("0000" if foreign_id[-4:] != "0000" else "1111")
             bodies: dict[str, dict[str, Any]] = {
                 "/workflow-runs": {},
                 "/schedules": {"name": "a", "cron": "* * * * *"},
                 "/triggers": {"event": "a"},
             }
             for path, body in bodies.items():
-                given = [(identity, {**body, "definitionId": identity}) for identity in (theirs, nobodys)]
-                first, second = [_shown(await two.call("POST", path, json=one), name) for name, one in given]
+                first, second = [
+                    _comparable(
+                        await two.call("POST", path, json={**body, "definitionId": definition_id}), definition_id
+                    )
+                    for definition_id in (foreign_id, unknown_id)
+                ]
                 assert first == second, path
                 assert first[0] == 404, path
             runs = [await two.call("POST", "/workflow-runs", json={"graph": name}) for name in ("lead", "nothing")]
-            assert _shown(runs[0], "lead") == _shown(runs[1], "nothing")
+            assert _comparable(runs[0], "lead") == _comparable(runs[1], "nothing")
 
     asyncio.run(run())
 
-    asyncio.run(run())
 
-
-def test_the_same_idempotency_key_is_another_one_elsewhere():
+def test_two_workspaces_can_use_the_same_idempotency_key():
     async def run() -> None:
         async with two_workspaces() as (one, two):
             first = await one.start(LEAD, idempotencyKey="k")

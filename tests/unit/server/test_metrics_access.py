@@ -1,4 +1,4 @@
-"""Who may read the metrics, which name the graphs of all workspaces."""
+"""Access to the metrics, which name the graphs of all workspaces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.server.serving import ADMIN_TOKEN, LEAD, serving
 from statewright.errors import InvalidConfig
 from statewright.observe import Metrics
 from statewright.runs import DEFAULT_WORKSPACE
-from statewright.server.app import metrics_served
+from statewright.server.app import serve_metrics
 from statewright.server.settings import ServerSettings
 from statewright.service.access import create_key
 
@@ -29,11 +29,11 @@ OPERATOR = {"x-admin-token": ADMIN_TOKEN}
         ({"metrics": "off"}, "off"),
     ],
 )
-def test_they_are_open_on_loopback_if_nothing_else_is_said(settings: dict[str, Any], access: str) -> None:
+def test_metrics_are_open_on_loopback_by_default(settings: dict[str, Any], access: str) -> None:
     assert ServerSettings(**settings).metrics_access == access
 
 
-def test_a_word_that_is_not_known_is_refused() -> None:
+def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(InvalidConfig, match="metrics='public'"):
         ServerSettings(metrics="public")  # type: ignore[arg-type]
 
@@ -47,7 +47,9 @@ def test_a_word_that_is_not_known_is_refused() -> None:
         ({"metrics": "off"}, 404, 404, 404, 404),
     ],
 )
-def test_who_reads_them(settings: dict[str, Any], none: int, admin: int, reader: int, operator: int) -> None:
+def test_access_by_mode_and_credentials(
+    settings: dict[str, Any], none: int, admin: int, reader: int, operator: int
+) -> None:
     async def run() -> None:
         async with serving(auth="keys", admin_token=ADMIN_TOKEN, metrics=Metrics()) as api:
             object.__setattr__(api.app.state.context, "settings", ServerSettings(admin_token=ADMIN_TOKEN, **settings))
@@ -69,21 +71,21 @@ def test_who_reads_them(settings: dict[str, Any], none: int, admin: int, reader:
     asyncio.run(run())
 
 
-def test_a_port_of_its_own_needs_no_key() -> None:
+def test_a_separate_port_needs_no_key() -> None:
     metrics = Metrics()
-    with metrics_served(metrics, ServerSettings(metrics="off", metrics_port=0)) as port:
+    with serve_metrics(metrics, ServerSettings(metrics="off", metrics_port=0)) as port:
         with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
             assert b"statewright_http_requests" in answer.read()
         with (
             pytest.raises(InvalidConfig, match="metrics_port"),
-            metrics_served(metrics, ServerSettings(metrics_port=port)),
+            serve_metrics(metrics, ServerSettings(metrics_port=port)),
         ):
             pass
-    with metrics_served(metrics, ServerSettings()) as port:
+    with serve_metrics(metrics, ServerSettings()) as port:
         assert port is None
 
 
-def test_names_of_a_run_use_the_share_of_its_workspace() -> None:
+def test_labels_of_a_run_count_towards_the_limit_of_its_workspace() -> None:
     metrics = Metrics(most_label_values=1)
 
     async def run() -> None:
@@ -96,8 +98,8 @@ def test_names_of_a_run_use_the_share_of_its_workspace() -> None:
             await api.start(LEAD, wait=60)
 
     asyncio.run(run())
-    told = metrics.render().decode()
-    assert 'statewright_run_seconds_count{graph="lead"' in told
+    text = metrics.render().decode()
+    assert 'statewright_run_seconds_count{graph="lead"' in text
     metrics.begins_run("run_of_another", "another")
     assert metrics._graphs("theirs", owner="another") == ("theirs",)
     assert metrics._graphs("more", owner="another") == ("other",)

@@ -1,4 +1,4 @@
-"""The server takes its settings from the application. How it leaves is in the tests of integration."""
+"""The server takes its settings from the application. Its shutdown is covered by the integration tests."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from statewright.server.settings import ServerSettings
 from statewright.service import Service
 
 
-def test_settings_of_the_application_or_others():
+def test_settings_default_to_those_of_the_application():
     app = create_app(Service(catalog()), settings=ServerSettings(port=1234, drain_timeout=7))
     config = server_of(app).config
     assert (config.host, config.port, config.timeout_graceful_shutdown) == ("127.0.0.1", 1234, 7)
     assert config.server_header is False
-    other = server_of(app, ServerSettings(host="0.0.0.0", port=1)).config
-    assert (other.host, other.port) == ("0.0.0.0", 1)
+    overridden = server_of(app, ServerSettings(host="0.0.0.0", port=1)).config
+    assert (overridden.host, overridden.port) == ("0.0.0.0", 1)

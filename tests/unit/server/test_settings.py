@@ -1,4 +1,4 @@
-"""Settings that would let strangers in are refused."""
+"""Insecure settings are refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_without_keys_elsewhere_is_refused(host: str):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("settings", "message"),
     [
         ({"auth": "key"}, "Did you mean 'keys'"),
         ({"cors_origins": ["*"]}, "wildcards"),
@@ -42,6 +42,6 @@ def test_without_keys_elsewhere_is_refused(host: str):
         ({"admin_token": "short"}, "fewer than 16"),
     ],
 )
-def test_wrong_settings_are_refused(wrong: dict[str, Any], told: str):
-    with pytest.raises(InvalidConfig, match=told):
-        ServerSettings(**wrong)
+def test_wrong_settings_are_refused(settings: dict[str, Any], message: str):
+    with pytest.raises(InvalidConfig, match=message):
+        ServerSettings(**settings)

@@ -1,4 +1,4 @@
-"""`statewright chat`: a conversation in the terminal, saved so that it can be continued later."""
+"""`statewright chat`: a conversation in the terminal that is saved, and can be continued later."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def chat(
 def _attach_saver(
     target: str, subject: ChatTarget, thread: str | None, models: Models, database: str | None, key_file: Path | None
 ) -> tuple[SqliteSaver | None, ChatTarget, SavedRun]:
-    """Attach a saver: the graph's own one if it is durable, else the database, else memory."""
+    """Attach a saver: the graph's own if it is durable and no database is named, else the database, else memory."""
     saver, options = open_run_saver(subject.app, database, key_file)
     if saver is not None or not has_durable_saver(subject.app):
         subject = replace(subject, app=subject.app.with_services(checkpointer=saver or InMemorySaver()))
@@ -69,9 +69,9 @@ def _attach_saver(
 
 def _run_conversation(subject: ChatTarget, saved: SavedRun, *, reasoning: bool, quiet: bool) -> int:
     """Run the conversation and return the exit code."""
-    display = Display(reasoning=reasoning, quiet=quiet, names_speakers=subject.names_speakers)
+    display = Display(reasoning=reasoning, quiet=quiet, show_speakers=subject.has_several_speakers)
     with asyncio.Runner() as loop:
-        conversation = Conversation(subject, saved, display, Lines(), loop, is_kept=has_durable_saver(subject.app))
+        conversation = Conversation(subject, saved, display, Lines(), loop, is_saved=has_durable_saver(subject.app))
         try:
             return conversation.run()
         except KeyboardInterrupt:

@@ -32,15 +32,15 @@ class Conversation:
         lines: Lines,
         loop: asyncio.Runner,
         *,
-        is_kept: bool,
+        is_saved: bool,
     ) -> None:
-        """`is_kept`: True if the thread outlives the process."""
+        """`is_saved`: True if the thread is stored in a database, so that it can be continued later."""
         self._subject = subject
         self._display = display
         self._lines = lines
         self._loop = loop
-        self._is_kept = is_kept
-        self._is_left = False
+        self._is_saved = is_saved
+        self._has_exited = False
         self._begin(saved)
 
     def _begin(self, saved: SavedRun) -> None:
@@ -51,7 +51,7 @@ class Conversation:
     def run(self) -> int:
         """Read lines until the user leaves, and return the exit code."""
         ending = self._open_thread()
-        while not self._is_left:
+        while not self._has_exited:
             line = self._lines.read("> ")
             if line is None:
                 break
@@ -73,35 +73,35 @@ class Conversation:
             self._display.hint("The last turn was not finished. /retry continues it.")
         return "done"
 
-    def _handle_line(self, line: str, before: Ending) -> Ending:
-        """Handle a line and return how the last turn ended; a command that runs nothing leaves that as it was."""
+    def _handle_line(self, line: str, previous: Ending) -> Ending:
+        """Handle a line and return how the last turn ended: `previous` for a command that runs nothing."""
         command = read_command(line)
         if command is not None:
-            return self._run_command(command, before)
+            return self._run_command(command, previous)
         try:
             check_is_not_command(line)
         except UsageError as error:
             self._display.error(str(error))
-            return before
+            return previous
         return self._handle_pending_commands(self._turns.say(line))
 
     def _handle_pending_commands(self, ending: Ending) -> Ending:
-        """Run commands that were typed in place of an answer, ask again after each, and return the final ending."""
+        """Run the commands that were typed instead of an answer, asking again after each. Return the final ending."""
         while (command := self._turns.pending_command) is not None:
             self._turns.pending_command = None
             turns = self._turns
             self._run_command(command, ending)
-            if command.name in ("skip", "retry") or self._is_left or self._turns is not turns:
+            if command.name in ("skip", "retry") or self._has_exited or self._turns is not turns:
                 return ending
             ending = self._turns.resume()
         return ending
 
     # -- commands
 
-    def _run_command(self, command: SlashCommand, before: Ending) -> Ending:
+    def _run_command(self, command: SlashCommand, previous: Ending) -> Ending:
         match command.name:
             case "exit":
-                self._is_left = True
+                self._has_exited = True
             case "new":
                 self._begin(replace(self._saved, thread=new_thread_id()))
                 self._show_thread()
@@ -111,30 +111,30 @@ class Conversation:
             case "history":
                 self._show_history()
             case "retry":
-                return self._retry(before)
+                return self._retry(previous)
             case "skip":
                 self._display.line("Your next message starts a new turn.")
             case _:
                 self._display.line(format_commands())
-        return before
+        return previous
 
-    def _retry(self, before: Ending) -> Ending:
+    def _retry(self, previous: Ending) -> Ending:
         status = self._turns.thread_status()
         if not (status.is_unfinished or status.waits):
             self._display.line("There is nothing to retry: the last turn is finished.")
-            return before
+            return previous
         return self._handle_pending_commands(self._turns.resume())
 
     def _show_thread(self) -> None:
         self._display.hint(self._describe_thread())
 
     def _describe_thread(self) -> str:
-        hint = f"Continue it later with: {self._saved.chat_command}" if self._is_kept else "Nothing is saved."
+        hint = f"Continue it later with: {self._saved.chat_command}" if self._is_saved else "Nothing is saved."
         return f"Thread {self._saved.thread}. {hint}"
 
     def _show_history(self) -> None:
-        past = self._turns.past_messages()
-        for speaker, text in past:
+        messages = self._turns.past_messages()
+        for speaker, text in messages:
             self._display.line(f"{speaker}: {text}")
-        if not past:
+        if not messages:
             self._display.line("There are no messages yet.")

@@ -12,31 +12,34 @@ import sys
 from typing import IO, Any, Final
 
 from statewright.cli.chat.pieces import OutputPiece, OutputSequencer
-from statewright.cli.console.printing import printable_for
+from statewright.cli.console.printing import count_of, printable_for
 from statewright.models import Usage
+from statewright.shorten import shorten
 from statewright.terminal_text import printable
 
 DIM, RED, BOLD, BLUE = "2", "31", "1", "34"
 _WIDTH: Final = 160
-"""Characters of a line about a tool where there is no terminal."""
+"""The longest line about a tool without a terminal, in characters."""
+_NARROWEST: Final = 10
+"""The shortest line to which text is cut, in characters, however narrow the terminal is."""
 
 
 class Display:
     """Writes one conversation to standard output and standard error."""
 
-    def __init__(self, *, reasoning: bool = False, quiet: bool = False, names_speakers: bool = False) -> None:
+    def __init__(self, *, reasoning: bool = False, quiet: bool = False, show_speakers: bool = False) -> None:
         self._reasoning = reasoning
         self._quiet = quiet
-        self._names_speakers = names_speakers
+        self._show_speakers = show_speakers
         self._pieces = OutputSequencer()
-        self._open: IO[str] | None = None
-        """The stream with an unfinished line, if any."""
+        self._unfinished: IO[str] | None = None
+        """The stream whose last line is unfinished, if any."""
         self._is_speaking = False
         """True while a message is being written."""
-        self._waits = False
+        self._is_waiting = False
         """True while the activity sign is on the screen."""
         self.last_text = ""
-        """The last message of this run."""
+        """The text of the last message of this run."""
 
     # -- turns
 
@@ -54,7 +57,7 @@ class Display:
         self._is_speaking, self.last_text = False, ""
         if sys.stderr.isatty():
             self._write(sys.stderr, styled("…", DIM, sys.stderr))
-            self._waits, self._open = True, None
+            self._is_waiting, self._unfinished = True, None
 
     def show_part(self, mode: str, part: Any) -> None:
         """Show a part of the stream."""
@@ -70,13 +73,13 @@ class Display:
 
     def stop_waiting(self) -> None:
         """Remove the activity sign."""
-        if self._waits:
-            self._waits = False
+        if self._is_waiting:
+            self._is_waiting = False
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
     def leave(self) -> None:
-        """Leave the terminal on a new line, in the middle of whatever was shown."""
+        """Leave the cursor on a new line, even in the middle of an answer."""
         self.stop_waiting()
         self._write(sys.stderr, "\n")
 
@@ -108,7 +111,7 @@ class Display:
         if not self._is_speaking:
             self._is_speaking, self.last_text = True, ""
             self._end_line()
-            if self._names_speakers and piece.name:
+            if self._show_speakers and piece.name:
                 self._write(sys.stdout, f"{styled(piece.name, BOLD, sys.stdout)}: ")
         self.last_text += piece.text
         self._write(sys.stdout, printable_for(piece.text, sys.stdout))
@@ -117,7 +120,7 @@ class Display:
 
     def note(self, text: str) -> None:
         """Show a note, cut to one line of the terminal."""
-        self.line(shortened(text), DIM)
+        self.line(to_one_line(text), DIM)
 
     def hint(self, text: str) -> None:
         """Show hints, unless the display is quiet."""
@@ -130,37 +133,36 @@ class Display:
         self._write(sys.stderr, styled(text, style, sys.stderr) + "\n")
 
     def error(self, text: str, *details: str) -> None:
-        """Show an error on one line, and each detail on a line of its own."""
+        """Show an error on one line, followed by a line for each detail."""
         self.line(f"Error: {' '.join(text.split())}", RED)
         for detail in details:
             self.line(detail, DIM)
 
     def _end_line(self) -> None:
-        if self._open is not None:
-            self._write(self._open, "\n")
+        if self._unfinished is not None:
+            self._write(self._unfinished, "\n")
 
     def _write(self, file: IO[str], text: str) -> None:
         self.stop_waiting()
-        if self._open is not None and self._open is not file and text != "\n":
-            self._write(self._open, "\n")
+        if self._unfinished is not None and self._unfinished is not file and text != "\n":
+            self._write(self._unfinished, "\n")
         file.write(text)
         file.flush()
-        self._open = None if text.endswith("\n") else file
+        self._unfinished = None if text.endswith("\n") else file
 
 
 def styled(text: str, style: str, file: IO[str]) -> str:
     """Return text for a stream: styled and without control characters for a terminal, else unchanged."""
     if not file.isatty():
         return text
-    plain = printable(text)
-    return f"\x1b[{style}m{plain}\x1b[0m" if style and "NO_COLOR" not in os.environ else plain
+    safe = printable(text)
+    return f"\x1b[{style}m{safe}\x1b[0m" if style and "NO_COLOR" not in os.environ else safe
 
 
-def shortened(text: str) -> str:
+def to_one_line(text: str) -> str:
     """Return text on one line, cut to the width of the terminal."""
-    line = " ".join(text.split())
     width = shutil.get_terminal_size().columns - 1 if sys.stderr.isatty() else _WIDTH
-    return line if len(line) <= width else f"{line[: max(width - 1, 1)]}…"
+    return shorten(" ".join(text.split()), max(width, _NARROWEST))
 
 
 def format_usage(usage: Usage) -> str:
@@ -168,4 +170,4 @@ def format_usage(usage: Usage) -> str:
     if not usage.tokens:
         return ""
     cost = f", ${usage.cost:.4f}" if usage.cost else ""
-    return f"{usage.input_tokens} tokens in, {usage.output_tokens} out{cost}"
+    return f"{count_of(usage.input_tokens, 'token')} in, {usage.output_tokens} out{cost}"

@@ -83,7 +83,7 @@ def format_commands() -> str:
 YES: Final = frozenset({"y", "yes"})
 NO: Final = frozenset({"n", "no"})
 EDIT: Final = frozenset({"e", "edit"})
-_CHOICES: Final = "y: yes; n: no; e: edit the arguments; anything else: no, and why"
+_CHOICES: Final = "y: yes; n: no; e: edit the arguments; anything else: no, for this reason"
 
 
 class QuestionPrompt:
@@ -127,17 +127,17 @@ class QuestionPrompt:
 
     def _read_decision(self, text: str, approval: Mapping[str, Any]) -> Any:
         """Return the decision about a tool call, in the form that tools read."""
-        word, _, rest = text.partition(" ")
+        word, _, arguments = text.partition(" ")
         if text.lower() in YES:
             return {"approved": True}
         if text.lower() in NO:
             return {"approved": False}
-        if word.lower() in EDIT and (not rest or rest.lstrip().startswith("{")):
-            return self._read_edit(rest, approval)
+        if word.lower() in EDIT and (not arguments or arguments.lstrip().startswith("{")):
+            return self._read_edit(arguments, approval)
         return {"approved": False, "reason": text}
 
     def _read_edit(self, text: str, approval: Mapping[str, Any]) -> Any:
-        """Return an approval with edited arguments, which are read from the next line if there are none."""
+        """Return an approval with edited arguments, which are read from the next line if `text` is empty."""
         if not text:
             self._display.note("Type a JSON object; arguments that it omits stay unchanged.")
             text = self._lines.read("arguments> ") or ""

@@ -71,7 +71,7 @@ class OutputSequencer:
         return sum(self._usage.values(), Usage())
 
     def take(self, mode: str, part: Any) -> Iterator[OutputPiece]:
-        """Yield the output that a part of the stream makes ready."""
+        """Add a part of the stream, and yield the output that can now be shown."""
         if mode == "tasks":
             if "error" in part:
                 self._finish_task(part["id"])
@@ -80,14 +80,14 @@ class OutputSequencer:
             if isinstance(message, MessageChunk):
                 self._add(message, origin)
             elif isinstance(message, Message):
-                self._add_whole(message, origin)
-        yield from self._take_ready()
+                self._add_complete(message, origin)
+        yield from self._pop_ready()
 
     def end(self) -> Iterator[OutputPiece]:
-        """Yield the rest at the end of the run."""
+        """End the run, and yield the remaining output."""
         for open_message in self._messages.values():
             _finish(open_message)
-        yield from self._take_ready()
+        yield from self._pop_ready()
 
     def _finish_task(self, task: str) -> None:
         """Mark the messages of a finished task as complete."""
@@ -124,7 +124,7 @@ class OutputSequencer:
             self._messages[message_id] = _OpenMessage(call)
         return self._messages[message_id]
 
-    def _add_whole(self, message: Message, origin: Mapping[str, Any]) -> None:
+    def _add_complete(self, message: Message, origin: Mapping[str, Any]) -> None:
         """Add a message that was not streamed."""
         if message.role not in ("assistant", "tool"):
             return
@@ -136,10 +136,10 @@ class OutputSequencer:
             open_message.buffer.append(OutputPiece("text", message.text, message.name or str(origin.get("node") or "")))
         open_message.calls = {index: [call.name, call.written] for index, call in enumerate(message.tool_calls)}
         _finish(open_message)
-        self._messages[message.id or f"whole {id(message)}"] = open_message
+        self._messages[message.id or f"complete {id(message)}"] = open_message
 
-    def _take_ready(self) -> Iterator[OutputPiece]:
-        """Yield what can be shown now: the first message, then the next ones as far as each is complete."""
+    def _pop_ready(self) -> Iterator[OutputPiece]:
+        """Yield the output that can be shown now: the first message, and those after it as each is complete."""
         while self._messages:
             first = next(iter(self._messages))
             open_message = self._messages[first]
@@ -155,13 +155,13 @@ def _add_call(open_message: _OpenMessage, delta: ToolCallDelta) -> None:
     call = open_message.calls.setdefault(delta.index, ["", ""])
     call[0] += delta.name or ""
     call[1] += delta.arguments
-    if _is_whole(call[1]):
+    if _is_complete(call[1]):
         name, arguments = open_message.calls.pop(delta.index)
         open_message.buffer.append(OutputPiece("call", arguments, name))
 
 
-def _is_whole(arguments: str) -> bool:
-    """Return True if the arguments of a call are complete, so that it can be shown before the tool is called."""
+def _is_complete(arguments: str) -> bool:
+    """Return True if the streamed arguments of a call are complete, so that the call can be shown already."""
     if not arguments.endswith("}"):
         return False
     try:

@@ -23,8 +23,8 @@ class ChatTarget:
     """A graph that takes input and keeps the conversation in its field `messages`."""
 
     app: CompiledGraph
-    names_speakers: bool = False
-    """True if there are several speakers, so that their names are shown."""
+    has_several_speakers: bool = False
+    """True if several agents speak, so that their names should be shown."""
     answers_pauses: bool = False
     """True if text typed at a breakpoint resumes the run as its answer."""
 
@@ -76,7 +76,7 @@ def load_chat_target(target: str, models: Models) -> ChatTarget:
         return _WorkflowTarget(load_app(target, models=models), answers_pauses=True)
     app, network = load(target, models)
     if network is not None:
-        return _NetworkTarget(app, names_speakers=len(network.agents) > 1, network=network)
+        return _NetworkTarget(app, has_several_speakers=len(network.agents) > 1, network=network)
     if "messages" not in app.graph.schema.keys:
         raise UsageError(
             f"Graph {app.name!r} cannot chat: its state has no field `messages`. "

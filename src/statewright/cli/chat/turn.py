@@ -26,7 +26,7 @@ Ending = Literal["done", "failed", "stopped", "waiting"]
 
 
 class ThreadStatus(NamedTuple):
-    """The status of a thread, its open questions and the nodes that are due."""
+    """The status of a thread, with what it waits for."""
 
     status: str
     questions: Sequence[Interrupt] = ()
@@ -85,8 +85,8 @@ class Turns:
         return ending
 
     def _resume_from(self, status: ThreadStatus) -> Ending:
-        after = _NextInput(None) if status.is_unfinished else self._next_input(status)
-        return self._run_until_idle(after.value) if isinstance(after, _NextInput) else after
+        outcome = _NextInput(None) if status.is_unfinished else self._next_input(status)
+        return self._run_until_idle(outcome.value) if isinstance(outcome, _NextInput) else outcome
 
     def _run_until_idle(self, run_input: Any) -> Ending:
         """Run and ask questions until the run is idle or the user leaves it."""
@@ -94,13 +94,13 @@ class Turns:
             self._display.begin_run()
             ending = self._run(run_input)
             self._display.end_run()
-            after = self._next_input(self.thread_status()) if ending == "done" else ending
-            if not isinstance(after, _NextInput):
-                return after
-            run_input = after.value
+            outcome = self._next_input(self.thread_status()) if ending == "done" else ending
+            if not isinstance(outcome, _NextInput):
+                return outcome
+            run_input = outcome.value
 
     def _next_input(self, status: ThreadStatus) -> Ending | _NextInput:
-        """Ask the open questions and return the answers as the next input; or how the turn ended."""
+        """Ask the open questions, and return the answers as the next input, or how the turn ended."""
         if status.status == "paused":
             return self._at_breakpoint(status)
         answers: dict[str, Any] = {}
@@ -148,7 +148,7 @@ class Turns:
         return "done"
 
     async def _follow(self, run_input: Any) -> bool:
-        """Stream a run to the display. False if the user stopped it."""
+        """Stream a run to the display. Return False if the user stopped it."""
         try:
             try:
                 await self._show(run_input, "reject")

@@ -29,7 +29,7 @@ def exit_with(message: str, code: int) -> NoReturn:
 
 def message_of(error: StatewrightError) -> str:
     """Return the message of an error followed by its error code."""
-    if isinstance(error, UnansweredInterrupts):  # its own message advises callers in Python
+    if isinstance(error, UnansweredInterrupts):  # its own message is advice for Python code
         return (
             f"Thread {error.thread_id!r} waits for answers ({', '.join(error.open_ids)}), so new input would throw its "
             f"work away. Answer with `statewright resume`, or give another --thread. [{error.code}]"
@@ -46,7 +46,7 @@ def failure_message(error: Exception) -> str:
 
 
 def location_lines(error: Exception) -> list[str]:
-    """Return a line with the location of the failure in the user's code; empty if it did not fail there."""
+    """Return a line with the location of the failure in the user's code; no line if it did not fail there."""
     line = user_line(error)
     return [f"  {line}"] if line is not None else []
 
@@ -61,9 +61,9 @@ def user_line(error: BaseException) -> str | None:
     """
     for link in _chain(error):
         frames = traceback.extract_tb(link.__traceback__)
-        own = next((frame for frame in reversed(frames) if _is_users(frame.filename)), None)
-        if own is not None:
-            return f"at {_relative_path(own.filename)}:{own.lineno} in {own.name}"
+        frame = next((frame for frame in reversed(frames) if _is_user_code(frame.filename)), None)
+        if frame is not None:
+            return f"at {_relative_path(frame.filename)}:{frame.lineno} in {frame.name}"
     return None
 
 
@@ -79,7 +79,7 @@ def _chain(error: BaseException) -> list[BaseException]:
     return chain
 
 
-def _is_users(filename: str) -> bool:
+def _is_user_code(filename: str) -> bool:
     """Return True for the user's code: not generated, not installed, not part of Python or of this library."""
     path = Path(filename)
     if not path.is_file() or {"site-packages", "dist-packages"} & set(path.parts):

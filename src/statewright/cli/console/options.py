@@ -16,6 +16,15 @@ DatabaseOption = Annotated[
     str | None,
     typer.Option("--database", "--db", metavar="PATH", help=f"The database file. Default: ${VARIABLE} or {DEFAULT}."),
 ]
+ServerDatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        "--db",
+        metavar="PATH",
+        help=f"The database file. Default: ${VARIABLE}, that of the project, or {DEFAULT}.",
+    ),
+]
 KeyOption = Annotated[
     Path | None, typer.Option("--key-file", metavar="PATH", help="The file with the encryption key of the database.")
 ]
@@ -25,7 +34,7 @@ ModelOption = Annotated[
         "--model",
         "-m",
         metavar="[NAME=]MODEL",
-        help="The model, e.g. openai:gpt-5. With NAME=, only for that assistant or agent.",
+        help="The model, e.g. openai:gpt-5. With NAME=, only for that assistant or agent. Repeatable.",
     ),
 ]
 BaseUrlOption = Annotated[
@@ -38,6 +47,6 @@ GraphOption = Annotated[
 ]
 BranchOption = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch of the thread.")]
 WorkspaceOption = Annotated[str, typer.Option("--workspace", metavar="NAME", help="The workspace, by slug or id.")]
-LimitOption = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="List at most N.")]
+LimitOption = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="List at most N entries.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The id of the thread.")]

@@ -37,11 +37,11 @@ class NodeProgress:
 
     @property
     def text(self) -> str:
-        """Describe the progress: `3 of 7` for a fan-out, else the number of runs, and what its tasks wait for."""
-        share = self.expected > 1 and self.done < self.expected and not self.waiting
-        ran = f"{self.done} of {self.expected}" if share else f"{self.finished}×" if self.finished else ""
+        """The progress as text: `3 of 7` for a fan-out, else the number of runs; and what its tasks wait for."""
+        is_partial = self.expected > 1 and self.done < self.expected and not self.waiting
+        progress = f"{self.done} of {self.expected}" if is_partial else f"{self.finished}×" if self.finished else ""
         waits = [f"{_WAITS[kind]}{f' ({count} tasks)' if count > 1 else ''}" for kind, count in self.waiting.items()]
-        return ", ".join([*([ran] if ran else []), *waits])
+        return ", ".join([*([progress] if progress else []), *waits])
 
     def elapsed(self, now: float) -> float:
         """Return the wall time of the node in seconds."""

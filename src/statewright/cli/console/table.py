@@ -67,7 +67,7 @@ def _cell(value: object) -> Text:
 
 
 def _shrink(widths: list[int], columns: Sequence[Column], cells: Sequence[Sequence[Text]], room: int) -> None:
-    """Make columns narrower until they fit: the widest first, names last, and of those the first column last."""
+    """Make columns narrower until they fit: the widest first, columns of names last, and the first of these at last."""
     if sum(widths) <= room:
         return
     widths[:] = [min(width, max(room, 1)) for width in widths]
@@ -79,10 +79,12 @@ def _shrink(widths: list[int], columns: Sequence[Column], cells: Sequence[Sequen
         )
         for index, column in enumerate(columns)
     ]
-    usual = [word if column.keep_words else min(word, _NARROW) for column, word in zip(columns, words, strict=True)]
-    narrow = [word if column.keep_words else min(word, _NARROWEST) for column, word in zip(columns, words, strict=True)]
-    first_alone = [words[0], *(min(word, _NARROWEST) for word in words[1:])]
-    for floors in (usual, narrow, first_alone, [1] * len(columns)):
+    preferred = [word if column.keep_words else min(word, _NARROW) for column, word in zip(columns, words, strict=True)]
+    minimal = [
+        word if column.keep_words else min(word, _NARROWEST) for column, word in zip(columns, words, strict=True)
+    ]
+    first_only = [words[0], *(min(word, _NARROWEST) for word in words[1:])]
+    for floors in (preferred, minimal, first_only, [1] * len(columns)):
         _shrink_to(widths, floors, room)
 
 
@@ -94,8 +96,8 @@ def _shrink_to(widths: list[int], floors: Sequence[int], room: int) -> None:
             return
         widest = max(wide, key=widths.__getitem__)
         next_widest = max((widths[index] for index in wide if index != widest), default=0)
-        least = max(floors[widest], min(next_widest, widths[widest] - 1), widths[widest] - excess)
-        widths[widest] = least
+        width = max(floors[widest], min(next_widest, widths[widest] - 1), widths[widest] - excess)
+        widths[widest] = width
 
 
 def _print(terminal: Console, table: Table) -> None:

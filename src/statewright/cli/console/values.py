@@ -24,11 +24,11 @@ def _simplified(value: Any) -> Any:
     return value.to_dict() if isinstance(value, Message) else simplified(value)
 
 
-def print_state(state: Any, *, json_wanted: bool) -> None:
-    """Print a state as JSON, coloured on a terminal unless plain JSON is wanted."""
+def print_state(state: Any, *, as_json: bool) -> None:
+    """Print a state as JSON: coloured on a terminal unless `as_json` is set, which means for a program."""
     import sys
 
-    if json_wanted or not sys.stdout.isatty():
+    if as_json or not sys.stdout.isatty():
         say(to_json(state))
         return
     from statewright.cli.console.printing import console

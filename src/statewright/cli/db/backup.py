@@ -66,16 +66,16 @@ def restore(
         threads = _check_backup(draft, source, key_file)
         if path.exists() and not force:
             check_replaceable(path, draft)
-        aside = _replace(draft, path)
+        damaged_path = _replace(draft, path)
     finally:
         remove_database(draft)
     say(f"Restored {path} from {source}: {threads}.")
-    if aside is not None:
-        say(f"The previous file could not be read; it is now {aside}.")
+    if damaged_path is not None:
+        say(f"The previous file could not be read; it is now {damaged_path}.")
 
 
 def _path_to_restore(database: str | None, source: Path) -> Path:
-    """Return the path of the database to replace. Raises UsageError for a path that cannot be used."""
+    """Return the path of the database to replace. Raises UsageError for an unsuitable path."""
     path = locate_database(database).path
     if path is None:
         raise UsageError("There is no database to restore. Name one with --database PATH.")
@@ -93,12 +93,12 @@ def _path_to_restore(database: str | None, source: Path) -> Path:
 def _check_backup(draft: Path, source: Path, key_file: Path | None) -> str:
     """Check the heads of a backup and return its number of threads as text. Raises DamagedDatabase."""
     with SqliteSaver(draft, key=read_key(key_file)) as saver:
-        checkup = DatabaseCheck(saver)
-        checkup.read_heads()
-    problems = checkup.problems
+        database_check = DatabaseCheck(saver)
+        database_check.read_heads()
+    problems = database_check.problems
     if problems:
         raise DamagedDatabase(f"{count_of(len(problems), 'problem')}: {problems[0]}", where=str(source))
-    return count_of(len(checkup.threads), "thread")
+    return count_of(len(database_check.threads), "thread")
 
 
 def check_replaceable(path: Path, draft: Path) -> None:
@@ -118,8 +118,8 @@ def check_replaceable(path: Path, draft: Path) -> None:
 
 
 def _replace(draft: Path, path: Path) -> Path | None:
-    """Replace a database by the draft; an unreadable one is set aside, and its new path returned."""
-    aside = None
+    """Replace a database with the draft. An unreadable database is set aside; return its new path."""
+    damaged_path = None
     try:
         if path.exists() and path.stat().st_size and is_in_use(path):
             copy_database(draft, path)  # in one transaction, so that other processes see the new state at once
@@ -129,9 +129,9 @@ def _replace(draft: Path, path: Path) -> Path | None:
             raise StorageUnavailable(
                 f"The database {path} cannot be replaced: {error}. Nothing was changed."
             ) from error
-        aside = set_aside(path)
+        damaged_path = set_aside(path)
     move_into_place(draft, path)
-    return aside
+    return damaged_path
 
 
 # -- vacuum

@@ -20,98 +20,100 @@ from statewright.storage.sqlite import SqliteSaver
 
 
 def check(
-    full: Annotated[bool, typer.Option("--full", help="Read every checkpoint and log, not only heads.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Read all checkpoints and logs, not only the head of each branch.")
+    ] = False,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Check that the database is intact and every thread is readable. Exits with 1 if not."""
+    """Check that the database is intact and every thread can be read. Exits with 1 if not."""
     path = existing_database(database)
     try:
         with open_saver(database, key_file) as saver:
-            checkup = DatabaseCheck(saver)
-            checkup.read_heads()
+            database_check = DatabaseCheck(saver)
+            database_check.read_heads()
             if full:
-                checkup.read_all()
+                database_check.read_all()
     except DamagedDatabase as error:  # even the list of tables is unreadable
-        _end_with([f"the file: {short_reason(error)}"], path)
-    if checkup.problems:
-        _end_with(checkup.problems, path)
-    what = count_of(checkup.read, "checkpoint" if full else "head")
-    say(f"ok: {path}, {count_of(len(checkup.threads), 'thread')}, {what} read")
+        _exit_with_problems([f"the file: {short_reason(error)}"], path)
+    if database_check.problems:
+        _exit_with_problems(database_check.problems, path)
+    read = count_of(database_check.read_count, "checkpoint" if full else "head")
+    say(f"ok: {path}, {count_of(len(database_check.threads), 'thread')}, {read} read")
 
 
-def _end_with(problems: list[str], path: Path) -> NoReturn:
+def _exit_with_problems(problems: list[str], path: Path) -> NoReturn:
     lines = [f"Error: {count_of(len(problems), 'problem')} in {path}:", *problems]
     exit_with("\n  ".join(lines) + "\nA backup replaces it: statewright db restore BACKUP", FAILED)
 
 
 class DatabaseCheck:
-    """A check of a database: reads its contents and collects the problems."""
+    """A check of a database, which reads its contents and collects problems."""
 
     def __init__(self, saver: SqliteSaver) -> None:
         self._saver = saver
         self.problems: list[str] = []
-        self.lines: list[tuple[str, str, str, str]] = []
+        self.branches: list[tuple[str, str, str, str]] = []
         """Workspace, thread, namespace and branch of every branch."""
-        self.read = 0
+        self.read_count = 0
         """Number of checkpoints read."""
         self._attempt("the file", self._check_file)
-        self._attempt("the list of threads", self._list_lines)
+        self._attempt("the list of threads", self._list_branches)
 
     @property
     def threads(self) -> list[tuple[str, str]]:
         """Workspace and id of each thread."""
-        return list(dict.fromkeys(line[:2] for line in self.lines))
+        return list(dict.fromkeys(row[:2] for row in self.branches))
 
     def read_heads(self) -> None:
         """Read the head of every branch."""
-        for workspace, thread, namespace, branch in self.lines:
-            where = f"{_named(workspace, thread)}, branch {branch!r}{_inside(namespace)}"
-            self._attempt(where, partial(self._read_head, workspace, thread, namespace, branch))
+        for workspace, thread, namespace, branch in self.branches:
+            subject = f"{_thread_name(workspace, thread)}, branch {branch!r}{_subgraph_name(namespace)}"
+            self._attempt(subject, partial(self._read_head, workspace, thread, namespace, branch))
 
     def read_all(self) -> None:
         """Read every checkpoint and every log."""
-        self.read = 0
-        for workspace, thread, namespace in dict.fromkeys(line[:3] for line in self.lines):
-            where = f"the history of {_named(workspace, thread)}{_inside(namespace)}"
-            self._attempt(where, partial(self._read_history, workspace, thread, namespace))
+        self.read_count = 0
+        for workspace, thread, namespace in dict.fromkeys(row[:3] for row in self.branches):
+            subject = f"the history of {_thread_name(workspace, thread)}{_subgraph_name(namespace)}"
+            self._attempt(subject, partial(self._read_history, workspace, thread, namespace))
         for workspace, thread in self.threads:
-            own = self._saver.for_workspace(workspace)
-            self._attempt(f"the log of {_named(workspace, thread)}", partial(own.events, thread))
+            saver = self._saver.for_workspace(workspace)
+            self._attempt(f"the log of {_thread_name(workspace, thread)}", partial(saver.events, thread))
 
-    def _attempt(self, what: str, read: Callable[[], object]) -> None:
+    def _attempt(self, subject: str, read: Callable[[], object]) -> None:
         try:
             with_stand_ins(self._saver.serde, read)
         except StorageError as error:
-            self.problems.append(f"{what}: {short_reason(error)}")
+            self.problems.append(f"{subject}: {short_reason(error)}")
 
     def _check_file(self) -> None:
         with self._saver.database.read() as connection:
             messages = [text for (text,) in connection.execute("PRAGMA integrity_check")]
         self.problems.extend(f"the file: {text}" for text in messages if text != "ok")
 
-    def _list_lines(self) -> None:
+    def _list_branches(self) -> None:
         with self._saver.database.read() as connection:
-            self.lines = connection.execute(_LINES).fetchall()
+            self.branches = connection.execute(_BRANCHES).fetchall()
 
     def _read_head(self, workspace: str, thread: str, namespace: str, branch: str) -> None:
-        own = self._saver.for_workspace(workspace)
-        if resolve(own.load(thread, namespace=namespace, branch=branch)) is None:
+        saver = self._saver.for_workspace(workspace)
+        if resolve(saver.load(thread, namespace=namespace, branch=branch)) is None:
             raise DamagedDatabase("the newest checkpoint is missing")
-        self.read += 1
+        self.read_count += 1
 
     def _read_history(self, workspace: str, thread: str, namespace: str) -> None:
-        own = self._saver.for_workspace(workspace)
-        count = sum(len(page) for page in iter_pages(own, thread, namespace))
-        self.read += count
+        saver = self._saver.for_workspace(workspace)
+        count = sum(len(page) for page in iter_pages(saver, thread, namespace))
+        self.read_count += count
 
 
-def _named(workspace: str, thread: str) -> str:
+def _thread_name(workspace: str, thread: str) -> str:
     """Return the name of a thread for a message, with its workspace unless that is the default one."""
     return f"thread {thread!r}" + (f" of workspace {workspace!r}" if workspace != DEFAULT_WORKSPACE else "")
 
 
-def _inside(namespace: str) -> str:
+def _subgraph_name(namespace: str) -> str:
     return f", subgraph {namespace!r}" if namespace else ""
 
 
@@ -120,7 +122,7 @@ def short_reason(error: StorageError) -> str:
     return str(error).partition(". Restore a copy of it")[0]
 
 
-_LINES = (
+_BRANCHES = (
     "SELECT workspace, thread_id, namespace, branch FROM lines JOIN threads ON threads.id = lines.thread "
     "ORDER BY workspace, thread_id, lines.id"
 )

@@ -25,8 +25,8 @@ from statewright.storage.locations import path_of
 from statewright.storage.sqlite import SqliteSaver
 
 T = TypeVar("T")
-_MARK: Final = frozenset({"threads", "checkpoints"})
-"""A database of Statewright has at least one of these tables, in every format."""
+_TABLES: Final = frozenset({"threads", "checkpoints"})
+"""Tables of which a database of Statewright has at least one, in every format."""
 PAGE: Final = 500
 """Checkpoints read at a time."""
 _KEY_SIZES: Final = (16, 24, 32)
@@ -42,7 +42,7 @@ class DatabaseLocation(NamedTuple):
 
 
 def locate_database(database: str | None, key_file: Path | None = None) -> DatabaseLocation:
-    """Return the location of the database that the command line names, whether it exists or not."""
+    """Return the location of the database that the command line names; it need not exist."""
     value = database or os.environ.get(VARIABLE)
     if value == MEMORY:
         return DatabaseLocation(None)
@@ -76,17 +76,17 @@ def check_is_database(path: Path) -> None:
         )
     if not path.is_file():
         raise UsageError(f"{str(path)!r} is not a file. Give the path of a database.")
-    if not _MARK & list_tables(path):
+    if not _TABLES & list_tables(path):
         raise UsageError(f"{str(path)!r} is not a database of Statewright: it holds no threads. Give another path.")
 
 
 def list_tables(path: Path) -> frozenset[str]:
-    """Return the tables of a SQLite file; for an unreadable one our own, so that opening it reports the error."""
+    """Return the tables of a SQLite file; of an unreadable one our own, so that the error is reported on opening it."""
     try:
         with closing(connect_to_read(path)) as connection:
             return frozenset(name for (name,) in connection.execute("SELECT name FROM sqlite_master"))
     except sqlite3.Error:
-        return _MARK
+        return _TABLES
 
 
 def open_saver(database: str | None, key_file: Path | None) -> SqliteSaver:
@@ -174,15 +174,15 @@ def check_thread(saver: Checkpointer, thread_id: str) -> None:
 
 
 def _suggest_thread(saver: Checkpointer, thread_id: str) -> str:
-    """Return the end of a message about an unknown thread: the workspaces that have it, else similar names."""
+    """Return the end of a message about an unknown thread: workspaces that have such a thread, else similar names."""
     if isinstance(saver, SqliteSaver):
-        others = [
+        workspaces = [
             name for name in resolve(saver.workspaces()) if resolve(saver.for_workspace(name).branches(thread_id))
         ]
-        if others:
-            others_text = " and ".join(repr(name) for name in others)
-            look = f"statewright threads show {thread_id} --workspace {others[0]}"
-            return f" in workspace {saver.workspace!r}. There is one in {others_text}: {look}"
+        if workspaces:
+            names = " and ".join(repr(name) for name in workspaces)
+            command = f"statewright threads show {thread_id} --workspace {workspaces[0]}"
+            return f" in workspace {saver.workspace!r}. There is one in {names}: {command}"
     names = [entry.thread_id for entry in resolve(saver.threads(limit=10))]
     return f". {suggestion(thread_id, names, noun='The last threads')}"
 

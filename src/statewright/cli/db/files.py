@@ -12,8 +12,8 @@ from typing import Final
 from statewright.cli.console.failure import UsageError
 from statewright.errors import DamagedDatabase, StorageUnavailable
 
-_BESIDE: Final = ("-wal", "-shm", "-journal")
-"""Suffixes of SQLite's companion files. Left behind, they would be taken for parts of the next database there."""
+_COMPANIONS: Final = ("-wal", "-shm", "-journal")
+"""Suffixes of SQLite's companion files. Left behind, SQLite would apply them to the next database at that path."""
 _PATIENCE: Final = 10.0
 """Seconds that a copy waits for other writers."""
 
@@ -50,7 +50,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
         connection.close()
-        if path.with_name(path.name + "-wal").exists():  # then the file alone is not complete
+        if path.with_name(path.name + "-wal").exists():  # the file is not complete without it
             raise
         return sqlite3.connect(f"{uri}?immutable=1", uri=True)
     except BaseException:
@@ -64,7 +64,7 @@ def check_target(target: Path, noun: str, *, force: bool) -> None:
     if target.exists() and not force:
         raise UsageError(f"There is a file {str(target)!r} already. Give another name, or pass --force to replace it.")
     if not target.parent.is_dir():
-        raise UsageError(f"There is no folder {str(target.parent)!r} for the {noun}. Make it, or give another path.")
+        raise UsageError(f"There is no folder {str(target.parent)!r} for the {noun}. Create it, or give another path.")
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def remove_database(path: Path) -> None:
 
 def remove_companions(path: Path) -> None:
     """Delete the companion files of a database."""
-    for suffix in _BESIDE:
+    for suffix in _COMPANIONS:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
@@ -106,10 +106,10 @@ def set_aside(path: Path) -> Path:
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
     path.rename(aside)
-    for suffix in _BESIDE:
-        beside = path.with_name(path.name + suffix)
-        if beside.exists():
-            beside.rename(aside.with_name(aside.name + suffix))
+    for suffix in _COMPANIONS:
+        companion = path.with_name(path.name + suffix)
+        if companion.exists():
+            companion.rename(aside.with_name(aside.name + suffix))
     return aside
 
 
@@ -118,9 +118,9 @@ def is_in_use(path: Path) -> bool:
     with closing(sqlite3.connect(path, timeout=0)) as connection:
         try:
             (mode,) = connection.execute("PRAGMA journal_mode=DELETE").fetchone()
-            (again,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+            (restored_mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 return True
             raise
-    return (mode, again) != ("delete", "wal")
+    return (mode, restored_mode) != ("delete", "wal")

@@ -1,9 +1,9 @@
 """Find work in a database that its backup does not contain, and that restoring the backup would lose.
 
 Most rows have a time: records of the ledger, leases of threads, items of a store and the ids of checkpoints. If one is
-later than all times in the backup, the row is newer work. The times of some rows prove nothing: a copied or imported
+later than all times in the backup, the row is newer work. The times of other rows prove nothing: a copied or imported
 thread keeps its original times, and a paused schedule or the results of a superstep that is still running have none.
-These are found as rows that the backup lacks. None of this needs the key.
+This work is detected by rows that the backup lacks. No encryption key is needed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from statewright.cli.db.files import connect_to_read
 from statewright.ids import drawn_at
 from statewright.runs import RECORDS, Worker, columns_of
 
-AHEAD: Final = frozenset({"deadline_at", "due_at", "expires_at", "last_at", "next_at", "until", "wait_until"})
-"""Columns with instants in the future, which say nothing about the time of writing."""
-_KEPT: Final = tuple(kind for kind in RECORDS if kind is not Worker)
+FUTURE: Final = frozenset({"deadline_at", "due_at", "expires_at", "last_at", "next_at", "until", "wait_until"})
+"""Columns with instants in the future, which do not show when a row was written."""
+_COMPARED: Final = tuple(kind for kind in RECORDS if kind is not Worker)
 """The records to compare. Those of workers are left out, because a worker deletes its record when it stops."""
 
 
@@ -34,26 +34,26 @@ def find_newer_work(path: Path, backup: Path) -> str | None:
     """
     with closing(connect_to_read(path)) as connection:
         connection.execute("ATTACH ? AS backup", (backup.resolve().as_uri(),))
-        there, here = _changed_at(connection, "main"), _changed_at(connection, "backup")
-        if there is not None and (here is None or there > here):
-            last = f"which ends at {format_instant(here)}" if here is not None else "which is empty"
-            return f"work of {format_instant(there)} that is not in the backup, {last}"
-        thread = _other_thread(connection)
+        changed_at, backed_up_at = _changed_at(connection, "main"), _changed_at(connection, "backup")
+        if changed_at is not None and (backed_up_at is None or changed_at > backed_up_at):
+            extent = f"ends at {format_instant(backed_up_at)}" if backed_up_at is not None else "is empty"
+            return f"work of {format_instant(changed_at)} that is not in the backup, which {extent}"
+        thread = _missing_thread(connection)
         if thread is not None:
             return f"a thread {thread!r} that is not in the backup"
-        other = next(_other_rows(connection), None) if there == here else None
-        return f"rows of {other} that are not in the backup, which ends at the same time" if other else None
+        table = next(_incomplete_tables(connection), None) if changed_at == backed_up_at else None
+        return f"rows of {table} that are not in the backup, which ends at the same time" if table else None
 
 
 def _changed_at(connection: sqlite3.Connection, schema: str) -> datetime | None:
     """Return the latest time recorded in a database; None if it is empty."""
     tables = _tables(connection, schema)
     columns = [("threads", "changed"), ("items", "updated_at")]
-    columns += [(kind.TABLE, field.name) for kind in _KEPT for field in columns_of(kind) if field.kind == "instant"]
+    columns += [(kind.TABLE, field.name) for kind in _COMPARED for field in columns_of(kind) if field.kind == "instant"]
     newest = [
         connection.execute(f'SELECT max("{column}") FROM {schema}."{table}"').fetchone()[0]
         for table, column in columns
-        if table in tables and column not in AHEAD
+        if table in tables and column not in FUTURE
     ]
     instants = [instant_of(count) for count in newest if count is not None]
     if "records" in tables:
@@ -65,30 +65,32 @@ _HEADS: Final = "SELECT id FROM {0}.records WHERE place IN (SELECT max(place) FR
 """Query for the ids of the newest checkpoints of all branches."""
 
 
-def _other_thread(connection: sqlite3.Connection) -> str | None:
-    """Return a thread that the backup lacks; it counts as work, however old it is."""
+def _missing_thread(connection: sqlite3.Connection) -> str | None:
+    """Return a thread that the backup lacks, which is newer work however old its times are; None if there is none."""
     if "threads" not in _tables(connection, "main"):
         return None
     is_old = "workspace" not in _columns(connection, "main", "threads")  # then the id was unique in the file
-    own = ("name", "1") if is_old else ("thread_id", "theirs.workspace = own.workspace")
+    column, same_workspace = ("name", "1") if is_old else ("thread_id", "theirs.workspace = own.workspace")
     row = connection.execute(
-        f"SELECT own.{own[0]} FROM main.threads AS own WHERE NOT EXISTS "
-        f"(SELECT 1 FROM backup.threads AS theirs WHERE theirs.thread_id = own.{own[0]} AND {own[1]}) LIMIT 1"
+        f"SELECT own.{column} FROM main.threads AS own WHERE NOT EXISTS "
+        f"(SELECT 1 FROM backup.threads AS theirs WHERE theirs.thread_id = own.{column} AND {same_workspace}) LIMIT 1"
     ).fetchone()
     return row[0] if row is not None else None
 
 
-def _other_rows(connection: sqlite3.Connection) -> Iterator[str]:
+def _incomplete_tables(connection: sqlite3.Connection) -> Iterator[str]:
     """Yield the tables with rows that the backup lacks."""
-    tables, others = _tables(connection, "main"), _tables(connection, "backup")
+    tables, backup_tables = _tables(connection, "main"), _tables(connection, "backup")
     keys = {"pending": ["place", "kind", "key"]}
-    for table in ("pending", *(kind.TABLE for kind in _KEPT)):
+    for table in ("pending", *(kind.TABLE for kind in _COMPARED)):
         if table not in tables:
             continue
         columns = _columns(connection, "backup", table)
         compared = keys.get(table) or [column for column in _columns(connection, "main", table) if column in columns]
         same = " AND ".join(f'theirs."{column}" IS own."{column}"' for column in compared)
-        absent = f'NOT EXISTS (SELECT 1 FROM backup."{table}" AS theirs WHERE {same})' if table in others else "1"
+        absent = "1"
+        if table in backup_tables:
+            absent = f'NOT EXISTS (SELECT 1 FROM backup."{table}" AS theirs WHERE {same})'
         if connection.execute(f'SELECT 1 FROM main."{table}" AS own WHERE {absent} LIMIT 1').fetchone():
             yield table
 

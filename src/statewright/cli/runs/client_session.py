@@ -18,15 +18,14 @@ from statewright.errors import InvalidConfig, ServiceError, ServiceUnreachable, 
 
 URL_VARIABLE: Final = "STATEWRIGHT_URL"
 KEY_VARIABLE: Final = "STATEWRIGHT_API_KEY"
-_USUAL: Final = 2
-"""Retries of a request; few, because a user is waiting for the error message."""
-_PATIENT: Final = 10
+_RETRIES: Final = 2
+"""Retries of a request; few, because a user waits for the error message."""
+_PATIENT_RETRIES: Final = 10
+"""Retries while a run is followed; enough for a restart of the server."""
 
 UrlOption = Annotated[
     str | None,
-    typer.Option(
-        "--url", metavar="URL", help=f"The URL of the server. Default: ${URL_VARIABLE}, or http://127.0.0.1:8123."
-    ),
+    typer.Option("--url", metavar="URL", help=f"The URL of the server. Default: ${URL_VARIABLE}, or {DEFAULT_URL}."),
 ]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run.")]
 
@@ -35,16 +34,18 @@ RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The id of the r
 def open_client(url: str | None, *, patient: bool = False) -> Generator[Client]:
     """Open a client of the server that the command line names, and turn its errors into messages.
 
-    A `patient` client keeps trying while the server restarts, provided that it has answered once.
+    A `patient` client keeps trying while the server restarts, but must reach it at the beginning.
     """
     address = url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
     try:
-        opened = Client(address, os.environ.get(KEY_VARIABLE) or None, retries=_PATIENT if patient else _USUAL)
+        connected = Client(
+            address, os.environ.get(KEY_VARIABLE) or None, retries=_PATIENT_RETRIES if patient else _RETRIES
+        )
     except InvalidConfig as error:
         if not str(error).startswith("base_url="):  # the key is wrong, for example
             raise
         raise UsageError(f"{address!r} is not the URL of a server. Give one such as {DEFAULT_URL}.") from error
-    with opened as client:
+    with connected as client:
         try:
             if patient:
                 client.health()
@@ -58,19 +59,19 @@ def open_client(url: str | None, *, patient: bool = False) -> Generator[Client]:
             if not is_unreachable(error):
                 raise
             exit_with(
-                f"Error: {_unreachable_message(address, error, is_chosen=bool(url or os.environ.get(URL_VARIABLE)))}",
+                f"Error: {_unreachable_message(address, error, is_explicit=bool(url or os.environ.get(URL_VARIABLE)))}",
                 FAILED,
             )
 
 
 def is_unreachable(error: ServiceError) -> bool:
-    """Return True if no server has answered at all."""
+    """Return True if there was no answer from any server."""
     details: Any = error.details
     return isinstance(error, ServiceUnreachable) and isinstance(details, dict) and "repeatable" in details
 
 
-def _unreachable_message(address: str, error: ServiceError, *, is_chosen: bool) -> str:
-    if is_chosen:
+def _unreachable_message(address: str, error: ServiceError, *, is_explicit: bool) -> str:
+    if is_explicit:
         return f"No server answers at {address}: {error.details['reason']}. Check --url and {URL_VARIABLE}."
     return (
         f"No server answers at {address}. Start one in the folder of the project with `statewright dev`, "

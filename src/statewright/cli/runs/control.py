@@ -96,7 +96,7 @@ def signal(
 
 
 def approve(
-    which: Annotated[
+    approval_or_run: Annotated[
         str | None,
         typer.Argument(
             metavar="APPROVAL|RUN", help="An approval, or the run that requests it. Default: list the open approvals."
@@ -112,10 +112,10 @@ def approve(
     if reject and edit is not None:
         raise UsageError("Give only one of --reject and --edit.")
     with open_client(url) as client:
-        if which is None:
-            _list_open(client, json_wanted=json)
+        if approval_or_run is None:
+            _list_open(client, as_json=json)
             return
-        approval = _decide(client, _resolve_approval(client, which), reject=reject, edit=edit, by=by)
+        approval = _decide(client, _resolve_approval(client, approval_or_run), reject=reject, edit=edit, by=by)
     say(
         to_json(approval.raw)
         if json
@@ -123,11 +123,11 @@ def approve(
     )
 
 
-def _resolve_approval(client: Client, which: str) -> str:
+def _resolve_approval(client: Client, approval_or_run: str) -> str:
     """Return the id of an approval; a run id means its open one. Raises UsageError if there are none or several."""
-    if not which.startswith("run_"):
-        return which
-    run = client.runs.get(which)
+    if not approval_or_run.startswith("run_"):
+        return approval_or_run
+    run = client.runs.get(approval_or_run)
     pending = list(client.approvals.iterate(pending=True, run_id=run.id))
     if len(pending) == 1:
         return pending[0].id
@@ -146,9 +146,9 @@ def _decide(client: Client, approval: str, *, reject: bool, edit: str | None, by
     return client.approvals.approve(approval, by=by)
 
 
-def _list_open(client: Client, *, json_wanted: bool) -> None:
+def _list_open(client: Client, *, as_json: bool) -> None:
     approvals = list(client.approvals.iterate(pending=True))
-    if json_wanted:
+    if as_json:
         say(to_json([approval.raw for approval in approvals]))
     elif approvals:
         print_records(

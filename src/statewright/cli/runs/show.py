@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import json as json_format
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -15,7 +14,7 @@ from statewright.cli.console.printing import say, warn
 from statewright.cli.console.table import Column, format_instant, print_fields, print_records, print_table
 from statewright.cli.console.values import to_json
 from statewright.cli.runs.client_session import RunArgument, UrlOption, open_client
-from statewright.cli.runs.start import MetadataOption, TagOption, read_metadata
+from statewright.cli.runs.start import read_metadata
 from statewright.cli.runs.text import event_cells, format_optional_instant, format_run_error, format_wait, list_waits
 from statewright.client import Client, Event, Run, RunWithSteps, Step, Wait
 
@@ -32,18 +31,18 @@ def show(
         events = _last_events(client, record.id, limit)
         waits = list_waits(client, record) if record.status == "waiting" else []
     if json:
-        more = {"waits": [one.raw for one in waits], "events": [one.raw for one in events]}
-        say(to_json({**record.raw, **more}))
+        details = {"waits": [wait.raw for wait in waits], "events": [event.raw for event in events]}
+        say(to_json({**record.raw, **details}))
         return
     _print_run(record, waits)
     _print_steps(record.step_runs)
     if waits:
         say()
-        print_table([Column("WAITS")], [(format_wait(one),) for one in waits])
+        print_table([Column("WAITS")], [(format_wait(wait),) for wait in waits])
     if events:
         say()
         columns = (Column("AT", keep_words=True), Column("EVENT", keep_words=True), Column("STEP"), Column("DETAILS"))
-        print_table(columns, [event_cells(one) for one in events])
+        print_table(columns, [event_cells(event) for event in events])
 
 
 def _last_events(client: Client, run_id: str, limit: int) -> Sequence[Event]:
@@ -78,7 +77,7 @@ def _print_run(run: RunWithSteps, waits: Sequence[Wait]) -> None:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json_format.dumps(value, ensure_ascii=False)
 
 
 def _print_steps(steps: Sequence[Step]) -> None:
@@ -125,9 +124,9 @@ def _lines(step_logs: Sequence[Any]) -> Iterator[dict[str, Any]]:
 
 
 def _log_line(line: dict[str, Any]) -> str:
-    who = f"{line['step']}#{line['attempt']}"
+    step = f"{line['step']}#{line['attempt']}"
     kind = line.get("level") or line.get("stream") or ""
-    return f"{line.get('at', '')}  {who:<20}  {kind:<8}  {line.get('message', '').rstrip()}"
+    return f"{line.get('at', '')}  {step:<20}  {kind:<8}  {line.get('message', '').rstrip()}"
 
 
 # -- ls
@@ -137,19 +136,24 @@ def ls(
     status: Annotated[
         list[str] | None,
         typer.Option(
-            "--status", "-s", metavar="STATUS", help="Only runs with this status: running, waiting, failed ..."
+            "--status", "-s", metavar="STATUS", help="Only runs with this status, e.g. running or failed. Repeatable."
         ),
     ] = None,
     graph: Annotated[str | None, typer.Option("--graph", "-g", metavar="NAME", help="Only runs of this graph.")] = None,
-    tag: TagOption = None,
-    metadata: MetadataOption = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="TAG", help="Only runs with this tag. Repeatable.")
+    ] = None,
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option("--metadata", metavar="NAME=VALUE", help="Only runs with this metadata. Repeatable."),
+    ] = None,
     limit: LimitOption = 20,
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
     """List runs, newest first."""
     filters: dict[str, Any] = {
-        "status": [part for one in status or () for part in one.split(",")],
+        "status": [name for names in status or () for name in names.split(",")],
         "graph": graph,
         "tags": tag or [],
         "metadata": read_metadata(metadata or ()),
@@ -160,7 +164,7 @@ def ls(
         else:
             listed_runs = list(islice(client.runs.iterate(**filters), limit))
     if json:
-        say(to_json([one.raw for one in listed_runs]))
+        say(to_json([run.raw for run in listed_runs]))
     elif listed_runs:
         _print_runs(listed_runs)
     else:

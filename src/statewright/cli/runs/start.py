@@ -19,11 +19,6 @@ from statewright.cli.workflow.inputs import read_input
 from statewright.client import Client, Event, Run
 from statewright.clock import SystemClock
 
-TagOption = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag. Repeatable.")]
-MetadataOption = Annotated[
-    list[str] | None, typer.Option("--metadata", metavar="NAME=VALUE", help="Metadata. Repeatable.")
-]
-
 
 def start(
     graph: Annotated[str | None, typer.Argument(metavar="GRAPH", help="The name of a served graph.")] = None,
@@ -45,8 +40,11 @@ def start(
     timeout: Annotated[
         float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Fail the run if it takes longer.")
     ] = None,
-    tag: TagOption = None,
-    metadata: MetadataOption = None,
+    tag: Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag of the run. Repeatable.")] = None,
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option("--metadata", metavar="NAME=VALUE", help="Metadata of the run. Repeatable."),
+    ] = None,
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
@@ -64,9 +62,9 @@ def start(
     with open_client(url, patient=wait) as client:
         run = client.runs.start(graph, read_input(inputs) if inputs else None, **options)
         if wait:
-            exit_with_outcome(client, follow_run(client, run.id, lambda _: None), url, json_wanted=json)
+            exit_with_outcome(client, follow_run(client, run.id, lambda _: None), url, as_json=json)
     say(to_json(run.raw) if json else run.id)
-    if idempotency_key is not None and not run.created:  # without one the client has repeated its own request
+    if idempotency_key is not None and not run.created:  # without a key, the client has only repeated its own request
         warn("This key had already started this run; no new run was started.")
 
 
@@ -107,17 +105,20 @@ def watch(
             )
         if json:
             raise SystemExit(EXIT_CODES.get(record.status, FAILED))
-        exit_with_outcome(client, record, url, json_wanted=False)
+        exit_with_outcome(client, record, url, as_json=False)
 
 
-_MOMENT: Final = 0.1
+_PICKUP_TIME: Final = 0.1
 """Seconds within which a worker picks up a due run."""
 
 
 def follow_run(
     client: Client, run_id: str, notify: Callable[[Event], None], *, after: int = 0, to_the_end: bool = False
 ) -> Run:
-    """Pass the events of a run to `notify` until it is idle or, with `to_the_end`, has ended. A timer is not idle."""
+    """Pass the events of a run to `notify` until it is idle or, with `to_the_end`, has ended, and return the run.
+
+    A run that waits for a timer is not idle.
+    """
     for event in client.runs.follow(run_id, after=after):
         notify(event)
         if not to_the_end and _may_be_idle(event) and _is_idle(client, run_id, event.seq):
@@ -130,10 +131,10 @@ def _may_be_idle(event: Event) -> bool:
 
 
 def _is_idle(client: Client, run_id: str, last: int) -> bool:
-    """Return True if no event follows and none is about to, such as after an answer that was just sent."""
-    for look in range(2):
-        if look:
-            time.sleep(_MOMENT)
+    """Return True if no event follows, and none is about to, e.g. because an answer has just been sent."""
+    for attempt in range(2):
+        if attempt:
+            time.sleep(_PICKUP_TIME)
         run = client.runs.get(run_id)
         is_due = run.next_run_at is not None and run.next_run_at <= SystemClock().now()
         if run.status not in ("waiting", "paused") or is_due or client.runs.events(run_id, after=last).items:
@@ -141,15 +142,15 @@ def _is_idle(client: Client, run_id: str, last: int) -> bool:
     return True
 
 
-def exit_with_outcome(client: Client, run: Run, url: str | None, *, json_wanted: bool) -> NoReturn:
+def exit_with_outcome(client: Client, run: Run, url: str | None, *, as_json: bool) -> NoReturn:
     """Print the result of a run or what it waits for, and exit with the code of its status."""
     code = EXIT_CODES.get(run.status, FAILED)
-    if json_wanted:
+    if as_json:
         say(to_json(run.raw))
         raise SystemExit(code)
     match run.status:
         case "completed":
-            print_state(run.output, json_wanted=False)
+            print_state(run.output, as_json=False)
         case "failed":
             exit_with(f"Error: {format_run_error(run)}\nRetry it with: statewright runs retry {run.id}", code)
         case "waiting" | "paused":
@@ -161,9 +162,11 @@ def exit_with_outcome(client: Client, run: Run, url: str | None, *, json_wanted:
 
 def _print_waits(client: Client, run: Run, url: str | None) -> None:
     waits = list_waits(client, run) if run.status == "waiting" else []
-    why = (
-        [f"  {format_run_error(run)}"] if run.error is not None else []
-    )  # it rests until its workspace may spend again
-    lines = [f"Run {run.id} is {run.status}.", *why, *(f"  {format_wait(line)}" for line in waits)]
-    ways = next_commands(run, waits, url)
-    warn("\n".join([*lines, *(["Continue with:"] if ways else []), *(f"  {line}" for line in ways)]))
+    lines = [f"Run {run.id} is {run.status}."]
+    if run.error is not None:  # paused because its workspace has reached its spending limit
+        lines.append(f"  {format_run_error(run)}")
+    lines += [f"  {format_wait(wait)}" for wait in waits]
+    commands = next_commands(run, waits, url)
+    if commands:
+        lines += ["Continue with:", *(f"  {command}" for command in commands)]
+    warn("\n".join(lines))

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from statewright.cli.console.failure import CANCELLED, DONE, FAILED, WAITING
 from statewright.cli.console.table import format_instant
 from statewright.client import Client, Event, Run, Wait
+from statewright.shorten import shorten
 
 EXIT_CODES: Final[Mapping[str, int]] = {
     "completed": DONE,
@@ -20,14 +21,14 @@ EXIT_CODES: Final[Mapping[str, int]] = {
     "paused": WAITING,
 }
 """Exit codes by the status of the followed run."""
-_LONGEST: Final = 100
-"""Characters of a detail on the line of an event."""
+_DETAIL_LENGTH: Final = 100
+"""The longest detail on the line of an event, in characters."""
 
 
 def format_event(event: Event) -> str:
     """Return an event as one line."""
-    at, what, step, details = event_cells(event)
-    return f"{at}  {what:<22}  {step:<16}  {details}".rstrip()
+    at, event_type, step, details = event_cells(event)
+    return f"{at}  {event_type:<22}  {step:<16}  {details}".rstrip()
 
 
 def event_cells(event: Event) -> tuple[str, str, str, str]:
@@ -38,14 +39,13 @@ def event_cells(event: Event) -> tuple[str, str, str, str]:
     return at, event.event_type, event.payload.get("stepName") or "", text
 
 
-def short_json(value: Any, longest: int = _LONGEST) -> str:
+def short_json(value: Any, longest: int = _DETAIL_LENGTH) -> str:
     """Return a value as JSON, cut to a number of characters."""
-    text = one_line_json(value)
-    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+    return shorten(one_line_json(value), longest)
 
 
 def one_line_json(value: Any) -> str:
-    """Return a value as JSON; a printable string is returned as it is."""
+    """Return a value as JSON; a printable string stays as it is."""
     return value if isinstance(value, str) and value.isprintable() else json.dumps(value, ensure_ascii=False)
 
 
@@ -72,16 +72,17 @@ def format_wait(wait: Wait) -> str:
         return f"step {wait.step_name} waits for an approval{until}: {wait.value.get('prompt') or ''}".rstrip(": ")
     if wait.kind == "timer":
         return f"step {wait.step_name} waits{until}"
-    what = f"the signal {wait.signal_type!r}" if wait.kind == "event" else f"an answer: {one_line_json(wait.value)}"
-    return f"step {wait.step_name} waits for {what}{until}"
+    expected = f"the signal {wait.signal_type!r}" if wait.kind == "event" else f"an answer: {one_line_json(wait.value)}"
+    return f"step {wait.step_name} waits for {expected}{until}"
 
 
 def next_commands(run: Run, waits: Sequence[Wait], url: str | None) -> list[str]:
     """Return the command lines that continue a waiting or paused run."""
-    where = ["--url", url] if url is not None else []
+    server = ["--url", url] if url is not None else []
     if run.status == "paused":
-        return [_line("resume", run.id, *where)]
-    return [_line(*way, *where) for way in dict.fromkeys(_next_command(run, wait, len(waits)) for wait in waits) if way]
+        return [_command_line("resume", run.id, *server)]
+    commands = dict.fromkeys(_next_command(run, wait, len(waits)) for wait in waits)
+    return [_command_line(*words, *server) for words in commands if words]
 
 
 def _next_command(run: Run, wait: Wait, count: int) -> tuple[str, ...]:
@@ -93,7 +94,7 @@ def _next_command(run: Run, wait: Wait, count: int) -> tuple[str, ...]:
     return ("resume", run.id, "--answer", answer) if wait.kind == "question" else ()
 
 
-def _line(*words: str) -> str:
+def _command_line(*words: str) -> str:
     return shlex.join(["statewright", "runs", *words])
 
 

@@ -12,11 +12,11 @@ from rich.text import Text
 
 from statewright.cli.console.printing import console, say
 from statewright.cli.console.table import Column, print_table
-from statewright.cli.serve.server import HOST, PORT, Auth
+from statewright.cli.serve.server import Auth
+from statewright.client import DEFAULT_URL
 from statewright.service import Catalog, Served
 
 _KINDS: Final = {"graph": "Python", "states": "states in YAML", "steps": "steps in JSON"}
-USUAL_URL: Final = f"http://{HOST}:{PORT}"
 
 
 def announce(url: str, catalog: Catalog, database: object, auth: Auth) -> None:
@@ -25,7 +25,7 @@ def announce(url: str, catalog: Catalog, database: object, auth: Auth) -> None:
     terminal.print(Text("Statewright listens at ").append(url, style="bold cyan"))
     if catalog.served:
         terminal.print("It serves:")
-        print_table([Column(keep_words=True), Column(), Column()], [_line_of(served) for served in catalog.served])
+        print_table([Column(keep_words=True), Column(), Column()], [_row(served) for served in catalog.served])
         _print_start_commands(terminal, url, catalog.served[0], auth)
     else:
         terminal.print("It serves no graphs yet. Add a workflow of steps: statewright definitions add FILE.json")
@@ -38,7 +38,7 @@ def announce_reload(catalog: Catalog) -> None:
     say(f"It serves: {', '.join(served.name for served in catalog.served) or 'no graph'}", flush=True)
 
 
-def _line_of(served: Served) -> tuple[Text, str, Text]:
+def _row(served: Served) -> tuple[Text, str, Text]:
     description = served.description.strip().split("\n", 1)[0]
     return Text(f"  {served.name}", style="bold"), _KINDS[served.kind], Text(description, style="dim")
 
@@ -52,16 +52,16 @@ def _print_start_commands(terminal: Console, url: str, served: Served, auth: Aut
 
 def start_command(url: str, graph: str, body: str) -> str:
     """Return the command line that starts a run."""
-    where = [] if url == USUAL_URL else ["--url", url]
-    return shlex.join(["statewright", "runs", "start", graph, "--input", body, "--wait", *where])
+    server = [] if url == DEFAULT_URL else ["--url", url]
+    return shlex.join(["statewright", "runs", "start", graph, "--input", body, "--wait", *server])
 
 
 def curl_command(url: str, graph: str, body: str, auth: Auth) -> str:
     """Return the curl command that starts a run; it reads the key from the environment."""
     key = ' -H "x-api-key: $STATEWRIGHT_API_KEY"' if auth == "keys" else ""
-    sent = shlex.quote(f'{{"graph": {json.dumps(graph, ensure_ascii=False)}, "input": {body}}}')
+    data = shlex.quote(f'{{"graph": {json.dumps(graph, ensure_ascii=False)}, "input": {body}}}')
     return (
-        f"curl {shlex.quote(f'{url}/api/v1/workflow-runs?wait=60')} -H 'content-type: application/json'{key} -d {sent}"
+        f"curl {shlex.quote(f'{url}/api/v1/workflow-runs?wait=60')} -H 'content-type: application/json'{key} -d {data}"
     )
 
 

@@ -26,7 +26,7 @@ _KINDS: Final = (".py", ".yaml", ".yml", ".json")
 
 
 def select_project(target: str | None) -> Project:
-    """Return the project of the current folder; for a file, its project serving only that. Raises UsageError."""
+    """Return the project of the current folder or, for a file, its project reduced to that file. Raises UsageError."""
     if target is None:
         project = load_project(Path.cwd())
         if project.file is None:
@@ -90,7 +90,7 @@ class _CatalogBuilder:
         project = self._project
         for name in project.handler_modules:
             self._collect_problems(("handlers", "modules"), lambda name=name: self._module(name))
-        # Modules come first, because they may register handlers that files refer to.
+        # Graphs in modules come first, because a module may register handlers that files refer to.
         for entry in sorted(project.graphs.values(), key=lambda workflow: workflow.file is not None):
             self._collect_problems(("graphs", entry.name), lambda entry=entry: self._serve(entry))
         for workflow in project.workflows.values():

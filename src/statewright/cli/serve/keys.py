@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from statewright.cli.console.options import DatabaseOption, JsonOption, KeyOption
+from statewright.cli.console.options import JsonOption, KeyOption, ServerDatabaseOption
 from statewright.cli.console.printing import say
 from statewright.cli.console.table import Column, format_instant, print_records
 from statewright.cli.console.values import to_json
@@ -34,20 +34,20 @@ def create(
     days: Annotated[int | None, typer.Option("--days", metavar="N", min=1, help="Expire after N days.")] = None,
     rate: Annotated[int | None, typer.Option("--rate", metavar="N", min=1, help="Allow N requests per minute.")] = None,
     json: JsonOption = False,
-    database: DatabaseOption = None,
+    database: ServerDatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
     """Create an API key. It is shown once; only its hash is stored."""
 
     async def work(ledger: Ledger) -> tuple[ApiKey, str]:
         now = SystemClock().now()
-        home = await find_workspace(ledger, workspace)
-        ends = now + timedelta(days=days) if days is not None else None
+        owner = await find_workspace(ledger, workspace)
+        expires_at = now + timedelta(days=days) if days is not None else None
         return await create_key(
-            ledger, home.id, name, scope or ["admin"], now=now, requests_per_minute=rate, expires_at=ends
+            ledger, owner.id, name, scope or ["admin"], now=now, requests_per_minute=rate, expires_at=expires_at
         )
 
-    record, key = run_on_ledger(work, database, key_file, make=True)
+    record, key = run_on_ledger(work, database, key_file, create=True)
     if json:
         say(to_json({**key_record(record), "key": key}))
         return
@@ -62,7 +62,7 @@ def create(
 def ls(
     workspace: WorkspaceOption = "default",
     json: JsonOption = False,
-    database: DatabaseOption = None,
+    database: ServerDatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
     """List the API keys of a workspace, newest first. The keys themselves are not stored."""
@@ -92,14 +92,14 @@ def ls(
 def revoke(
     key: Annotated[str, typer.Argument(metavar="KEY", help="The id of the key, as `keys ls` lists it.")],
     workspace: WorkspaceOption = "default",
-    database: DatabaseOption = None,
+    database: ServerDatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
     """Revoke an API key. Servers reject it within seconds."""
 
     async def work(ledger: Ledger) -> ApiKey:
-        home = await find_workspace(ledger, workspace)
-        return await revoke_key(ledger, home.id, key, SystemClock().now())
+        owner = await find_workspace(ledger, workspace)
+        return await revoke_key(ledger, owner.id, key, SystemClock().now())
 
     say(f"Revoked {run_on_ledger(work, database, key_file).id}.")
 

@@ -31,9 +31,9 @@ _GRACE: Final = 5.0
 class Reloader:
     """Runs one server process, and replaces it when a file changes."""
 
-    def __init__(self, listening: socket.socket, words: Sequence[str], target: str | None, drain: float) -> None:
+    def __init__(self, listening: socket.socket, args: Sequence[str], target: str | None, drain: float) -> None:
         self._listening = listening
-        self._words = words
+        self._args = args
         self._target = target
         self._patience = drain + _GRACE
         self._stop = threading.Event()
@@ -67,7 +67,7 @@ class Reloader:
 
     def _replace(self) -> bool:
         """Start a new server in place of the current one. False if the code cannot be loaded."""
-        self._next = ServerProcess(self._listening, self._words)
+        self._next = ServerProcess(self._listening, self._args)
         if not self._next.wait_until_ready():
             if self._server is not None:
                 self._next.stop(self._patience)
@@ -108,19 +108,19 @@ class WatchedFiles:
         self.folder = file.parent if file is not None else _project_of(Path.cwd()).folder
         self.is_deep = file is None
         """False for a single file: only its neighbours are watched, as its folder may contain anything."""
-        self._named = {file} if file is not None else set[Path]()
+        self._target_files = {file} if file is not None else set[Path]()
 
     def is_relevant(self, path: str) -> bool:
         """Return True for a watched file. Files that runs write are not, else reloading would never end."""
         file = Path(path)
-        below = file.relative_to(self.folder).parts if file.is_relative_to(self.folder) else file.parts[1:]
-        if any(part.startswith(".") or part == "__pycache__" for part in below):
+        parts = file.relative_to(self.folder).parts if file.is_relative_to(self.folder) else file.parts[1:]
+        if any(part.startswith(".") or part == "__pycache__" for part in parts):
             return False
         if file.suffix == ".py" or file.name == FILE_NAME:
             return True
-        return file.suffix in _WORKFLOWS and (file in self._named or file in self._listed())
+        return file.suffix in _WORKFLOWS and (file in self._target_files or file in self._project_files())
 
-    def _listed(self) -> set[Path]:
+    def _project_files(self) -> set[Path]:
         """Return the files in the current version of the project file."""
         project = _project_of(self.folder) if self.target is None else None
         if project is None:

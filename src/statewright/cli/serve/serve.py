@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal
 import typer
 
 from statewright.cli.console.failure import FAILED, UsageError
-from statewright.cli.console.options import BaseUrlOption, DatabaseOption, KeyOption
+from statewright.cli.console.options import BaseUrlOption, KeyOption, ServerDatabaseOption
 from statewright.cli.serve.announce import announce, announce_reload
 from statewright.cli.serve.catalog import build_catalog, select_project
 from statewright.cli.serve.reload import Reloader
@@ -33,11 +33,11 @@ from statewright.observe import configure_logging
 from statewright.project import Project, load_project
 from statewright.server.libraries import require_libraries
 
-ADMIN_TOKEN: Final = "STATEWRIGHT_ADMIN_TOKEN"
-"""Default variable with the admin token."""
-DRAIN: Final = 20.0
+ADMIN_TOKEN_VARIABLE: Final = "STATEWRIGHT_ADMIN_TOKEN"
+"""The default environment variable with the admin token."""
+DRAIN_TIMEOUT: Final = 20.0
 """Seconds that running steps have to finish before the server exits."""
-RELOAD_DRAIN: Final = 5.0
+RELOAD_DRAIN_TIMEOUT: Final = 5.0
 """The same before a reload; short, because a developer is waiting."""
 
 TargetArgument = Annotated[
@@ -45,11 +45,21 @@ TargetArgument = Annotated[
     typer.Argument(metavar="FILE", help="FILE.py[:GRAPH], FILE.yaml or FILE.json. Default: the project's graphs."),
 ]
 HostOption = Annotated[
-    str | None, typer.Option("--host", metavar="ADDRESS", help="The address to listen on. Default: 127.0.0.1.")
+    str | None,
+    typer.Option(
+        "--host", metavar="ADDRESS", help="The address to listen on. Default: that of the project, or 127.0.0.1."
+    ),
 ]
 PortOption = Annotated[
     int | None,
-    typer.Option("--port", "-p", metavar="N", min=0, max=65535, help="The port. Default: 8123; 0 takes a free one."),
+    typer.Option(
+        "--port",
+        "-p",
+        metavar="N",
+        min=0,
+        max=65535,
+        help="The port; 0 takes a free one. Default: that of the project, or 8123.",
+    ),
 ]
 SingleModelOption = Annotated[
     str | None, typer.Option("--model", "-m", metavar="MODEL", help="The model to use in place of those in the files.")
@@ -60,16 +70,18 @@ def serve(
     target: TargetArgument = None,
     host: HostOption = None,
     port: PortOption = None,
-    database: DatabaseOption = None,
+    database: ServerDatabaseOption = None,
     key_file: KeyOption = None,
     auth: Annotated[
         Literal["keys", "none"],
-        typer.Option("--auth", help="Whether callers need an API key; `none` only on a loopback address."),
+        typer.Option("--auth", help="Whether callers need an API key; `none` is only allowed on a loopback address."),
     ] = "keys",
     admin_token_env: Annotated[
         str | None,
         typer.Option(
-            "--admin-token-env", metavar="NAME", help=f"The variable with the admin token. Default: {ADMIN_TOKEN}."
+            "--admin-token-env",
+            metavar="NAME",
+            help=f"The environment variable with the admin token. Default: {ADMIN_TOKEN_VARIABLE}.",
         ),
     ] = None,
     log_format: Annotated[
@@ -89,7 +101,7 @@ def serve(
             f"Give --auth keys and create a key: {_key_command(location)}. Or listen on 127.0.0.1."
         )
     settings = build_server_settings(
-        project, location, auth, read_admin_token(admin_token_env), project.serving.drain or DRAIN
+        project, location, auth, read_admin_token(admin_token_env), project.serving.drain or DRAIN_TIMEOUT
     )
     with (
         open_listening_socket(location.host, location.port) as listening,
@@ -112,7 +124,7 @@ def dev(
     target: TargetArgument = None,
     host: HostOption = None,
     port: PortOption = None,
-    database: DatabaseOption = None,
+    database: ServerDatabaseOption = None,
     key_file: KeyOption = None,
     model: SingleModelOption = None,
     base_url: BaseUrlOption = None,
@@ -125,9 +137,10 @@ def dev(
     if child is None and reload:
         location = resolve_location(_find_project(target), host, port, database, None)
         with open_listening_socket(location.host, location.port) as listening:
-            raise SystemExit(Reloader(listening, sys.argv[1:], target, RELOAD_DRAIN).run())
+            raise SystemExit(Reloader(listening, sys.argv[1:], target, RELOAD_DRAIN_TIMEOUT).run())
     if child is not None:
-        # Bytecode is identified by the second and size of its source, and a file may be saved twice in one second.
+        # Cached bytecode is matched by the size of the source and the second of its change, and a file may be saved
+        # twice in one second.
         sys.dont_write_bytecode = True
     project = select_project(target)
     _serve_for_development(project, resolve_location(project, host, port, database, key_file), models, child)
@@ -136,8 +149,8 @@ def dev(
 def _serve_for_development(project: Project, location: ServerLocation, models: Models, child: str | None) -> None:
     catalog = build_catalog(project, models)
     auth = choose_auth(location)
-    settings = build_server_settings(project, location, auth, drain=RELOAD_DRAIN)
-    limits = replace(build_service_settings(project), drain=RELOAD_DRAIN)
+    settings = build_server_settings(project, location, auth, drain=RELOAD_DRAIN_TIMEOUT)
+    limits = replace(build_service_settings(project), drain=RELOAD_DRAIN_TIMEOUT)
     parent = ParentLink(child) if child is not None else None
     is_first = parent is None or parent.wait_for_turn()
     if parent is not None:
@@ -188,7 +201,7 @@ def _key_command(location: ServerLocation) -> str:
 
 def read_admin_token(variable: str | None) -> str | None:
     """Return the admin token from the environment. Raises UsageError if a variable was named and is not set."""
-    token = os.environ.get(variable or ADMIN_TOKEN)
+    token = os.environ.get(variable or ADMIN_TOKEN_VARIABLE)
     if variable is not None and not token:
         raise UsageError(f"The variable {variable} is not set. Set it to the admin token.")
     return token or None

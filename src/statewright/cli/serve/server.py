@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import socket
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger, Run
 from statewright.server import ServerSettings, create_app
 from statewright.server.settings import is_loopback
 from statewright.service import Catalog, Service, ServiceSettings, SpendingLimits
+from statewright.service.access import is_open
 from statewright.service.access.workspaces import change_workspace, ensure_default_workspace
 from statewright.service.webhooks import WebhookSettings
 from statewright.storage.sqlite import SqliteLedger, SqliteSaver, SqliteStore
@@ -83,7 +83,7 @@ def open_storage(location: ServerLocation) -> Generator[tuple[SqliteSaver, Sqlit
 
 def build_service_settings(project: Project) -> ServiceSettings:
     """Return the settings of the service from the project."""
-    return ServiceSettings(**_without_none({name: getattr(project.serving, name) for name in _SERVICE}))
+    return ServiceSettings(**_without_none({name: getattr(project.serving, name) for name in _SERVICE_FIELDS}))
 
 
 def build_spending_limits(project: Project) -> dict[str, SpendingLimits]:
@@ -105,11 +105,11 @@ def build_server_settings(
         cors_origins=serving.cors_origins,
         allowed_hosts=serving.allowed_hosts,
         drain_timeout=drain,
-        **_without_none({name: getattr(serving, name) for name in _SERVER}),
+        **_without_none({name: getattr(serving, name) for name in _SERVER_FIELDS}),
     )
 
 
-_SERVER: Final = (
+_SERVER_FIELDS: Final = (
     "max_body",
     "metrics",
     "metrics_host",
@@ -120,7 +120,7 @@ _SERVER: Final = (
     "max_connections",
     "max_streams",
 )
-_SERVICE: Final = ("capacity", "durability", "drain")
+_SERVICE_FIELDS: Final = ("capacity", "durability", "drain")
 
 
 def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,8 +138,7 @@ async def prepare_default_workspace(ledger: Ledger, project: Project) -> None:
 async def has_keys(ledger: Ledger) -> bool:
     """Return True if an API key exists that is neither revoked nor expired."""
     now = SystemClock().now()
-    keys = await aresolve(ledger.find(ApiKey))
-    return any(key.revoked_at is None and (key.expires_at is None or key.expires_at > now) for key in keys)
+    return any(is_open(key, now) for key in await aresolve(ledger.find(ApiKey)))
 
 
 def run_server(
@@ -150,8 +149,8 @@ def run_server(
     service_settings: ServiceSettings,
     listening: socket.socket,
 ) -> bool:
-    """Serve on a socket until SIGTERM or SIGINT, and shut down cleanly. False if the server could not start."""
-    from statewright.server.serve import server_of
+    """Serve on a socket until SIGTERM or SIGINT, and shut down cleanly. Return False if the server could not start."""
+    from statewright.server.serve import ignore_repeated_signals, server_of
 
     metrics, webhooks = Metrics(), WebhookSettings(allow_hosts=project.serving.webhook_hosts)
     with (
@@ -176,24 +175,10 @@ def run_server(
         )
         app = create_app(service, settings=settings, metrics=metrics, webhooks=webhooks)
         server = server_of(app, settings)
-        with _signals_left_to_server():
+        with ignore_repeated_signals():
             server.run(sockets=[listening])
         return server.started
 
 
 def _runs_by_status(ledger: Ledger) -> dict[str, int]:
     return {str(group.key[0]): group.size for group in resolve(ledger.groups(Run, ["status"]))}
-
-
-@contextmanager
-def _signals_left_to_server() -> Generator[None]:
-    """Ignore signals that the server raises again after its own clean shutdown."""
-    before = {number: signal.signal(number, _ignore) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _ignore(*_: object) -> None: ...

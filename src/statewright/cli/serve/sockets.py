@@ -36,11 +36,11 @@ def open_listening_socket(host: str, port: int) -> socket.socket:
         listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
-        raise UsageError(_refused(host, port, error)) from None
+        raise UsageError(_bind_failure(host, port, error)) from None
     return listening
 
 
-def _refused(host: str, port: int, error: OSError) -> str:
+def _bind_failure(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"Port {port} of {host} is taken. Stop what listens there, or choose another with --port."
     if error.errno == errno.EACCES:
@@ -59,23 +59,23 @@ def socket_url(listening: socket.socket) -> str:
 # -- handover
 
 _READY, _FIRST, _NEXT = b"r", b"f", b"n"
-"""Messages: ready (child to parent), start as the first server, start as a successor (parent to child)."""
+"""Messages: ready (child to parent); start as the first server, or as its successor (parent to child)."""
 
 
 class ParentLink:
     """The child's end of the connection."""
 
-    def __init__(self, numbers: str) -> None:
-        """`numbers` are the file descriptors of the listening socket and of the connection, such as `4:5`."""
-        listening, line = (int(number) for number in numbers.split(":"))
+    def __init__(self, descriptors: str) -> None:
+        """`descriptors` are the file descriptors of the listening socket and of the connection, such as `4:5`."""
+        listening, connection = (int(descriptor) for descriptor in descriptors.split(":"))
         self.listening = socket.socket(fileno=listening)
-        self._line = socket.socket(fileno=line)
+        self._connection = socket.socket(fileno=connection)
 
     def wait_for_turn(self) -> bool:
         """Report that everything is loaded and wait until the previous server has ended. True for the first server."""
         try:
-            self._line.sendall(_READY)
-            message = self._line.recv(1)
+            self._connection.sendall(_READY)
+            message = self._connection.recv(1)
         except OSError:
             message = b""
         if not message:
@@ -87,30 +87,30 @@ class ParentLink:
         threading.Thread(target=self._watch_parent, daemon=True).start()
 
     def _watch_parent(self) -> None:
-        if not self._line.recv(1):
+        if not self._connection.recv(1):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
 class ServerProcess:
     """The parent's end: a child process that serves or is about to."""
 
-    def __init__(self, listening: socket.socket, words: Sequence[str]) -> None:
-        self._line, theirs = socket.socketpair()
-        numbers = (listening.fileno(), theirs.fileno())
-        command = [sys.executable, "-m", "statewright", *words, "--child", "{}:{}".format(*numbers)]
-        self.process = subprocess.Popen(command, pass_fds=numbers)
-        theirs.close()
+    def __init__(self, listening: socket.socket, args: Sequence[str]) -> None:
+        self._connection, child_end = socket.socketpair()
+        descriptors = (listening.fileno(), child_end.fileno())
+        command = [sys.executable, "-m", "statewright", *args, "--child", "{}:{}".format(*descriptors)]
+        self.process = subprocess.Popen(command, pass_fds=descriptors)
+        child_end.close()
 
     def wait_until_ready(self) -> bool:
         """Wait until the child has loaded everything. False if it failed."""
         try:
-            return self._line.recv(1) == _READY
+            return self._connection.recv(1) == _READY
         except OSError:
             return False
 
     def start(self, *, is_first: bool) -> None:
         """Allow the child to serve."""
-        self._line.sendall(_FIRST if is_first else _NEXT)
+        self._connection.sendall(_FIRST if is_first else _NEXT)
 
     def stop(self, seconds: float) -> int:
         """Stop the child, by force after some seconds, and return its exit code."""
@@ -122,4 +122,4 @@ class ServerProcess:
             self.process.kill()
             return self.process.wait()
         finally:
-            self._line.close()
+            self._connection.close()

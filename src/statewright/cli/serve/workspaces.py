@@ -1,4 +1,4 @@
-"""`statewright workspaces`: manage the isolated workspaces of a server, directly in its database."""
+"""`statewright workspaces`: manage the workspaces of a server, directly in its database."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import typer
 
 from statewright.async_futures import aresolve
 from statewright.cli.console.failure import UsageError
-from statewright.cli.console.options import DatabaseOption, JsonOption, KeyOption
+from statewright.cli.console.options import JsonOption, KeyOption, ServerDatabaseOption
 from statewright.cli.console.printing import say
 from statewright.cli.console.table import Column, format_instant, print_records
 from statewright.cli.console.values import to_json
 from statewright.cli.db.database import check_is_database
-from statewright.cli.serve.server import ServerLocation, build_spending_limits, open_storage, resolve_location
+from statewright.cli.serve.server import build_spending_limits, open_storage, resolve_location
 from statewright.clock import SystemClock
 from statewright.errors import suggestion
 from statewright.project import load_project
@@ -45,7 +45,7 @@ def create(
         int | None,
         typer.Option("--retention-days", metavar="N", min=1, help="Delete runs N days after they end."),
     ] = None,
-    database: DatabaseOption = None,
+    database: ServerDatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
     """Create a workspace."""
@@ -60,14 +60,14 @@ def create(
     async def work(ledger: Ledger) -> Workspace:
         return await create_workspace(ledger, new, SystemClock().now())
 
-    workspace = run_on_ledger(work, database, key_file, make=True)
+    workspace = run_on_ledger(work, database, key_file, create=True)
     say(
         f"Created workspace {workspace.slug}. "
         f"Create a key for it with: statewright keys create NAME --workspace {workspace.slug}"
     )
 
 
-def ls(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyOption = None) -> None:
+def ls(json: JsonOption = False, database: ServerDatabaseOption = None, key_file: KeyOption = None) -> None:
     """List the workspaces, with their limits."""
     records = run_on_ledger(list_workspaces, database, key_file)
     if json:
@@ -86,7 +86,7 @@ def ls(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyO
     )
 
 
-def spending(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyOption = None) -> None:
+def spending(json: JsonOption = False, database: ServerDatabaseOption = None, key_file: KeyOption = None) -> None:
     """Show today's spending of the workspaces, with the limits of the project."""
     reports = run_on_ledger(_spending, database, key_file)
     if json:
@@ -121,9 +121,9 @@ def _limits_line(report: Mapping[str, Any]) -> str:
     """Return the limits of a workspace on one line, marking the one that is used up."""
     limits: Mapping[str, float | None] = report["limits"] or {}
     return ", ".join(
-        f"{name} {most:.10g}{' (used up)' if name == report['reached'] else ''}"
-        for name, most in limits.items()
-        if most is not None
+        f"{name} {limit:.10g}{' (used up)' if name == report['reached'] else ''}"
+        for name, limit in limits.items()
+        if limit is not None
     )
 
 
@@ -131,26 +131,22 @@ T = TypeVar("T")
 
 
 def run_on_ledger(
-    work: Callable[[Ledger], Awaitable[T]], database: str | None, key_file: Path | None, *, make: bool = False
+    work: Callable[[Ledger], Awaitable[T]], database: str | None, key_file: Path | None, *, create: bool = False
 ) -> T:
-    """Call `work` with the ledger and return its result. Raises UsageError without a database, unless `make` is set.
+    """Call `work` with the ledger and return its result. The default database is that of the project's server.
 
-    The default database is the one of the project's server.
+    Raises UsageError if there is no database, unless it is to be created.
     """
 
-    async def working(ledger: Ledger) -> T:
+    async def prepare_and_work(ledger: Ledger) -> T:
         await ensure_default_workspace(ledger, SystemClock().now())
         return await work(ledger)
 
-    location = _place(database, key_file)
-    if not make:
+    location = resolve_location(load_project(Path.cwd()), None, None, database, key_file)
+    if not create:
         check_is_database(location.database)
     with open_storage(location) as (_, ledger, _store):
-        return asyncio.run(working(ledger))
-
-
-def _place(database: str | None, key_file: Path | None) -> ServerLocation:
-    return resolve_location(load_project(Path.cwd()), None, None, database, key_file)
+        return asyncio.run(prepare_and_work(ledger))
 
 
 async def find_workspace(ledger: Ledger, name: str) -> Workspace:
@@ -158,6 +154,6 @@ async def find_workspace(ledger: Ledger, name: str) -> Workspace:
     by_slug = await aresolve(ledger.find(Workspace, where(slug=name), limit=1))
     workspace = by_slug[0] if by_slug else await aresolve(ledger.get(Workspace, name))
     if workspace is None:
-        slugs = [known_workspace.slug for known_workspace in await list_workspaces(ledger)]
+        slugs = [item.slug for item in await list_workspaces(ledger)]
         raise UsageError(f"There is no workspace {name!r}. {suggestion(name, slugs, noun='Workspaces')}")
     return workspace

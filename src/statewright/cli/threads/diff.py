@@ -94,9 +94,9 @@ def diff_lines(was: list[Any], now: list[Any]) -> list[str]:
     """Return the diff of a value, line by line, with two lines of context."""
     old, new = (to_json(values[0]).splitlines() if values else [] for values in (was, now))
     lines = list(difflib.unified_diff(old, new, n=2, lineterm=""))[2:]
-    return ["..." if line.startswith("@@") else line for line in lines if not _is_first_place(line)]
+    return ["..." if line.startswith("@@") else line for line in lines if not _is_first_hunk(line)]
 
 
-def _is_first_place(line: str) -> bool:
+def _is_first_hunk(line: str) -> bool:
     """Return True for the header of a hunk that starts at the first line."""
     return line.startswith(("@@ -1,", "@@ -1 ", "@@ -0,0 ", "@@ -1,0 "))

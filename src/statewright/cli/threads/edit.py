@@ -28,7 +28,7 @@ from statewright.graph import START
 from statewright.ids import DEFAULT_WORKSPACE
 from statewright.runtime import CompiledGraph, StateGraph
 
-ForceOption = Annotated[bool, typer.Option("--force", help="Delete it even while a run holds it.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Delete the thread even while a run holds it.")]
 
 
 def fork(
@@ -45,13 +45,13 @@ def fork(
     """Start a new branch at a checkpoint, by default the head. The nodes that were next there run again."""
     with open_workspace_saver(workspace, database, key_file, graph) as saver:
 
-        def forked() -> str:
+        def fork_at_checkpoint() -> str:
             saved = find_checkpoint(saver, thread, source, checkpoint=checkpoint, step=step)
             config = {"thread_id": thread, "checkpoint_id": saved.id, "branch": saved.line.branch}
             head = make_placeholder_graph(saver, saved.graph_version).fork(config, branch=branch)
             return f"{saved.checkpoint.step} ({saved.id}) as {head['configurable']['checkpoint_id']}"
 
-        position = with_stand_ins(saver.serde, forked)  # the state itself is not touched
+        position = with_stand_ins(saver.serde, fork_at_checkpoint)  # the values are not used
     say(f"Branch {branch!r} of thread {thread!r} begins at step {position}.")
     options = (*locate_database(database, key_file).options, "--branch", branch)
     if workspace == DEFAULT_WORKSPACE:  # the command line runs no graph in another one
@@ -95,8 +95,8 @@ def prune(
         if thread is not None:
             check_thread(saver, thread)
         pruned = with_stand_ins(saver.serde, lambda: resolve(saver.prune(policy, thread_id=thread, dry_run=dry_run)))
-    what = "Would delete" if dry_run else "Deleted"
-    say(f"{what} {count_of(pruned.checkpoints, 'checkpoint')} of {count_of(pruned.threads, 'thread')}.")
+    verb = "Would delete" if dry_run else "Deleted"
+    say(f"{verb} {count_of(pruned.checkpoints, 'checkpoint')} of {count_of(pruned.threads, 'thread')}.")
 
 
 def copy(

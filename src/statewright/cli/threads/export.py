@@ -80,10 +80,10 @@ def import_(
         target = saver_for_workspace(database_saver, workspace)
         allow_types(source, graph)
         thread = _only_thread(source, file)
-        to = name if name is not None else thread
-        check_id_is_free(target, to)
-        count = transfer_thread(source, thread, target, to)
-    say(f"Thread {to!r} has {count_of(count, 'checkpoint')}.")
+        target_id = name if name is not None else thread
+        check_id_is_free(target, target_id)
+        count = transfer_thread(source, thread, target, target_id)
+    say(f"Thread {target_id!r} has {count_of(count, 'checkpoint')}.")
 
 
 def _open_export(file: Path, key_file: Path | None) -> SqliteSaver:

@@ -96,7 +96,7 @@ def _print(saved: SavedCheckpoint, status: str | None, branches: Sequence[str], 
     ]
     print_fields(fields)
     say("\nvalues")
-    print_state(saved.checkpoint.values, json_wanted=False)
+    print_state(saved.checkpoint.values, as_json=False)
 
 
 def _holder(lease: Lease | None) -> str:
@@ -112,7 +112,7 @@ def _holder(lease: Lease | None) -> str:
 
 def ls(
     prefix: Annotated[str, typer.Option("--prefix", metavar="P", help="Only threads whose ids begin with P.")] = "",
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="List at most N.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="List at most N threads.")] = 50,
     json: JsonOption = False,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     database: DatabaseOption = None,
@@ -173,7 +173,9 @@ def history(
         str | None,
         typer.Option("--branch", metavar="NAME", help="Only this branch and its ancestors. Default: all branches."),
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="List only the newest N.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="List only the newest N checkpoints.")
+    ] = None,
     graph: GraphOption = None,
     json: JsonOption = False,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
@@ -212,7 +214,7 @@ def _print_history(checkpoints: Sequence[SavedCheckpoint], limit: int | None) ->
         Column("STEP", keep_words=True, right=True): lambda saved: saved.checkpoint.step,
         Column("CHECKPOINT", keep_words=True): lambda saved: saved.id,
         Column("BRANCH"): lambda saved: saved.line.branch,
-        Column("RAN"): lambda saved: _ran(saved, by_id.get(saved.parent_id)),
+        Column("RAN"): lambda saved: _origin(saved, by_id.get(saved.parent_id)),
         Column("NEXT"): lambda saved: ", ".join(due_tasks(saved)),
         Column("AT", keep_words=True): lambda saved: format_instant(saved.created_at)[5:],
     }
@@ -221,7 +223,7 @@ def _print_history(checkpoints: Sequence[SavedCheckpoint], limit: int | None) ->
     print_records(checkpoints, cells)
 
 
-def _ran(saved: SavedCheckpoint, parent: SavedCheckpoint | None) -> str:
+def _origin(saved: SavedCheckpoint, parent: SavedCheckpoint | None) -> str:
     """Return the origin of a checkpoint: the nodes that ran, or `(input)`, `(fork)` or an update.
 
     The agents of a network are listed in the due tasks of the previous checkpoint.

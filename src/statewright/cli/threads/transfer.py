@@ -31,7 +31,7 @@ from statewright.events import DurableKind, Event, Log
 from statewright.futures import resolve
 from statewright.ids import CheckpointId, draw_checkpoint_id, draw_run_id
 
-_UNDER_WAY: Final = 256
+_MAX_IN_FLIGHT: Final = 256
 """Commits in flight at a time; they share transactions."""
 
 
@@ -43,10 +43,10 @@ def transfer_thread(source: Checkpointer, thread_id: str, target: Checkpointer, 
     writer = _Writer(target, to)
     try:
         events = resolve(source.events(thread_id))
-        writer.name_runs(events)
+        writer.register_runs(events)
         for namespace in resolve(source.namespaces(thread_id)):
-            for saved, before in _in_order(source, thread_id, namespace):
-                writer.write(saved, before)
+            for saved, parent in _iter_in_order(source, thread_id, namespace):
+                writer.write(saved, parent)
                 if not writer.owns:
                     writer.begin(saved, events)
         writer.flush()
@@ -80,7 +80,7 @@ class _CheckpointRef(NamedTuple):
     branch: str
 
 
-def _in_order(
+def _iter_in_order(
     source: Checkpointer, thread_id: str, namespace: str
 ) -> Iterator[tuple[SavedCheckpoint, SavedCheckpoint | None]]:
     """Yield the checkpoints of a namespace, each with its parent, which has been yielded before.
@@ -92,23 +92,23 @@ def _in_order(
     heads = {
         head.id for name in branches if (head := resolve(source.load(thread_id, namespace=namespace, branch=name)))
     }
-    order = deque(_ordered(list(reversed(refs)), heads))
-    read: dict[CheckpointId, SavedCheckpoint] = {}
-    last: dict[str, SavedCheckpoint] = {}
+    order = deque(_sorted(list(reversed(refs)), heads))
+    unordered: dict[CheckpointId, SavedCheckpoint] = {}
+    newest: dict[str, SavedCheckpoint] = {}
     for saved in _pages(source, thread_id, namespace, [ref.id for ref in refs]):
-        latest = last.get(saved.line.branch)
+        latest = newest.get(saved.line.branch)
         if latest is not None and latest.id == saved.id:
-            last[saved.line.branch] = saved  # read again as the first checkpoint of the next page
+            newest[saved.line.branch] = saved  # read again as the first checkpoint of the next page
             continue
-        read[saved.id] = saved
-        while order and order[0].id in read:
+        unordered[saved.id] = saved
+        while order and order[0].id in unordered:
             ref = order.popleft()
-            checkpoint = read.pop(ref.id)
-            before = last.get(ref.branch)
-            if ref.parent is not None and (before is None or before.id != ref.parent):  # it forks
-                before = resolve(source.load(thread_id, namespace=namespace, checkpoint_id=ref.parent))
-            yield checkpoint, before if ref.parent is not None else None
-            last[ref.branch] = checkpoint
+            checkpoint = unordered.pop(ref.id)
+            parent = newest.get(ref.branch)
+            if ref.parent is not None and (parent is None or parent.id != ref.parent):  # it forks
+                parent = resolve(source.load(thread_id, namespace=namespace, checkpoint_id=ref.parent))
+            yield checkpoint, parent if ref.parent is not None else None
+            newest[ref.branch] = checkpoint
 
 
 def _checkpoint_refs(source: Checkpointer, thread_id: str, namespace: str) -> Iterator[_CheckpointRef]:
@@ -139,7 +139,7 @@ def _pages(
         yield from reversed(page)
 
 
-def _ordered(refs: Sequence[_CheckpointRef], heads: set[CheckpointId]) -> Iterator[_CheckpointRef]:
+def _sorted(refs: Sequence[_CheckpointRef], heads: set[CheckpointId]) -> Iterator[_CheckpointRef]:
     """Sort checkpoints topologically: parents first and heads last, even if the clock was set back."""
     rank = {ref.id: number for number, ref in enumerate(refs)}
     needs: dict[int, int] = {}
@@ -147,7 +147,9 @@ def _ordered(refs: Sequence[_CheckpointRef], heads: set[CheckpointId]) -> Iterat
     for number, ref in enumerate(refs):
         prerequisites = {rank[ref.parent]} if ref.parent is not None else set[int]()
         if ref.id in heads:
-            prerequisites |= {rank[other.id] for other in refs if other.branch == ref.branch and other.id != ref.id}
+            prerequisites |= {
+                rank[sibling.id] for sibling in refs if sibling.branch == ref.branch and sibling.id != ref.id
+            }
         needs[number] = len(prerequisites)
         for prerequisite in prerequisites:
             followers.setdefault(prerequisite, []).append(number)
@@ -172,22 +174,22 @@ class _Writer:
         self._target = target
         self._to = to
         self._heads: dict[BranchKey, CheckpointId] = {}
-        self._under_way: deque[Any] = deque()
+        self._in_flight: deque[Any] = deque()
         self.owns = False
         """True once this transfer has created the thread."""
         self.count = 0
 
-    def write(self, saved: SavedCheckpoint, before: SavedCheckpoint | None) -> None:
-        """Commit a checkpoint again; `before` is its parent."""
-        line = saved.line._replace(thread_id=self._to)
+    def write(self, saved: SavedCheckpoint, parent: SavedCheckpoint | None) -> None:
+        """Commit a checkpoint again; `parent` is its parent."""
+        branch = saved.line._replace(thread_id=self._to)
         self._commit(
             Commit(
-                line=line,
-                expected=self._heads.get(line),
-                parent_id=before.id if before is not None else None,
+                line=branch,
+                expected=self._heads.get(branch),
+                parent_id=parent.id if parent is not None else None,
                 checkpoint=saved.checkpoint,
-                deltas=changed_fields(before.checkpoint.values, saved.checkpoint.values) if before else None,
-                reported=_reported(saved.checkpoint, before.checkpoint if before else None),
+                deltas=changed_fields(parent.checkpoint.values, saved.checkpoint.values) if parent else None,
+                reported=_reported(saved.checkpoint, parent.checkpoint if parent else None),
                 source=saved.source,
                 run_id=saved.run_id,
                 created_at=saved.created_at,
@@ -197,10 +199,10 @@ class _Writer:
                 overlaps=True,
             )
         )
-        self._heads[line] = saved.id
+        self._heads[branch] = saved.id
         self.count += 1
 
-    def name_runs(self, events: Iterable[Event]) -> None:
+    def register_runs(self, events: Iterable[Event]) -> None:
         """Register the runs in the order in which they began, even if their first checkpoints were pruned."""
         for run in dict.fromkeys(event.run_id for event in events):
             self._commit_temporary(BranchKey(self._to, _TEMPORARY), run, datetime.now(UTC), None)
@@ -212,21 +214,21 @@ class _Writer:
         """
         self.flush()
         self.owns = True
-        line = saved.line._replace(thread_id=self._to)  # of any branch: that of the first may be gone, or never was
+        branch = saved.line._replace(thread_id=self._to)  # of any branch: the thread may have no main branch
         for (run, namespace, at), group in groupby(events, lambda entry: (entry.run_id, entry.namespace, entry.at)):
             log = Log(run, at or saved.created_at, tuple(_entry(event) for event in group))
             if namespace:
                 self._commit_temporary(BranchKey(self._to, namespace), run, log.at, log)
             else:
                 self.flush()
-                resolve(self._target.save_results(line, saved.id, Pending(), log=log))
+                resolve(self._target.save_results(branch, saved.id, Pending(), log=log))
 
-    def _commit_temporary(self, line: BranchKey, run_id: str, at: datetime, log: Log | None) -> None:
+    def _commit_temporary(self, branch: BranchKey, run_id: str, at: datetime, log: Log | None) -> None:
         """Commit a checkpoint that is dropped at once. Its log stays, as it does when a call of a subgraph ends."""
         checkpoint = Checkpoint(draw_checkpoint_id(), 0, {}, ())
         self._commit(
             Commit(
-                line=line,
+                line=branch,
                 expected=None,
                 parent_id=None,
                 checkpoint=checkpoint,
@@ -235,20 +237,20 @@ class _Writer:
                 run_id=run_id,
                 created_at=at,
                 log=log,
-                drops=(line.namespace,),
+                drops=(branch.namespace,),
                 overlaps=True,
             )
         )
 
     def _commit(self, commit: Commit) -> None:
-        self._under_way.append(self._target.commit(commit))
-        while len(self._under_way) > _UNDER_WAY:
-            resolve(self._under_way.popleft())
+        self._in_flight.append(self._target.commit(commit))
+        while len(self._in_flight) > _MAX_IN_FLIGHT:
+            resolve(self._in_flight.popleft())
 
     def flush(self) -> None:
         """Wait until everything is written. Raises the first error."""
-        while self._under_way:
-            resolve(self._under_way.popleft())
+        while self._in_flight:
+            resolve(self._in_flight.popleft())
 
 
 _TEMPORARY: Final = "\x1fcarried"

@@ -21,11 +21,11 @@ def prepare_network(target: Agent | Network[Any], models: Models | None, file: P
     Raises UsageError for an agent without a model, or with one that cannot be connected.
     """
     if isinstance(target, Agent):
-        return network_of(target if models is None else _agent_with(target, models, file))
-    return target if models is None else _network_with(target, models, file)
+        return network_of(target if models is None else _configure_agent(target, models, file))
+    return target if models is None else _configure_network(target, models, file)
 
 
-def _agent_with(agent: Agent, models: Models, file: Path) -> Agent:
+def _configure_agent(agent: Agent, models: Models, file: Path) -> Agent:
     models.check_names([agent.name], "Agents")
     name = models.by_name.get(agent.name) or models.default
     model = (
@@ -33,31 +33,31 @@ def _agent_with(agent: Agent, models: Models, file: Path) -> Agent:
     )
     if model is None and agent.model is None:
         raise UsageError(f"Agent {agent.name!r} has no model. Give it one with --model, e.g. --model openai:gpt-5.")
-    chosen = agent.with_model(model) if model is not None else agent
-    _check([chosen])
-    return chosen
+    configured = agent.with_model(model) if model is not None else agent
+    _connect_named([configured])
+    return configured
 
 
-def _network_with(network: Network[Any], models: Models, file: Path) -> Network[Any]:
+def _configure_network(network: Network[Any], models: Models, file: Path) -> Network[Any]:
     """Return the network with models from the command line. Its agents stay the same objects, as its router may return
     them."""
     models.check_names(list(network.agents), "Agents")
     default = _connect(models.default, models, file) if models.default is not None else None
     by_agent = {name: _connect(model, models, file) for name, model in models.by_name.items()}
-    chosen = network.with_models(default, **by_agent)
-    lacking = [
-        agent.name for agent in network.agents.values() if agent.model is None and chosen.model_for(agent) is None
+    configured = network.with_models(default, **by_agent)
+    without_model = [
+        agent.name for agent in network.agents.values() if agent.model is None and configured.model_for(agent) is None
     ]
-    if lacking and network.default_model is None:
+    if without_model and network.default_model is None:
         project_default = _project_default(file)
         if project_default is None:
             raise UsageError(
-                f"Agent {lacking[0]!r} of network {network.name!r} has no model. Give one with --model, "
+                f"Agent {without_model[0]!r} of network {network.name!r} has no model. Give one with --model, "
                 f"e.g. --model openai:gpt-5."
             )
-        chosen = chosen.with_models(**dict.fromkeys(lacking, project_default))
-    _check([*(agent for agent in network.agents.values() if chosen.model_for(agent) is None), chosen])
-    return chosen
+        configured = configured.with_models(**dict.fromkeys(without_model, project_default))
+    _connect_named([*(agent for agent in network.agents.values() if configured.model_for(agent) is None), configured])
+    return configured
 
 
 def _connect(name: str, models: Models, file: Path) -> ChatModel:
@@ -77,7 +77,7 @@ def _project_default(file: Path) -> ChatModel | None:
         raise UsageError(message_of(error)) from error
 
 
-def _check(owners: Iterable[Agent | Network[Any]]) -> None:
+def _connect_named(owners: Iterable[Agent | Network[Any]]) -> None:
     """Connect models that are named, so that a missing key is reported before anything runs."""
     try:
         for owner in owners:

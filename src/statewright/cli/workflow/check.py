@@ -40,7 +40,7 @@ def check(
     """
     if against is not None and len(targets) > 1:
         raise UsageError("--against takes a single graph. Give one file.")
-    apps = [app for target in targets for app in _checked_all(target, is_single=against is not None)]
+    apps = [app for target in targets for app in _check_target(target, is_single=against is not None)]
     if None in apps:
         raise SystemExit(USAGE_ERROR)
     if against is not None:
@@ -51,17 +51,17 @@ def check(
             _check_threads(cast("CompiledGraph", apps[0]), saver)
 
 
-def _checked_all(target: str, *, is_single: bool) -> list[CompiledGraph | None]:
+def _check_target(target: str, *, is_single: bool) -> list[CompiledGraph | None]:
     """Check the graph of a target, or every graph of its file unless a single one is required."""
     try:
         targets = [target] if is_workflow(target) or is_single else graphs_in(target)
     except UsageError as error:  # the file cannot be imported
         warn(f"Error: {error}")
         return [None]
-    return [_checked(checked_target) for checked_target in targets]
+    return [_check_graph(name) for name in targets]
 
 
-def _checked(target: str) -> CompiledGraph | None:
+def _check_graph(target: str) -> CompiledGraph | None:
     """Load a graph and print a summary or its problems; return None for an invalid graph."""
     try:
         app, missing = check_app(target) if is_workflow(target) else (load_graph(target), ())
@@ -79,16 +79,16 @@ def _checked(target: str) -> CompiledGraph | None:
 def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:
     """Print the threads that cannot continue with the graph, and exit with 1 if there are any."""
     saver.allow(app.program.stored_types)
-    fitting = refused = 0
-    for own, thread_id, branch in _branches(saver):
-        problem = _problem(app, own, thread_id, branch)
+    accepted = refused = 0
+    for workspace_saver, thread_id, branch in _branches(saver):
+        problem = _problem(app, workspace_saver, thread_id, branch)
         if problem:
             refused += 1
-            where = f", workspace {own.workspace}" if own.workspace != saver.workspace else ""
+            where = f", workspace {workspace_saver.workspace}" if workspace_saver.workspace != saver.workspace else ""
             say(f"{thread_id} ({branch}{where}): {problem}")
         elif problem is not None:
-            fitting += 1
-    say(f"{fitting} unfinished branches of threads fit, {refused} do not")
+            accepted += 1
+    say(f"{accepted} unfinished branches of threads fit, {refused} do not")
     if refused:
         raise SystemExit(FAILED)
 
@@ -96,10 +96,10 @@ def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:
 def _branches(saver: SqliteSaver) -> Iterator[tuple[SqliteSaver, str, str]]:
     """Yield every branch of every thread, with the saver of its workspace."""
     for workspace in resolve(saver.workspaces()):
-        own = saver.for_workspace(workspace)
-        for entry in resolve(own.threads()):
-            for branch in resolve(own.branches(entry.thread_id)):
-                yield own, entry.thread_id, branch
+        workspace_saver = saver.for_workspace(workspace)
+        for entry in resolve(workspace_saver.threads()):
+            for branch in resolve(workspace_saver.branches(entry.thread_id)):
+                yield workspace_saver, entry.thread_id, branch
 
 
 def _problem(app: CompiledGraph, saver: SqliteSaver, thread_id: str, branch: str) -> str | None:

@@ -44,8 +44,8 @@ class SavedRun:
     """Options for the database and the branch."""
     models: tuple[str, ...] = ()
     """Options for the models, or for the script in their place."""
-    is_ours: bool = True
-    """True if it is in a database that other commands can open; False if the graph has a saver of its own."""
+    is_in_database: bool = True
+    """True if it is in a database that other commands can open; False if it is in the graph's own saver."""
 
     def command(self, *words: str) -> str:
         """Return a command line with the options."""
@@ -87,12 +87,12 @@ def run_and_exit(
     saved: SavedRun | None,
     *,
     network: Network[Any] | None = None,
-    json_wanted: bool = False,
+    as_json: bool = False,
     show_traceback: bool = False,
 ) -> None:
-    """Run, print the final state, and exit with a code unless the run has completed.
+    """Run, print the final state, and exit with the code of the status unless the run has completed.
 
-    For a network, the last answer of an agent is printed unless JSON is wanted.
+    For a network, the last answer of an agent is printed instead of the state, unless JSON is requested.
     """
     try:
         state, questions = run()
@@ -100,10 +100,10 @@ def run_and_exit(
         _exit_cancelled(saved)
     except Exception as error:
         _exit_failed(error, saved, show_traceback=show_traceback)
-    if network is not None and not json_wanted:
-        _print_last(network, state, is_over=not questions)
+    if network is not None and not as_json:
+        _print_last_answer(network, state, is_over=not questions)
     else:
-        print_state(state, json_wanted=json_wanted)
+        print_state(state, as_json=as_json)
     if questions:
         _exit_waiting(questions, saved)
     _warn_inspect(saved)
@@ -115,10 +115,10 @@ def run_workflow_and_exit(
     config: dict[str, Any],
     saved: SavedRun | None,
     *,
-    json_wanted: bool = False,
+    as_json: bool = False,
     show_traceback: bool = False,
 ) -> None:
-    """Run a workflow, print its result or one JSON object, and exit with a code unless it has completed."""
+    """Run a workflow, print its result or one JSON object, and exit with the code of its status unless completed."""
     error: Exception | None = None
     try:
         follow(app, run_input, config)
@@ -128,18 +128,18 @@ def run_workflow_and_exit(
         error = raised
     snapshot = app.get_state(config)
     values = snapshot.values
-    if json_wanted:
+    if as_json:
         status = "failed" if error is not None else "waiting" if snapshot.next else "completed"
         record = {"status": status, "error": failure_message(error) if error is not None else None}
         record |= {name: values.get(name) for name in ("result", "context", "visits", "messages")}
         say(json.dumps({**record, "thread_id": config["thread_id"]}, ensure_ascii=False, default=_to_plain))
     if error is not None:
         _exit_failed(error, saved, show_traceback=show_traceback)
-    if not json_wanted:
+    if not as_json:
         result = values.get("result")
         say(result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, indent=2))
     if snapshot.next:
-        _exit_paused(snapshot.next, saved, json_wanted=json_wanted)
+        _exit_paused(snapshot.next, saved, as_json=as_json)
     _warn_inspect(saved)
 
 
@@ -147,28 +147,28 @@ def _to_plain(value: Any) -> Any:
     return value.to_dict() if hasattr(value, "to_dict") else str(value)
 
 
-def _print_last(network: Network[Any], state: Any, *, is_over: bool) -> None:
+def _print_last_answer(network: Network[Any], state: Any, *, is_over: bool) -> None:
     results = network.state_of(state).results
     if is_over and results:
         say(results[-1].text)
 
 
 def is_interactive() -> bool:
-    """Return True if a user reads standard error, so that hints are useful."""
+    """Return True if standard error is a terminal, so that hints are useful."""
     return sys.stderr.isatty()
 
 
-def _hints(saved: SavedRun | None, what: str) -> list[str]:
+def _hints(saved: SavedRun | None, intro: str) -> list[str]:
     if saved is None or not is_interactive():
         return []
     return [
-        f"{what}\n  {saved.resume_command()}",
-        *([f"Inspect it with:\n  {saved.show_command}"] if saved.is_ours else []),
+        f"{intro}\n  {saved.resume_command()}",
+        *([f"Inspect it with:\n  {saved.show_command}"] if saved.is_in_database else []),
     ]
 
 
 def _warn_inspect(saved: SavedRun | None) -> None:
-    if saved is not None and saved.is_ours and is_interactive():
+    if saved is not None and saved.is_in_database and is_interactive():
         warn(f"Inspect it with: {saved.show_command}")
 
 
@@ -176,9 +176,9 @@ def _exit_cancelled(saved: SavedRun | None) -> NoReturn:
     exit_with("\n".join(["Cancelled.", *_hints(saved, "Continue with:")]), CANCELLED)
 
 
-def _exit_paused(next_nodes: Sequence[str], saved: SavedRun | None, *, json_wanted: bool) -> NoReturn:
+def _exit_paused(next_nodes: Sequence[str], saved: SavedRun | None, *, as_json: bool) -> NoReturn:
     """Exit from a workflow that waits before its next states."""
-    if not json_wanted:
+    if not as_json:
         commands = (saved.resume_command(), saved.resume_command("--answer", "TEXT")) if saved is not None else ()
         lines = [f"The run waits before {', '.join(sorted(set(next_nodes)))}. Continue with:"]
         warn("\n".join([*lines, *(f"  {command}" for command in commands)]))
@@ -187,19 +187,19 @@ def _exit_paused(next_nodes: Sequence[str], saved: SavedRun | None, *, json_want
 
 
 def _exit_waiting(questions: Sequence[Interrupt], saved: SavedRun | None) -> NoReturn:
-    lines = ["The run waits for answers:", *(f"  {format_question(text)}" for text in questions)]
+    lines = ["The run waits for answers:", *(f"  {format_question(question)}" for question in questions)]
     if saved is not None:
-        lines += ["Continue with:", *(f"  {line}" for line in resume_commands(questions, saved))]
-        lines += ["Inspect it with:", f"  {saved.show_command}"] if saved.is_ours else []
+        lines += ["Continue with:", *(f"  {command}" for command in resume_commands(questions, saved))]
+        lines += ["Inspect it with:", f"  {saved.show_command}"] if saved.is_in_database else []
     exit_with("\n".join(lines), WAITING)
 
 
 def format_question(question: Interrupt) -> str:
     """Return an interrupt as one line: its id, value, event and deadline."""
-    more = f"  event {question.event!r}" if question.event is not None else ""
-    word = "due at" if question.kind == "timer" else "until"
-    until = f"  {word} {format_instant(question.due_at)}" if question.due_at is not None else ""
-    return f"{question.id}  {question.value!r}{more}{until}"
+    event = f"  event {question.event!r}" if question.event is not None else ""
+    preposition = "due at" if question.kind == "timer" else "until"
+    until = f"  {preposition} {format_instant(question.due_at)}" if question.due_at is not None else ""
+    return f"{question.id}  {question.value!r}{event}{until}"
 
 
 def resume_commands(questions: Sequence[Interrupt], saved: SavedRun) -> list[str]:
@@ -218,12 +218,14 @@ def resume_commands(questions: Sequence[Interrupt], saved: SavedRun) -> list[str
 
 
 def _exit_failed(error: Exception, saved: SavedRun | None, *, show_traceback: bool) -> NoReturn:
-    """Print the error with its location, and exit; errors outside of nodes may be usage errors."""
+    """Print the error with its location, and exit. An error that was not raised by a node may be a usage error."""
     is_of_node = any(note.startswith("in node") for note in getattr(error, "__notes__", ()))
     if isinstance(error, StatewrightError) and error.exit_code == USAGE_ERROR and not is_of_node:
         exit_with(f"Error: {message_of(error)}", USAGE_ERROR)
     if show_traceback:
         warn("".join(traceback.format_exception(error)).rstrip())
-    unsaved = " To run it without saving, give --database memory:." if isinstance(error, SerdeError) else ""
-    line = f"Error: {failure_message(error)}{unsaved}"
-    exit_with("\n".join([line, *location_lines(error), *_hints(saved, "Once that is fixed, continue with:")]), FAILED)
+    hint = " To run it without saving, give --database memory:." if isinstance(error, SerdeError) else ""
+    message = f"Error: {failure_message(error)}{hint}"
+    exit_with(
+        "\n".join([message, *location_lines(error), *_hints(saved, "Once that is fixed, continue with:")]), FAILED
+    )

@@ -71,9 +71,9 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """Create a small project to start from: a graph and its test."""
-    present = [name for name in FILES if (folder / name).exists()]
-    if present and not force:
-        raise UsageError(f"{', '.join(present)} would be replaced in {str(folder)!r}. Pass --force to replace them.")
+    existing = [name for name in FILES if (folder / name).exists()]
+    if existing and not force:
+        raise UsageError(f"{', '.join(existing)} would be replaced in {str(folder)!r}. Pass --force to replace them.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in FILES.items():

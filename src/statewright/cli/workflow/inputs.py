@@ -10,13 +10,13 @@ from typing import Any, Final, cast
 from statewright.cli.console.failure import UsageError
 from statewright.messages import Message
 
-_LONGEST_SHOWN: Final = 40
+_LONGEST_QUOTE: Final = 40
 """Characters of an input up to which an error message quotes it."""
 
 
 def read_input(inputs: Sequence[str], option: str = "--input") -> Any:
     """Parse the values of an option such as `--input`; several mappings are merged. Raises UsageError."""
-    parts = [_read_one(text, option) for text in inputs]
+    parts = [_read_part(text, option) for text in inputs]
     if len(parts) == 1:
         return parts[0]
     merged: dict[str, Any] = {}
@@ -50,25 +50,25 @@ def read_file(path: Path, noun: str) -> str:
         raise UsageError(f"The {noun} {str(path)!r} cannot be read: {reason}.") from error
 
 
-def _read_one(text: str, option: str) -> Any:
+def _read_part(text: str, option: str) -> Any:
     if text.startswith("@"):
         return _parse(read_file(Path(text[1:]), "input file"), f"The file {text[1:]}")
     key, equals, value = text.partition("=")
     if equals and key.isidentifier():
         return {key: read_value(value, f"A value of {option}")}
-    return _parse(text, f"{option} {text!r}" if len(text) <= _LONGEST_SHOWN else option)
+    return _parse(text, f"{option} {text!r}" if len(text) <= _LONGEST_QUOTE else option)
 
 
-def _parse(text: str, what: str) -> Any:
+def _parse(text: str, source: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise UsageError(
-            f"{what} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
+            f"{source} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
             f"Give a JSON object, @FILE or KEY=VALUE."
         ) from error
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, or thousands of brackets
-        raise UsageError(f"{what} is JSON that cannot be read: {error}. Give a smaller one.") from error
+        raise UsageError(f"{source} is JSON that cannot be read: {error}. Give a smaller one.") from error
 
 
 def read_value(text: str, noun: str = "The value") -> Any:

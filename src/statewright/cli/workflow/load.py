@@ -22,7 +22,7 @@ from statewright.runtime import CompiledGraph, StateGraph
 if TYPE_CHECKING:
     from statewright.agents import Agent, Network
 
-    Found = CompiledGraph | StateGraph | Agent | Network[Any]
+    GraphSource = CompiledGraph | StateGraph | Agent | Network[Any]
 
 DEFAULT_NAMES = ("graph", "app", "network", "agent")
 
@@ -43,7 +43,7 @@ def load_graph(target: str) -> CompiledGraph:
     return load_app(target) if is_workflow(target) else _compile(find_graph(target), None, target).app
 
 
-def find_graph(target: str) -> Found:
+def find_graph(target: str) -> GraphSource:
     """Return the graph of a target as the file defines it; a builder is not compiled."""
     return _resolve(target, NO_MODELS)[0]
 
@@ -53,13 +53,13 @@ def load(target: str, models: Models) -> Loaded:
 
     Raises UsageError, also for a model that cannot be connected, and InvalidGraph.
     """
-    loaded, left = _resolve(target, models)
-    if left != NO_MODELS and isinstance(loaded, CompiledGraph | StateGraph):
+    loaded, unused_models = _resolve(target, models)
+    if unused_models != NO_MODELS and isinstance(loaded, CompiledGraph | StateGraph):
         raise UsageError(
             f"{target} is a graph whose code has chosen its models. --model is for workflows in YAML, agents and "
             f"networks, and functions with a parameter `model` that make a graph."
         )
-    return _compile(loaded, left, target)
+    return _compile(loaded, unused_models, target)
 
 
 def graphs_in(target: str) -> list[str]:
@@ -79,8 +79,8 @@ def load_served(target: str, module: ModuleType, models: Models) -> CompiledGrap
 
     Raises UsageError and InvalidGraph.
     """
-    loaded, left = _resolve_in(vars(module), target, models)
-    return _compile(loaded, left, module.__file__ or target).app
+    loaded, unused_models = _resolve_in(vars(module), target, models)
+    return _compile(loaded, unused_models, module.__file__ or target).app
 
 
 def served_names(module: ModuleType) -> dict[str, str]:
@@ -90,8 +90,8 @@ def served_names(module: ModuleType) -> dict[str, str]:
     agents. A single choice, or the one with a default name, is served under the name of the module.
     """
     graphs = _distinct(module, _is_graph)
-    usual = next((key for key in DEFAULT_NAMES if key in graphs), None)
-    ready = [key for key, graph in graphs.items() if key == usual or not isinstance(graph, StateGraph)]
+    default = next((key for key in DEFAULT_NAMES if key in graphs), None)
+    ready = [key for key, graph in graphs.items() if key == default or not isinstance(graph, StateGraph)]
     chosen = ready or list(graphs) or list(_distinct(module, _is_agent))
     first = next((key for key in DEFAULT_NAMES if key in chosen), chosen[0] if len(chosen) == 1 else None)
     if module.__name__ in chosen:
@@ -99,16 +99,16 @@ def served_names(module: ModuleType) -> dict[str, str]:
     return {module.__name__ if key == first else key: key for key in chosen}
 
 
-def _distinct(module: ModuleType, is_wanted: Callable[[object], bool]) -> dict[str, Any]:
+def _distinct(module: ModuleType, matches: Callable[[object], bool]) -> dict[str, Any]:
     """Return the matching values of a module by their first names."""
     by_id: dict[int, tuple[str, Any]] = {}
     for key, value in vars(module).items():
-        if is_wanted(value):
+        if matches(value):
             by_id.setdefault(id(value), (key, value))
     return dict(by_id.values())
 
 
-def _compile(loaded: Found, models: Models | None, target: str) -> Loaded:
+def _compile(loaded: GraphSource, models: Models | None, target: str) -> Loaded:
     if not isinstance(loaded, CompiledGraph | StateGraph):
         from statewright.cli.workflow.agents import prepare_network
 
@@ -122,7 +122,7 @@ def has_durable_saver(app: CompiledGraph) -> bool:
     return app.checkpointer is not None and not isinstance(app.checkpointer, InMemorySaver)
 
 
-def _resolve(target: str, models: Models) -> tuple[Found, Models]:
+def _resolve(target: str, models: Models) -> tuple[GraphSource, Models]:
     """Resolve a target, and return it with the unused models: a named function is called, and may take a model.
 
     Of several graphs the one with a default name is chosen; agents count only if there is no graph and no network.
@@ -130,12 +130,12 @@ def _resolve(target: str, models: Models) -> tuple[Found, Models]:
     return _resolve_in(vars(import_target(target.partition(":")[0])), target, models)
 
 
-def _resolve_in(names: Mapping[str, Any], target: str, models: Models) -> tuple[Found, Models]:
+def _resolve_in(names: Mapping[str, Any], target: str, models: Models) -> tuple[GraphSource, Models]:
     file, _, name = target.partition(":")
     graphs: dict[str, Any] = {key: value for key, value in names.items() if _is_graph(value)}
     agents = {key: value for key, value in names.items() if _is_agent(value)}
     if not name:
-        return _single(file, graphs or agents), models
+        return _choose_graph(file, graphs or agents), models
     candidates = {**graphs, **agents}
     if name not in candidates and inspect.isfunction(names.get(name)):
         return _call_factory(target, names[name], models)
@@ -144,16 +144,16 @@ def _resolve_in(names: Mapping[str, Any], target: str, models: Models) -> tuple[
     return candidates[name], models
 
 
-def _single(file: str, graphs: Mapping[str, Any]) -> Found:
+def _choose_graph(file: str, graphs: Mapping[str, Any]) -> GraphSource:
     if not graphs:
         raise UsageError(
             f"{file} holds no graph. Assign a StateGraph, or what compile() returns, to a name in it, "
             f"or name a function that returns one: {file}:NAME."
         )
-    usual = [graphs[key] for key in DEFAULT_NAMES if key in graphs]
-    if len(graphs) > 1 and not usual:
+    defaults = [graphs[key] for key in DEFAULT_NAMES if key in graphs]
+    if len(graphs) > 1 and not defaults:
         raise UsageError(f"{file} holds {len(graphs)} graphs: {', '.join(sorted(graphs))}. Name one: {file}:NAME.")
-    return usual[0] if usual else next(iter(graphs.values()))
+    return defaults[0] if defaults else next(iter(graphs.values()))
 
 
 def _is_graph(value: object) -> bool:
@@ -170,7 +170,7 @@ def _is_of(value: object, name: str) -> bool:
     return package is not None and isinstance(value, getattr(package, name))
 
 
-def _call_factory(target: str, function: Any, models: Models) -> tuple[Found, Models]:
+def _call_factory(target: str, function: Any, models: Models) -> tuple[GraphSource, Models]:
     takes_model = "model" in inspect.signature(function).parameters and models.default is not None
     arguments = {"model": models.connect(models.default)} if takes_model and models.default is not None else {}
     try:
@@ -222,9 +222,9 @@ def import_from_folder(folder: Path, name: str) -> ModuleType:
 
 
 def _from_file(path: Path) -> ModuleType:
-    present = sys.modules.get(path.stem)
-    if present is not None and _is_of_file(present, path):
-        return present
+    loaded = sys.modules.get(path.stem)
+    if loaded is not None and _is_of_file(loaded, path):
+        return loaded
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None  # it is a file that ends in .py
     assert spec.loader is not None
@@ -248,16 +248,20 @@ def _import(load_module: Callable[[], ModuleType], path: Path) -> ModuleType:
         return load_module()
     except ModuleNotFoundError as error:
         if not f"{path}.".startswith(f"{error.name}."):
-            raise UsageError(f"{path} cannot be imported: ModuleNotFoundError: {error}{_where(error, path)}") from error
+            raise UsageError(
+                f"{path} cannot be imported: ModuleNotFoundError: {error}{_failed_line(error, path)}"
+            ) from error
         raise UsageError(f"There is no file and no module {str(path)!r}. Give the path of a Python file.") from error
     except Exception as error:
-        raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}{_where(error, path)}") from error
+        raise UsageError(
+            f"{path} cannot be imported: {type(error).__name__}: {error}{_failed_line(error, path)}"
+        ) from error
 
 
-def _where(error: Exception, path: Path) -> str:
+def _failed_line(error: Exception, path: Path) -> str:
     """Return the line of the file at which its import failed."""
     if isinstance(error, SyntaxError):
         return ""
-    own = path.resolve()
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == own]
+    resolved = path.resolve()
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == resolved]
     return f" (line {lines[-1]})" if lines else ""

@@ -28,8 +28,8 @@ class Models:
     @property
     def options(self) -> tuple[str, ...]:
         """The options as words of a command line."""
-        for_one = [f"{name}={model}" for name, model in self.by_name.items()]
-        values = [*([self.default] if self.default is not None else []), *for_one]
+        named = [f"{name}={model}" for name, model in self.by_name.items()]
+        values = [*([self.default] if self.default is not None else []), *named]
         url = ("--base-url", self.base_url) if self.base_url is not None else ()
         return (*(word for value in values for word in ("--model", value)), *url)
 
@@ -68,14 +68,14 @@ def read_models(values: Sequence[str] | None, base_url: str | None) -> Models:
     by_name: dict[str, str] = {}
     for value in values or ():
         name, equals, model = value.partition("=")
-        is_for_one = bool(equals) and ":" not in name
-        if not (model if is_for_one else value).strip() or (is_for_one and not name):
+        is_named = bool(equals) and ":" not in name
+        if not (model if is_named else value).strip() or (is_named and not name):
             raise UsageError(f"--model {value!r} names no model. Give PROVIDER:MODEL, or NAME=PROVIDER:MODEL.")
-        if is_for_one and by_name.setdefault(name, model) != model:
+        if is_named and by_name.setdefault(name, model) != model:
             raise UsageError(f"--model gives {name!r} two models. Give it one.")
-        if not is_for_one and (default or value) != value:
+        if not is_named and (default or value) != value:
             raise UsageError(f"--model gives two default models, {default!r} and {value!r}. Give one.")
-        default = default if is_for_one else value
+        default = default if is_named else value
     return Models(default, by_name, base_url)
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
-from statewright.checkpoint import InMemorySaver
+from statewright.checkpoint import Checkpointer, InMemorySaver
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import (
     BaseUrlOption,
@@ -24,13 +25,16 @@ from statewright.cli.db.database import find_checkpoint, locate_database, open_o
 from statewright.cli.workflow.follow import RunEnd, SavedRun, follow, run_and_exit, run_workflow_and_exit
 from statewright.cli.workflow.inputs import read_input, read_message, read_text, read_value
 from statewright.cli.workflow.load import has_durable_saver, load
-from statewright.cli.workflow.models import read_models
+from statewright.cli.workflow.models import Models, read_models
 from statewright.cli.workflow.states import is_workflow, load_app
 from statewright.graph import Command
 from statewright.ids import is_interrupt_id
 from statewright.runtime import CompiledGraph
 from statewright.runtime.streaming.modes import INTERRUPT
 from statewright.storage.sqlite import SqliteSaver
+
+if TYPE_CHECKING:
+    from statewright.agents import Network
 
 TargetArgument = Annotated[
     str,
@@ -41,7 +45,7 @@ ScriptOption = Annotated[
     typer.Option(
         "--script",
         metavar="FILE",
-        help="A JSON file with the outputs of states, instead of models and tools.",
+        help="A JSON file with outputs of the states of a workflow, which replace its models and tools.",
     ),
 ]
 StateJsonOption = Annotated[bool, typer.Option("--json", help="Print the state as one JSON document.")]
@@ -54,7 +58,10 @@ TasksOption = Annotated[
 ItemsOption = Annotated[
     int | None,
     typer.Option(
-        "--max-items", metavar="N", min=1, help="The maximum number of branches that a workflow splits one result into."
+        "--max-items",
+        metavar="N",
+        min=1,
+        help="The maximum number of branches into which a workflow splits one result.",
     ),
 ]
 TracebackOption = Annotated[bool, typer.Option("--traceback", help="Print the Python traceback of a failure.")]
@@ -95,55 +102,81 @@ def run(
 
     Exit codes: 0 completed, 1 failed, 2 usage error, 3 waiting for input, 130 cancelled.
     """
-    models = read_models(model, base_url)
-    config: dict[str, Any] = run_limits(recursion_limit, max_concurrency)
+    command = _Command(
+        target=target,
+        script=script,
+        models=read_models(model, base_url),
+        max_items=max_items,
+        as_json=json,
+        show_traceback=show_traceback,
+    )
+    config = run_limits(recursion_limit, max_concurrency)
+    thread_id = thread if thread is not None else new_thread_id()
     if is_workflow(target):
         saver, options = open_run_saver(None, database, key_file)
-        config["thread_id"] = thread if thread is not None else new_thread_id()
-        saved = None
-        if saver is not None:
-            model_options = (*script_options(script), *models.options)
-            saved = SavedRun(thread=config["thread_id"], target=target, options=options, models=model_options)
+        config["thread_id"] = thread_id
+        saved = command.saved_run(thread_id, options) if saver is not None else None
         with saver or nullcontext():
-            app = load_app(target, script, models, checkpointer=saver or InMemorySaver(), max_items=max_items)
-            start = workflow_input(inputs or (), files or ())
-            run_workflow_and_exit(app, start, config, saved, json_wanted=json, show_traceback=show_traceback)
+            app = command.load_workflow(saver or InMemorySaver())
+            command.run_workflow(app, workflow_input(inputs or (), files or ()), config, saved)
         return
-    app, network = load(target, models)
+    app, network = load(target, command.models)
     if network is None:
-        start = read_input(inputs or ["{}"])
-        check_fields(app, start)
+        run_input = read_input(inputs or ["{}"])
+        check_fields(app, run_input)
     else:
-        start = {"input": read_message(inputs or ())}
-    lasting = has_durable_saver(app)
+        run_input = {"input": read_message(inputs or ())}
     saver, options = open_run_saver(app, database, key_file)
+    saved = None
+    if saver is not None or has_durable_saver(app):
+        saved = command.saved_run(thread_id, options, is_in_database=saver is not None)
     with saver or nullcontext():
-        saved = None
         if saver is not None:
             app = app.with_services(checkpointer=saver)
         if app.checkpointer is not None:
-            config["thread_id"] = thread if thread is not None else new_thread_id()
-        if saver is not None or lasting:
-            saved = SavedRun(
-                thread=config["thread_id"],
-                target=target,
-                options=options,
-                models=models.options,
-                is_ours=saver is not None,
-            )
-        run_and_exit(
-            lambda: follow(app, start, config),
-            saved,
-            network=network,
-            json_wanted=json,
-            show_traceback=show_traceback,
+            config["thread_id"] = thread_id
+        command.run_graph(lambda: follow(app, run_input, config), saved, network)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Command:
+    """The options that `run` and `resume` share: what to run, with which models, and how to print the result."""
+
+    target: str
+    script: Path | None
+    models: Models
+    max_items: int | None
+    as_json: bool
+    show_traceback: bool
+
+    def saved_run(self, thread: str, options: tuple[str, ...], *, is_in_database: bool = True) -> SavedRun:
+        """Return the location of the saved run, with the options that name it."""
+        script = ("--script", str(self.script)) if self.script is not None and is_workflow(self.target) else ()
+        return SavedRun(
+            thread=thread,
+            target=self.target,
+            options=options,
+            models=(*script, *self.models.options),
+            is_in_database=is_in_database,
         )
+
+    def load_workflow(self, saver: Checkpointer) -> CompiledGraph:
+        return load_app(self.target, self.script, self.models, checkpointer=saver, max_items=self.max_items)
+
+    def run_workflow(self, app: CompiledGraph, run_input: Any, config: dict[str, Any], saved: SavedRun | None) -> None:
+        run_workflow_and_exit(app, run_input, config, saved, as_json=self.as_json, show_traceback=self.show_traceback)
+
+    def run_graph(self, run: Callable[[], RunEnd], saved: SavedRun | None, network: Network[Any] | None) -> None:
+        run_and_exit(run, saved, network=network, as_json=self.as_json, show_traceback=self.show_traceback)
 
 
 def open_run_saver(
     app: CompiledGraph | None, database: str | None, key_file: Path | None
 ) -> tuple[SqliteSaver | None, tuple[str, ...]]:
-    """Open the saver of a run, with the options that name it; None if the graph has its own, or nothing is saved."""
+    """Open the saver of a run and return it with the options that name it.
+
+    The saver is None if the graph has its own, or if nothing is saved.
+    """
     location = locate_database(database, key_file)
     if location.path is None or (database is None and app is not None and has_durable_saver(app)):
         return None, ()
@@ -151,25 +184,20 @@ def open_run_saver(
 
 
 def check_fields(app: CompiledGraph, run_input: Any) -> None:
-    """Raise UsageError for an input with an unknown field, which a run would only warn about."""
+    """Raise UsageError if the input has an unknown field, about which a run would only warn."""
     if problem := app.program.start.updates.unknown_in(run_input):
         raise UsageError(problem)
 
 
 def run_limits(recursion_limit: int | None, max_concurrency: int | None) -> dict[str, Any]:
-    """Return the limits on the command line as settings of a run."""
+    """Return the limits of the command line as the configuration of a run."""
     settings = {"recursion_limit": recursion_limit, "max_concurrency": max_concurrency}
     return {name: value for name, value in settings.items() if value is not None}
 
 
 def new_thread_id() -> str:
-    """Draw a random thread id that is short enough to type."""
+    """Return a random thread id that is short enough to type."""
     return secrets.token_hex(6)
-
-
-def script_options(script: Path | None) -> tuple[str, ...]:
-    """Return the script as words of a command line."""
-    return ("--script", str(script)) if script is not None else ()
 
 
 def workflow_input(inputs: Sequence[str], files: Sequence[str]) -> dict[str, Any]:
@@ -217,35 +245,32 @@ def resume(
     """
     if sum((bool(answer), event is not None, due)) > 1:
         raise UsageError("Give only one of --answer, --event and --due.")
-    answers, models = read_answers(answer or ()), read_models(model, base_url)
+    answers = read_answers(answer or ())
+    command = _Command(
+        target=target,
+        script=script,
+        models=read_models(model, base_url),
+        max_items=max_items,
+        as_json=json,
+        show_traceback=show_traceback,
+    )
     config = {**run_limits(recursion_limit, max_concurrency), "thread_id": thread, "branch": branch}
     options = (*locate_database(database, key_file).options, *(("--branch", branch) if branch != "main" else ()))
     if is_workflow(target):
         with open_saver(database, key_file) as saver:
             find_checkpoint(saver, thread, branch)
-            app = load_app(target, script, models, checkpointer=saver, max_items=max_items)
-            model_options = (*script_options(script), *models.options)
-            saved = SavedRun(thread=thread, target=target, options=options, models=model_options)
-            run_input = resume_input(answers)
-            run_workflow_and_exit(app, run_input, config, saved, json_wanted=json, show_traceback=show_traceback)
+            app = command.load_workflow(saver)
+            command.run_workflow(app, resume_input(answers), config, command.saved_run(thread, options))
         return
-    app, network = load(target, models)
+    app, network = load(target, command.models)
     saver = None if database is None and has_durable_saver(app) else open_saver(database, key_file)
     with saver or nullcontext():
         if saver is not None:
             app = app.with_services(checkpointer=saver)
         assert app.checkpointer is not None
         find_checkpoint(app.checkpointer, thread, branch)
-        saved = SavedRun(
-            thread=thread, target=target, options=options, models=models.options, is_ours=saver is not None
-        )
-        run_and_exit(
-            lambda: _continue(app, config, answers, event, due),
-            saved,
-            network=network,
-            json_wanted=json,
-            show_traceback=show_traceback,
-        )
+        saved = command.saved_run(thread, options, is_in_database=saver is not None)
+        command.run_graph(lambda: _continue(app, config, answers, event, due), saved, network)
 
 
 def _continue(app: CompiledGraph, config: dict[str, Any], answers: Any, event: str | None, due: bool) -> RunEnd:

@@ -38,15 +38,15 @@ def test(
     if not is_workflow(target):
         raise UsageError(f"{target!r} is not a workflow in YAML. Test graphs in Python with pytest.")
     workflow = load_workflow(Path(target))
-    ran = [result for path in cases for result in _run_file(workflow, path)]
-    for result in ran:
+    results = [result for path in cases for result in _run_file(workflow, path)]
+    for result in results:
         say(f"{'FAIL' if result.failures else 'ok':4}  {result.name}")
         for failure in result.failures:
             say(f"      {failure}")
-    failed = sum(bool(result.failures) for result in ran)
-    say(f"{len(ran) - failed} of {len(ran)} cases pass")
+    failed = sum(bool(result.failures) for result in results)
+    say(f"{len(results) - failed} of {len(results)} cases pass")
     if junit is not None:
-        _write_report(junit, target, ran)
+        _write_report(junit, target, results)
     if failed:
         raise SystemExit(FAILED)
 
@@ -63,15 +63,15 @@ def _run_file(workflow: Workflow, path: Path) -> list[CaseResult]:
     return results
 
 
-def _write_report(path: Path, target: str, ran: Sequence[CaseResult]) -> None:
+def _write_report(path: Path, target: str, results: Sequence[CaseResult]) -> None:
     suite = ElementTree.Element(
         "testsuite",
         name=target,
-        tests=str(len(ran)),
-        failures=str(sum(bool(result.failures) for result in ran)),
-        time=f"{sum(result.seconds for result in ran):.3f}",
+        tests=str(len(results)),
+        failures=str(sum(bool(result.failures) for result in results)),
+        time=f"{sum(result.seconds for result in results):.3f}",
     )
-    for result in ran:
+    for result in results:
         case = ElementTree.SubElement(
             suite, "testcase", classname=result.file, name=result.name, time=f"{result.seconds:.3f}"
         )

@@ -1,8 +1,9 @@
 """The effects of client flows, as data. Two drivers perform them: a synchronous and an asynchronous one.
 
-A flow is a generator. It yields effects, is sent their outcomes, and returns its result; `Yield` passes an item to the
-caller's loop. If a connection breaks, `Lost` is raised in it. So retries, pages and resumed
-streams are written once."""
+A flow is a generator that yields effects, receives their outcomes, and returns its result; `Yield` passes an item to
+the loop of the caller. If a connection breaks, `ConnectionLost` is raised in the flow. So retries, pages and resumed
+streams are written only once.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +18,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send a request; its `Reply` comes back."""
+    """Send a request; the outcome is its `Reply`."""
 
     call: Call[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Open a stream; the outcome is the head of the response, with its content if it is an error.
-
-    A stream that was open is closed.
-    """
+    """Open a stream, and close the previous one. The outcome is the `Reply`; it only has content if it is an error."""
 
     call: Call[Any]
     last_event_id: str | None = None
@@ -35,12 +33,12 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Read available bytes of the stream; no bytes mean its end."""
+    """Read the next bytes of the stream; the outcome is empty at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Wait for so many seconds."""
+    """Wait for a number of seconds."""
 
     seconds: float
 
@@ -57,10 +55,10 @@ Flow = Generator[Effect, Any, T]
 """A generator of effects that returns a `T`."""
 
 
-class Lost(Exception):
+class ConnectionLost(Exception):
     """A connection could not be opened, or broke. Internal to the client."""
 
 
 def advance(flow: Flow[Any], outcome: Any) -> Effect:
     """Send an outcome to a flow and return its next effect. Raises StopIteration at its end."""
-    return flow.throw(outcome) if isinstance(outcome, Lost) else flow.send(outcome)
+    return flow.throw(outcome) if isinstance(outcome, ConnectionLost) else flow.send(outcome)

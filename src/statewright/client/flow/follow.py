@@ -9,17 +9,17 @@ from statewright.api.resource import LARGEST_PAGE
 from statewright.api.runs import ENDED, Event, LiveEvent
 from statewright.client.call import Call, Reply, get, path_of, read_data
 from statewright.client.errors import error_of, unreachable
-from statewright.client.flow.effects import Flow, Lost, Open, Read, Sleep, Yield
-from statewright.client.flow.send import ask, pause_after
+from statewright.client.flow.effects import ConnectionLost, Flow, Open, Read, Sleep, Yield
+from statewright.client.flow.send import pause_after, send
 from statewright.client.flow.sse import Message, Parser
 from statewright.client.settings import ClientSettings
 
-_LASTING: Final = 5.0
-"""Seconds after which the end of a silent connection does not count as a failure."""
+_STABLE_AFTER: Final = 5.0
+"""Seconds after which a connection that ends counts as the first failure again, even if it had no events."""
 
 
 class RunFollower:
-    """Follows a run; every event is yielded once, in order."""
+    """Follows a run. Every event is yielded once, in order."""
 
     def __init__(self, run_id: str, after: int, settings: ClientSettings, *, live: bool = False) -> None:
         self._run_id = run_id
@@ -35,7 +35,7 @@ class RunFollower:
             start = self._settings.clock.monotonic()
             try:
                 pause = yield from self._listen()
-            except Lost as lost:
+            except ConnectionLost as lost:
                 self._count_failure(start)
                 if self._failures > self._settings.retries:
                     raise unreachable(self._call, self._settings.base_url, lost) from lost.__cause__
@@ -50,11 +50,11 @@ class RunFollower:
                 yield Sleep(self._settings.pause(min(self._failures, 5)))
 
     def _count_failure(self, start: float) -> None:
-        has_lasted = self._settings.clock.monotonic() - start > _LASTING
-        self._failures = 1 if has_lasted else self._failures + 1
+        was_stable = self._settings.clock.monotonic() - start > _STABLE_AFTER
+        self._failures = 1 if was_stable else self._failures + 1
 
     def _listen(self) -> Flow[float | None]:
-        """Yield the events of one connection; return the pause that the service requests if it refuses for now."""
+        """Yield the events of one connection. Return the pause before the next one if the service refused this one."""
         head: Reply = yield Open(self._call, str(self._last) if self._last else None)
         if head.status != 200:
             self._failures += 1
@@ -65,10 +65,10 @@ class RunFollower:
         parser = Parser()
         while piece := (yield Read()):
             for message in parser.feed(piece):
-                yield from self._take(message)
+                yield from self._handle(message)
         return None
 
-    def _take(self, message: Message) -> Flow[None]:
+    def _handle(self, message: Message) -> Flow[None]:
         data = json.loads(message.data)
         if "seq" in data:
             yield from self._emit(Event.from_json(data))
@@ -82,17 +82,17 @@ class RunFollower:
         yield Yield(event)
 
     def _is_over(self) -> Flow[bool]:
-        """Return whether the run has ended, after yielding its last events."""
-        run: Any = yield from ask(get(path_of("workflow-runs", self._run_id), read_data), self._settings)
+        """Return True if the run has ended, after yielding its last events."""
+        run: Any = yield from send(get(path_of("workflow-runs", self._run_id), read_data), self._settings)
         if run["status"] not in ENDED:
             return False
         while True:
             before = self._last
-            for event in (yield from ask(self._rest(), self._settings)):
+            for event in (yield from send(self._next_events(), self._settings)):
                 yield from self._emit(event)
             if self._last == before:
                 return True
 
-    def _rest(self) -> Call[list[Event]]:
+    def _next_events(self) -> Call[list[Event]]:
         path = path_of("workflow-runs", self._run_id, "events")
         return get(path, Event.read_all, {"after": self._last, "pageSize": LARGEST_PAGE})

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from statewright.client.call import Call, get
 from statewright.client.flow.effects import Flow, Yield
-from statewright.client.flow.send import ask
+from statewright.client.flow.send import send
 from statewright.client.settings import ClientSettings
 
 T = TypeVar("T")
@@ -20,10 +20,10 @@ class Page(Generic[T]):
 
     items: Sequence[T]
     page: int
-    """Which part it is, from 1."""
+    """The number of the page, from 1."""
     page_size: int
     total: int
-    """The number of items of the whole list."""
+    """The number of items in the whole list."""
     total_pages: int
 
 
@@ -44,12 +44,12 @@ def page_of(path: str, read: Callable[[Any], T], *, page: int, page_size: int, *
 
 
 def all_of(first: Call[Page[Any]], settings: ClientSettings) -> Flow[None]:
-    """Yield every item of a list, from a page on; each once, though the list may grow meanwhile."""
+    """Yield the items of a list from the given page on, each once, even if the list grows meanwhile."""
     call, seen = first, set[str]()
     while True:
-        page: Page[Any] = yield from ask(call, settings)
+        page: Page[Any] = yield from send(call, settings)
         for item in page.items:
-            if item.id not in seen:  # new items push others to the next page
+            if item.id not in seen:  # a new item moves the last one to the next page
                 seen.add(item.id)
                 yield Yield(item)
         if page.page >= page.total_pages:

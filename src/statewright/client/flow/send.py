@@ -7,22 +7,22 @@ from typing import Any, Final, TypeVar
 
 from statewright.client.call import Call, Reply
 from statewright.client.errors import error_of, retry_after, unreachable
-from statewright.client.flow.effects import Flow, Lost, Send, Sleep
+from statewright.client.flow.effects import ConnectionLost, Flow, Send, Sleep
 from statewright.client.settings import ClientSettings
 from statewright.errors import ServiceError
 
 T = TypeVar("T")
-PASSING: Final = frozenset({429, 502, 503, 504})
+RETRYABLE: Final = frozenset({429, 502, 503, 504})
 """Statuses of temporary failures, which are retried."""
 
 
-def ask(call: Call[T], settings: ClientSettings) -> Flow[T]:
-    """Send a request, with retries, and return the parsed answer. Raises ServiceError if it was refused."""
+def send(call: Call[T], settings: ClientSettings) -> Flow[T]:
+    """Send a request, with retries, and return its parsed answer. Raises ServiceError if it was refused."""
     failures = 0
     while True:
         try:
             reply: Reply = yield Send(call)
-        except Lost as lost:
+        except ConnectionLost as lost:
             failures += 1
             if not call.repeatable or failures > settings.retries:
                 raise unreachable(call, settings.base_url, lost) from lost.__cause__
@@ -38,8 +38,8 @@ def ask(call: Call[T], settings: ClientSettings) -> Flow[T]:
 
 
 def pause_after(reply: Reply, settings: ClientSettings, failures: int) -> float | None:
-    """Return the seconds before a refused request is retried; None if it is not."""
-    if reply.status not in PASSING:
+    """Return the seconds before a refused request is retried; None if it must not be."""
+    if reply.status not in RETRYABLE:
         return None
     requested = retry_after(reply) or 0.0
     return None if requested > settings.longest_pause else max(requested, settings.pause(failures))

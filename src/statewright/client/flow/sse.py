@@ -19,38 +19,38 @@ class Message:
 
 
 class Parser:
-    """Parses chunks of bytes into messages."""
+    """Parses pieces of a stream into messages."""
 
     def __init__(self) -> None:
-        self._rest = b""
-        self._has_begun = False
+        self._buffer = b""
+        self._has_started = False
         self._event = ""
         self._data: list[str] = []
         self._id: str | None = None
 
     def feed(self, piece: bytes) -> Iterator[Message]:
-        """Yield the messages that end in this chunk."""
+        """Yield the messages that end in this piece."""
         for line in self._lines(piece):
             if line:
-                self._take(line.decode("utf-8", "replace"))
+                self._parse_line(line.decode("utf-8", "replace"))
             elif (message := self._dispatch()) is not None:
                 yield message
 
     def _lines(self, piece: bytes) -> Iterator[bytes]:
-        """Yield complete lines. They end with CR, LF or both; a final CR may belong to an LF still to come."""
-        text = self._rest + piece
-        if not self._has_begun and len(text) < len(_BOM) and _BOM.startswith(text):
-            self._rest = text
+        """Yield complete lines, which end with CR, LF or both. A final CR is kept, because an LF may follow."""
+        text = self._buffer + piece
+        if not self._has_started and len(text) < len(_BOM) and _BOM.startswith(text):
+            self._buffer = text
             return
-        if not self._has_begun:
-            self._has_begun, text = True, text.removeprefix(_BOM)
+        if not self._has_started:
+            self._has_started, text = True, text.removeprefix(_BOM)
         ends_with_cr = text[-1:] == b"\r"
         text = (text[:-1] if ends_with_cr else text).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        *lines, rest = text.split(b"\n")
-        self._rest = rest + b"\r" if ends_with_cr else rest
+        *lines, remainder = text.split(b"\n")
+        self._buffer = remainder + b"\r" if ends_with_cr else remainder
         yield from lines
 
-    def _take(self, line: str) -> None:
+    def _parse_line(self, line: str) -> None:
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         match name:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from statewright.api.automation import Delivery, Preview, Schedule, Trigger, Webhook, WebhookWithSecret
-from statewright.client.call import Call, delete, get, in_camel, nothing, patch, path_of, post, without_none
+from statewright.client.call import Call, delete, get, ignore_content, in_camel, patch, path_of, post, without_none
 from statewright.client.flow.effects import Flow
 from statewright.client.flow.pages import Page, page_of
 from statewright.client.resources.options import ScheduleChanges, ScheduleOptions, TriggerChanges, WebhookChanges
@@ -60,7 +60,7 @@ class Schedules(Namespace[F]):
     @request
     def remove(self, schedule_id: str) -> Call[None]:
         """Remove a schedule."""
-        return delete(path_of("schedules", schedule_id), nothing)
+        return delete(path_of("schedules", schedule_id), ignore_content)
 
 
 def _times(answer: Any) -> Sequence[datetime]:
@@ -106,7 +106,7 @@ class Triggers(Namespace[F]):
     @request
     def remove(self, trigger_id: str) -> Call[None]:
         """Remove a trigger."""
-        return delete(path_of("triggers", trigger_id), nothing)
+        return delete(path_of("triggers", trigger_id), ignore_content)
 
 
 class Webhooks(Namespace[F]):
@@ -141,7 +141,7 @@ class Webhooks(Namespace[F]):
     @request
     def remove(self, webhook_id: str) -> Call[None]:
         """Remove a webhook."""
-        return delete(path_of("webhooks", webhook_id), nothing)
+        return delete(path_of("webhooks", webhook_id), ignore_content)
 
     @request
     def deliveries(self, webhook_id: str, *, page: int = 1, page_size: int = 20) -> Call[Page[Delivery]]:

@@ -22,8 +22,8 @@ class Definitions(Namespace[F]):
     def add(self, definition: Mapping[str, Any]) -> Call[DefinitionWithBody]:
         """Store a version of a workflow in JSON. Storing the same content again changes nothing.
 
-        Raises InvalidRequest, whose `details` have everything that is wrong, RequestConflict for a version that is
-        taken by another content.
+        Raises InvalidRequest with all problems in its `details`, and RequestConflict if the version is stored with
+        other content.
         """
         # Storing the same content again changes nothing, so the request may be repeated.
         return replace(post(path_of(_DEFINITIONS), DefinitionWithBody.read_answer, definition), repeatable=True)

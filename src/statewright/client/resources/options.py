@@ -1,4 +1,4 @@
-"""Keyword options of methods: starts, filters and changes. Options that are not given are not sent."""
+"""Keyword options of methods: starts, filters and changes. Omitted options are not sent."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from statewright.api.runs import OnBusy
 
 
 class StartOptions(TypedDict, total=False):
-    """Options of a start."""
+    """Options for starting a run."""
 
     definition_id: str | None
     thread_id: str | None
-    """The thread to advance; one of its own if none is given."""
+    """The thread to advance; a new one by default."""
     idempotency_key: str | None
-    """The same key again gives the run that it gave before; one is drawn if none is given."""
+    """A repeated key returns the run that it started before; a random one by default."""
     on_busy: OnBusy
     after: datetime | None
-    """Not before this instant."""
+    """The run does not begin before this instant."""
     timeout: float | None
-    """Seconds after which the run has failed."""
+    """Seconds after which the run fails."""
     tags: Sequence[str]
     metadata: Mapping[str, Any]
     concurrency_key: str | None
@@ -38,17 +38,17 @@ SETTINGS: Final = frozenset({"recursion_limit", "max_concurrency", "durability",
 
 
 class RunFilter(TypedDict, total=False):
-    """A filter of runs; all given conditions must match."""
+    """A filter of runs; all conditions must match."""
 
     status: Sequence[str]
-    """Any of them."""
+    """One of these."""
     graph: str | None
     definition_id: str | None
     thread_id: str | None
     parent_id: str | None
     idempotency_key: str | None
     tags: Sequence[str]
-    """All of them."""
+    """All of these."""
     metadata: Mapping[str, str]
     created_from: datetime | None
     created_to: datetime | None
@@ -97,7 +97,7 @@ class WebhookChanges(TypedDict, total=False):
     description: str
     active: bool
     rotate_secret: bool
-    """Draws a new secret, which is in the answer."""
+    """Creates a new secret, which is in the result."""
 
 
 class WorkspaceLimits(TypedDict, total=False):

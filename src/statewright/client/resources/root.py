@@ -34,7 +34,7 @@ class Root(Namespace[F], ABC, Generic[F, Transport]):
         clock: Clock | None = None,
         transport: Transport | None = None,
     ) -> None:
-        """Raises InvalidConfig for an invalid address, and without the extra `client`."""
+        """Raises InvalidConfig for an invalid address, and MissingLibrary without the extra `client`."""
         settings = ClientSettings(
             base_url=base_url,
             api_key=api_key,
@@ -61,16 +61,16 @@ class Root(Namespace[F], ABC, Generic[F, Transport]):
 
     @abstractmethod
     def _connect(self, transport: Transport | None, settings: ClientSettings) -> Driver:
-        """Return the driver of the client, on a transport of its own or on the given one."""
+        """Return the driver of the client, on the given transport or by default on a new one."""
 
     @request
     def health(self) -> Call[Health]:
-        """Return the health of the service, also if it is failing."""
+        """Return the health of the service, even if it is failing."""
         return Call(method="GET", path="/health", read=Health.from_json, accepted=(503,))
 
     @request
     def ready(self) -> Call[bool]:
-        """Return whether the service accepts requests."""
+        """Return True if the service accepts requests."""
         return Call(method="GET", path="/ready", read=_is_ready, accepted=(503,))
 
     @request

@@ -39,15 +39,15 @@ class Runs(Namespace[F]):
     def start(
         self,
         graph: str | None = None,
-        input: Any = None,  # noqa: A002  # what it is called everywhere
+        input: Any = None,  # noqa: A002  # the name that graphs and the API use
         *,
         wait: float | None = None,
         **options: Unpack[StartOptions],
     ) -> Call[StartedRun]:
         """Start a run of a served graph, or of a stored definition.
 
-        With `wait`, the answer comes when the run rests, and after so many seconds in any case. Without an
-        `idempotency_key` one is drawn, so that a start whose answer was lost is repeated without starting two runs.
+        With `wait`, returns once the run is idle, and at the latest after so many seconds. Without an `idempotency_key`
+        a random one is sent, so that a start whose answer was lost can be repeated without starting two runs.
         """
         return start(graph, input, wait, options)
 
@@ -60,21 +60,21 @@ class Runs(Namespace[F]):
         seconds: float = LONGEST_WAIT,
         **options: Unpack[StartOptions],
     ) -> Flow[Run]:
-        """Start a run, and return it once it rests, or in its current state after so many seconds."""
+        """Start a run, and return it once it is idle, or in its current state after so many seconds."""
         until = self._settings.clock.monotonic() + seconds
-        run = yield from self._ask(start(graph, input, min(seconds, LONGEST_WAIT), options))
-        return run if run.is_at_rest and run.created else (yield from self._settled(run.id, until))
+        run = yield from self._send(start(graph, input, min(seconds, LONGEST_WAIT), options))
+        return run if run.is_at_rest and run.created else (yield from self._wait_until_idle(run.id, until))
 
     @flow_method
     def wait(self, run_id: str, seconds: float = LONGEST_WAIT) -> Flow[Run]:
         """Return a run once it has ended, waits or is paused; in its current state after so many seconds."""
-        return (yield from self._settled(run_id, self._settings.clock.monotonic() + seconds))
+        return (yield from self._wait_until_idle(run_id, self._settings.clock.monotonic() + seconds))
 
-    def _settled(self, run_id: str, until: float) -> Flow[Run]:
+    def _wait_until_idle(self, run_id: str, until: float) -> Flow[Run]:
         while True:
-            left = until - self._settings.clock.monotonic()
-            run = yield from self._ask(_get(run_id, max(0.0, min(left, LONGEST_WAIT))))
-            if left <= 0 or run.is_at_rest:
+            remaining = until - self._settings.clock.monotonic()
+            run = yield from self._send(_get(run_id, max(0.0, min(remaining, LONGEST_WAIT))))
+            if remaining <= 0 or run.is_at_rest:
                 return run
 
     @request
@@ -135,9 +135,9 @@ class Runs(Namespace[F]):
 
     @items(Told)
     def watch(self, run_id: str, *, after: int = 0) -> Flow[None]:
-        """Iterate like `follow`, including each `LiveEvent`, which is not stored, such as pieces of messages.
+        """Iterate like `follow`, with live events in between, such as pieces of messages.
 
-        Live events that occur while the connection is broken are lost.
+        A `LiveEvent` is not stored, so those that occur while the connection is broken are lost.
         """
         return RunFollower(run_id, after, self._settings, live=True).flow()
 
@@ -175,7 +175,7 @@ class Runs(Namespace[F]):
     ) -> Call[Run]:
         """Send a signal to a run. It is stored until a step waits for it.
 
-        With a `signal_id` the signal counts once however often it is sent.
+        With a `signal_id` the signal counts once, however often it is sent.
         """
         return _signal(run_id, "signals", signal_type, payload, signal_id)
 
@@ -215,7 +215,7 @@ def start(graph: str | None, values: Any, wait: float | None, options: StartOpti
 
 
 def _get(run_id: str, wait: float = 0.0) -> Call[RunWithSteps]:
-    """Return the request for a run, which the service answers once it rests, or after so many seconds."""
+    """Return the request for a run, which the service answers once it is idle, or after so many seconds."""
     call = get(path_of(_RUNS, run_id), RunWithSteps.read_answer)
     return replace(call, params=(("wait", f"{wait:g}"),), patience=wait) if wait else call
 

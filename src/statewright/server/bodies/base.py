@@ -1,4 +1,4 @@
-"""The base class of bodies, and types of fields that several of them have."""
+"""The base class of bodies, and shared types of fields."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d.*")
 
 
 def _check_notation(value: Any) -> Any:
-    """Refuse numbers, which could be seconds or milliseconds since one year or another."""
+    """Refuse numbers, which could be seconds or milliseconds since any epoch."""
     if isinstance(value, datetime) or (isinstance(value, str) and _INSTANT.fullmatch(value)):
         return value
     raise ValueError("should be an instant, written as 2026-01-31T09:00:00Z")
 
 
 Instant = Annotated[AwareDatetime, Strict(False), BeforeValidator(_check_notation), AfterValidator(_in_utc)]
-"""An instant in a request: with its offset from UTC."""
+"""An instant in a request, with its offset from UTC."""
 JsonMap = dict[str, Any]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
@@ -57,7 +57,7 @@ B = TypeVar("B", bound=_NamesWorkflow)
 
 
 def check_workflow(body: B) -> B:
-    """Return a body that names either a definition or a graph. Raises ValueError for both and for neither."""
+    """Return the body, which must name either a definition or a graph. Raises ValueError for both or neither."""
     if (body.definition_id is None) == (body.graph is None):
-        raise ValueError("give either definitionId or graph: what is to be run")
+        raise ValueError("give either definitionId or graph")
     return body

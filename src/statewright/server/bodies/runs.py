@@ -12,10 +12,10 @@ from statewright.server.bodies.base import Body, Instant, JsonMap, Name, Tag, ch
 from statewright.service import RunFilter, StartRun
 
 LONGEST_TIMEOUT = 10 * 366 * 86_400
-"""Seconds."""
+"""The largest `timeout` of a run, in seconds: ten years."""
 
 ThreadName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f\x7f]+$")]
-"""What can stand in a path."""
+"""A thread id that fits into one segment of a URL path."""
 
 
 class RunSettings(Body):
@@ -56,11 +56,11 @@ class StartRunBody(Body):
     def _check_workflow(self) -> StartRunBody:
         check_workflow(self)
         if self.concurrency_limit is not None and self.concurrency_key is None:
-            raise ValueError("concurrencyLimit goes with a concurrencyKey")
+            raise ValueError("concurrencyLimit needs a concurrencyKey")
         return self
 
     def request(self) -> StartRun:
-        """Return the same for the service."""
+        """Return the body as a request to the service."""
         values = {name: getattr(self, name) for name in StartRunBody.model_fields if name not in ("settings", "input")}
         settings = self.settings.model_dump(by_alias=True, exclude_none=True)
         return StartRun(**values, settings=settings, input={} if self.input is None else self.input)
@@ -82,21 +82,21 @@ class FilterBody(Body):
 
     @field_validator("status", mode="before")
     @classmethod
-    def _in_lower_case(cls, value: Any) -> Any:
+    def _lower(cls, value: Any) -> Any:
         if not isinstance(value, list):
             return value
-        return [one.lower() if isinstance(one, str) else one for one in cast("list[Any]", value)]
+        return [name.lower() if isinstance(name, str) else name for name in cast("list[Any]", value)]
 
     @model_validator(mode="after")
-    def _not_all(self) -> FilterBody:
+    def _check_not_empty(self) -> FilterBody:
         if not self.model_dump(exclude_defaults=True):
-            raise ValueError("say which runs are meant: an empty filter would mean all")
+            raise ValueError("give at least one condition: an empty filter would match all runs")
         return self
 
     def filter(self) -> RunFilter:
-        """Return the same for the service."""
+        """Return the body as a filter of the service."""
         values = {name: getattr(self, name) for name in FilterBody.model_fields if name != "status"}
-        return RunFilter(**values, status=[RunStatus(one) for one in self.status])
+        return RunFilter(**values, status=[RunStatus(name) for name in self.status])
 
 
 class ResumeBody(Body):
@@ -111,11 +111,11 @@ class ResumeBody(Body):
     """The sender's id for the signal: sent twice it counts once."""
 
     @model_validator(mode="after")
-    def _one_thing(self) -> ResumeBody:
+    def _check_combination(self) -> ResumeBody:
         if self.answers is not None and self.signal_type is not None:
             raise ValueError("give either signalType or answers")
         if self.signal_type is None and (self.payload is not None or self.signal_id is not None):
-            raise ValueError("payload and signalId go with a signalType")
+            raise ValueError("payload and signalId need a signalType")
         return self
 
 
@@ -143,10 +143,10 @@ class DecideBody(Body):
     """A note about who has decided, kept beside the key with which the request came."""
 
     @model_validator(mode="after")
-    def _edited_has_content(self) -> DecideBody:
-        given = "edited_content" in self.model_fields_set
-        if (self.decision == "edited") != given:
-            raise ValueError("editedContent goes with the decision 'edited', and with no other")
+    def _check_content(self) -> DecideBody:
+        has_content = "edited_content" in self.model_fields_set
+        if (self.decision == "edited") != has_content:
+            raise ValueError("editedContent is required for the decision 'edited', and not allowed for others")
         return self
 
 
@@ -176,7 +176,7 @@ class UpdateThreadBody(Body):
     """Where to begin from; the head of the thread if none is given."""
 
     @model_validator(mode="after")
-    def _has_values(self) -> UpdateThreadBody:
+    def _check_values(self) -> UpdateThreadBody:
         if "values" not in self.model_fields_set:
-            raise ValueError("give values: what is to change")
+            raise ValueError("values are required")
         return self

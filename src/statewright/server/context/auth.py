@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from statewright.service import Service
 
 
+ADMIN = "admin-token"
+"""The scope of routes that need the token of the operator."""
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """An authenticated caller."""
@@ -30,7 +34,7 @@ class Caller:
     context: ServerContext
     workspace_id: str
     key: ApiKey | None = None
-    """None if no keys are required, and for the operator."""
+    """None for the operator, and if no keys are required."""
 
     @property
     def service(self) -> Service:
@@ -46,7 +50,7 @@ class Caller:
 
 
 async def admit(request: Request, scope: str) -> Caller:
-    """Authenticate a request. Raises Unauthorized, Forbidden without the scope, and TooManyRequests."""
+    """Authenticate a request and check its scope. Raises Unauthorized, Forbidden or TooManyRequests."""
     context = server_context_of(request)
     if scope == ADMIN:
         _check_admin(request, context)
@@ -55,29 +59,25 @@ async def admit(request: Request, scope: str) -> Caller:
         return Caller(context, DEFAULT_WORKSPACE)
     if context.settings.auth == "none":
         return Caller(context, DEFAULT_WORKSPACE)
-    key = await context.keys.find(_given_key(request), context.service.clock.now())
+    key = await context.keys.find(_api_key_of(request), context.service.clock.now())
     check_scope(key, scope)
-    _count(request, context, key)
+    _count_request(request, context, key)
     return Caller(context, key.workspace_id, key)
 
 
-ADMIN = "admin-token"
-"""The scope of routes that need the token of the operator."""
-
-
 def _may_read_metrics_without_key(request: Request, context: ServerContext) -> bool:
-    """Return True if metrics need no key, and for the operator. Raises HTTPException if they are disabled."""
+    """Return True if metrics are open, or the caller is the operator. Raises HTTPException if they are disabled."""
     access = context.settings.metrics_access
     if access == "off":
         raise HTTPException(404)
     if access == "open":
         return True
     expected = context.settings.admin_token
-    given = request.headers.get("x-admin-token")
-    return expected is not None and given is not None and compare_digest(given.encode(), expected.encode())
+    token = request.headers.get("x-admin-token")
+    return expected is not None and token is not None and compare_digest(token.encode(), expected.encode())
 
 
-def _given_key(request: Request) -> str:
+def _api_key_of(request: Request) -> str:
     """Return the API key of a request. Raises Unauthorized if there is none."""
     key = request.headers.get("x-api-key")
     if key is None:
@@ -97,24 +97,24 @@ def _check_admin(request: Request, context: ServerContext) -> None:
         if context.settings.auth == "none":
             return
         raise Forbidden("Workspaces cannot be managed over HTTP: the server was started without an admin token.")
-    given = request.headers.get("x-admin-token", "")
-    if not compare_digest(given.encode(), expected.encode()):
+    token = request.headers.get("x-admin-token", "")
+    if not compare_digest(token.encode(), expected.encode()):
         raise Unauthorized("The admin token is missing or wrong. Send it as x-admin-token.")
 
 
-def _count(request: Request, context: ServerContext, key: ApiKey) -> None:
+def _count_request(request: Request, context: ServerContext, key: ApiKey) -> None:
     """Count a request against the rate limit of its key, and set the rate-limit headers of the response."""
-    most = key.requests_per_minute
-    if most is None:
+    limit = key.requests_per_minute
+    if limit is None:
         return
     try:
-        context.rates.check(f"key:{key.id}", most, context.service.clock.now())
+        context.rates.check(f"key:{key.id}", limit, context.service.clock.now())
     except TooManyRequests:
-        request.scope["rate_headers"] = _rate_headers(most, 0)
+        request.scope["rate_headers"] = _rate_headers(limit, 0)
         raise
-    left = context.rates.remaining(f"key:{key.id}", most, context.service.clock.now())
-    request.scope["rate_headers"] = _rate_headers(most, left)
+    remaining = context.rates.remaining(f"key:{key.id}", limit, context.service.clock.now())
+    request.scope["rate_headers"] = _rate_headers(limit, remaining)
 
 
-def _rate_headers(most: int, left: int) -> list[tuple[str, str]]:
-    return [("x-ratelimit-limit", str(most)), ("x-ratelimit-remaining", str(left))]
+def _rate_headers(limit: int, remaining: int) -> list[tuple[str, str]]:
+    return [("x-ratelimit-limit", str(limit)), ("x-ratelimit-remaining", str(remaining))]

@@ -27,37 +27,37 @@ T = TypeVar("T")
 
 
 class Closing:
-    """Notifies streams and long waits that the server is about to stop."""
+    """The start of the shutdown, which ends streams and long waits. Used by one event loop."""
 
     def __init__(self) -> None:
-        self._told: list[Callable[[], object]] = []
-        self.begun = False
+        self._callbacks: list[Callable[[], object]] = []
+        self.has_begun = False
 
     def begin(self) -> None:
-        """Start to stop: notify all. Called on the event loop."""
-        self.begun = True
-        for callback in tuple(self._told):
+        """Begin the shutdown: call all callbacks."""
+        self.has_begun = True
+        for callback in tuple(self._callbacks):
             callback()
 
-    def tell(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Register a callback for the start of the shutdown, called at once if it has begun. Return its removal."""
-        self._told.append(callback)
-        if self.begun:
+    def register(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call `callback` when the shutdown begins, or now if it has begun. Return a function that removes it."""
+        self._callbacks.append(callback)
+        if self.has_begun:
             callback()
-        return lambda: self._told.remove(callback)
+        return lambda: self._callbacks.remove(callback)
 
-    async def unless(self, work: Awaitable[T]) -> T | None:
-        """Return the result of an awaitable, or None if the server starts to stop before it is available."""
+    async def race(self, work: Awaitable[T]) -> T | None:
+        """Return the result of an awaitable, or None if the shutdown begins first, which cancels the awaitable."""
         task = asyncio.ensure_future(work)
-        forget = self.tell(task.cancel)
+        unregister = self.register(task.cancel)
         try:
             with suppress(asyncio.CancelledError):
                 return await task
-            if not self.begun:  # it is the request that was cancelled
+            if not self.has_begun:  # the request itself was cancelled
                 raise asyncio.CancelledError
             return None
         finally:
-            forget()
+            unregister()
             task.cancel()
 
 

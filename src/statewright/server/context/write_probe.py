@@ -1,4 +1,4 @@
-"""A probe for writes to the database, which may be readable, but full, locked or read-only."""
+"""A probe for writes to the database: one that can be read may still be full, locked or read-only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE: Final = 5.0
 
 
 class WriteProbe:
-    """Writes and deletes a record in one transaction, at most once in some seconds. To be used by one event loop."""
+    """Writes and deletes a record in one transaction, at most once every few seconds. Used by one event loop."""
 
     def __init__(
         self, ledger: Ledger, now: Callable[[], datetime], *, fresh: float = FRESH, patience: float = PATIENCE
@@ -33,8 +33,8 @@ class WriteProbe:
         self._lock = asyncio.Lock()
 
     async def succeeds(self) -> bool:
-        """Return True if the database has taken a write in the last seconds."""
-        async with self._lock:  # those who ask at the same time share one write
+        """Return True if the database has accepted a write in the last seconds."""
+        async with self._lock:  # concurrent callers share one write
             now = asyncio.get_running_loop().time()
             if self._probed_at is None or now - self._probed_at >= self._fresh:
                 self._succeeded = await self._probe()

@@ -6,6 +6,7 @@ numbers with hundreds of digits and deeply nested containers are refused here, s
 from __future__ import annotations
 
 import json
+from math import isfinite
 from typing import Any, Final, NoReturn
 
 from pydantic_core import from_json
@@ -13,13 +14,13 @@ from pydantic_core import from_json
 from statewright.errors import InvalidRequest
 
 MAX_DEPTH: Final = 100
-"""The limit of nested containers."""
+"""The largest depth of nested containers."""
 _MAX_DIGITS: Final = 100
-"""Of a whole number."""
+"""The largest number of digits of an integer."""
 
 
 def decode(body: bytes) -> Any:
-    """Decode a body. Raises InvalidRequest, with the reason."""
+    """Decode a body. Raises InvalidRequest with the reason."""
     try:
         from_json(body, allow_inf_nan=False)  # refuses invalid JSON, UTF-8 and Unicode, and extreme depth
     except ValueError as error:
@@ -36,16 +37,16 @@ def _decode_strictly(body: bytes) -> Any:
     try:
         return json.loads(
             body,
-            object_pairs_hook=_object,
-            parse_int=_whole,
-            parse_float=_finite,
+            object_pairs_hook=_build_object,
+            parse_int=_parse_int,
+            parse_float=_parse_float,
             parse_constant=_refuse_constant,
         )
     except RecursionError as error:
         raise _too_deep() from error
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         names = [name for name, _ in pairs]
@@ -54,7 +55,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _whole(digits: str) -> int:
+def _parse_int(digits: str) -> int:
     if len(digits) > _MAX_DIGITS:
         raise InvalidRequest(
             f"The body has a number of {len(digits)} digits. Send numbers above {_MAX_DIGITS} digits as strings."
@@ -62,9 +63,9 @@ def _whole(digits: str) -> int:
     return int(digits)
 
 
-def _finite(digits: str) -> float:
+def _parse_float(digits: str) -> float:
     number = float(digits)
-    if number - number != 0:
+    if not isfinite(number):
         raise InvalidRequest(f"The body has the number {digits[:40]}, which is too large. Send it as a string.")
     return number
 
@@ -74,7 +75,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _too_deep() -> InvalidRequest:
-    return InvalidRequest(f"The body has containers more than {MAX_DEPTH} deep within each other. Make it flatter.")
+    return InvalidRequest(f"The body nests containers more than {MAX_DEPTH} levels deep. Make it flatter.")
 
 
 def _check_depth(value: Any) -> None:
@@ -88,7 +89,7 @@ def _check_depth(value: Any) -> None:
 
 
 def check_text(value: Any) -> None:
-    """Raise InvalidRequest for a string, or the name of an entry, that has a NUL character."""
+    """Raise InvalidRequest if a string or a key, at any depth, contains a NUL character."""
     if isinstance(value, str):
         if "\0" in value:
             raise InvalidRequest("The body has a string with the character NUL (\\u0000). Remove it.")

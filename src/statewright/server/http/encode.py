@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 
 def encode(value: Any) -> bytes:
-    """Return a value as one line of JSON."""
+    """Encode a value as one line of JSON."""
     try:
         return to_json(value, inf_nan_mode="null", bytes_mode="base64", fallback=_text)
     except (PydanticSerializationError, ValueError, RecursionError):
@@ -21,12 +21,12 @@ def encode(value: Any) -> bytes:
 
 
 def _encode_unusual(value: Any) -> bytes:
-    """Encode values that the fast encoder refuses: invalid Unicode, keys that are not strings, deep nesting."""
+    """Encode a value that the fast encoder refuses: invalid Unicode, keys that are not strings, or deep nesting."""
     return json.dumps(_jsonable(value, 0), ensure_ascii=True).encode("ascii")
 
 
 _MAX_DEPTH = 300
-"""The limit of nested containers in a response."""
+"""The largest depth of nested containers in a response."""
 
 
 def _jsonable(value: Any, depth: int) -> Any:
@@ -56,7 +56,7 @@ def _text(value: object) -> str:
 
 
 class Json(Response):
-    """A response that is encoded once, without the validation of the framework."""
+    """A JSON response, encoded without the validation of the framework."""
 
     media_type = "application/json"
 
@@ -70,7 +70,7 @@ def answer(data: Any, *, status: int = 200, meta: Mapping[str, Any] | None = Non
     return Json(content if meta is None else {**content, "meta": meta}, status)
 
 
-def refusal(
+def error_response(
     status: int,
     code: str,
     message: str,

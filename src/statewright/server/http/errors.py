@@ -36,7 +36,7 @@ from statewright.errors import (
     TooManyRequests,
     WorkflowError,
 )
-from statewright.server.http.encode import Json, refusal
+from statewright.server.http.encode import Json, error_response
 
 logger = logging.getLogger("statewright.server")
 
@@ -62,7 +62,7 @@ _CODES: Final[Mapping[int, str]] = {
     405: "METHOD_NOT_ALLOWED",
     413: "PAYLOAD_TOO_LARGE",
 }
-_CANNOT_SERVE: Final = "The request cannot be served now."
+_UNAVAILABLE_MESSAGE: Final = "The request cannot be served now."
 _REASONS: Final[Mapping[type[StatewrightError], str]] = {
     StorageFull: "The database has no room left, and nothing was saved.",
     StorageLocked: "The database is busy, and nothing was saved.",
@@ -76,27 +76,27 @@ RETRY_AFTER: Final = 1
 
 def add_error_handlers(app: FastAPI) -> None:
     """Register handlers that turn all errors into responses in the envelope."""
-    app.add_exception_handler(StatewrightError, _answer_known)
-    app.add_exception_handler(RequestValidationError, _answer_invalid)
-    app.add_exception_handler(HTTPException, _answer_http)
+    app.add_exception_handler(StatewrightError, _handle_statewright_error)
+    app.add_exception_handler(RequestValidationError, _handle_validation_error)
+    app.add_exception_handler(HTTPException, _handle_http_error)
 
 
-def answer_to(error: BaseException, request_id: str = "") -> Json:
-    """Return the response for an error. For an unexpected one it has only the id of the request."""
+def response_to(error: BaseException, request_id: str = "") -> Json:
+    """Return the response for an error. For an internal error it only contains the id of the request."""
     if isinstance(error, ServiceError) and error.status < 500:
-        return refusal(error.status, error.api_code, str(error), error.details, headers=_headers(error))
+        return error_response(error.status, error.api_code, str(error), error.details, headers=_headers(error))
     for kind, status, code in _MAPPED:
         if isinstance(error, kind):
             if status >= 500:
                 return _unavailable(error, status, code, request_id)
-            return refusal(status, code, str(error), _details(error), headers=_headers(error))
+            return error_response(status, code, str(error), _details(error), headers=_headers(error))
     logger.error("A request failed with an internal error: %s", request_id, exc_info=error)
-    return unexpected(request_id)
+    return internal_error(request_id)
 
 
-def unexpected(request_id: str) -> Json:
-    """Return the response for an internal error, which is logged under the id of the request."""
-    return refusal(
+def internal_error(request_id: str) -> Json:
+    """Return the response for an internal error. The log has the details under the id of the request."""
+    return error_response(
         500,
         "INTERNAL_ERROR",
         f"The request failed because of an internal error. The server log has details under {request_id!r}.",
@@ -105,11 +105,11 @@ def unexpected(request_id: str) -> Json:
 
 
 def _unavailable(error: StatewrightError, status: int, code: str, request_id: str) -> Json:
-    """Return the response for a storage fault or a shutdown. The log has the message, which may name files."""
+    """Return the response for a storage fault or a shutdown. Its own message may name files, so it is only logged."""
     logger.warning("A request cannot be served now: %s: %s", request_id, error)
-    message = next((reason for kind, reason in _REASONS.items() if isinstance(error, kind)), _CANNOT_SERVE)
+    message = next((reason for kind, reason in _REASONS.items() if isinstance(error, kind)), _UNAVAILABLE_MESSAGE)
     details = {**_details(error), "requestId": request_id}
-    return refusal(status, code, f"{message} Try again later.", details, headers=_headers(error))
+    return error_response(status, code, f"{message} Try again later.", details, headers=_headers(error))
 
 
 def _headers(error: StatewrightError) -> dict[str, str] | None:
@@ -128,8 +128,8 @@ def _details(error: StatewrightError) -> Any:
             return {"type": error.code}
 
 
-async def _answer_known(request: Request, error: Exception) -> Json:
-    return answer_to(error, request_id_of(request))
+async def _handle_statewright_error(request: Request, error: Exception) -> Json:
+    return response_to(error, request_id_of(request))
 
 
 def request_id_of(request: Request) -> str:
@@ -137,17 +137,19 @@ def request_id_of(request: Request) -> str:
     return str(request.scope.get("request_id", ""))
 
 
-async def _answer_invalid(request: Request, error: Exception) -> Json:
+async def _handle_validation_error(request: Request, error: Exception) -> Json:
     assert isinstance(error, RequestValidationError)
-    return invalid(error.errors())
+    return validation_error(error.errors())
 
 
-def invalid(errors: Sequence[Mapping[str, Any]]) -> Json:
-    """Return the response for an invalid request, with the path and the expectation of each problem."""
+def validation_error(errors: Sequence[Mapping[str, Any]]) -> Json:
+    """Return the response for an invalid request, with the path and the reason of each problem."""
     problems = [{"path": _path(error["loc"]), "message": _sentence(error)} for error in errors]
     summary = "; ".join(f"{problem['path'] or 'body'}: {problem['message']}" for problem in problems[:3])
     more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
-    return refusal(400, InvalidRequest.api_code, f"The request is not valid: {summary}{more}.", {"problems": problems})
+    return error_response(
+        400, InvalidRequest.api_code, f"The request is not valid: {summary}{more}.", {"problems": problems}
+    )
 
 
 def _path(location: Sequence[Any]) -> str:
@@ -162,18 +164,19 @@ def _sentence(problem: Mapping[str, Any]) -> str:
     return re.sub(r"^Input s", "s", message)
 
 
-async def _answer_http(request: Request, error: Exception) -> Json:
+async def _handle_http_error(request: Request, error: Exception) -> Json:
     assert isinstance(error, HTTPException)
     code = _CODES.get(error.status_code, HTTPStatus(error.status_code).phrase.upper().replace(" ", "_"))
     message = f"{request.method} {request.url.path}: {error.detail}"
     if error.status_code == 404:
-        message = f"There is no {request.url.path!r} here. GET /openapi.json lists the available paths."
+        message = f"There is no path {request.url.path!r}. GET /openapi.json lists the available ones."
     elif error.status_code == 405:
-        message = f"{request.url.path} does not take {request.method}. It takes {', '.join(_methods_at(request))}."
+        methods = ", ".join(_methods_at(request))
+        message = f"{request.url.path} does not support {request.method}. It supports {methods}."
     elif error.status_code in (400, 413):
         message = str(error.detail)
     headers = {"allow": ", ".join(_methods_at(request))} if error.status_code == 405 else error.headers
-    return refusal(error.status_code, code, message, headers=headers)
+    return error_response(error.status_code, code, message, headers=headers)
 
 
 def _methods_at(request: Request) -> list[str]:

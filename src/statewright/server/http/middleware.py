@@ -1,8 +1,8 @@
 """Middleware that every request passes, as pure ASGI, from the outermost to the innermost.
 
-`Frame` gives the request its id, measures it, and answers unexpected errors. `BodyLimit` counts the bytes of the body,
-declared or not. `Names` refuses web pages that call a server without keys under a name of their own, and `Alias` serves
-`/v1` as `/api/v1`."""
+`Frame` gives the request its id, measures it, and answers unexpected errors. `HostCheck` protects a server without keys
+from foreign web pages. `BodyLimit` limits the size of the body, whether declared or counted. `Alias` serves `/v1` as
+`/api/v1`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from statewright.observe import Metrics, bound
-from statewright.server.http.encode import refusal
-from statewright.server.http.errors import answer_to
+from statewright.server.http.encode import error_response
+from statewright.server.http.errors import response_to
 from statewright.server.settings import is_loopback
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -44,9 +44,9 @@ class Frame:
             with bound(request_id=request_id):
                 await self._app(scope, receive, response.send)
         except Exception as error:
-            if response.status:  # it has begun: close the connection, so that no reader takes it for complete
+            if response.status:  # it has begun: close the connection, so that the client does not take it for complete
                 raise
-            await answer_to(error, request_id)(scope, receive, response.send)
+            await response_to(error, request_id)(scope, receive, response.send)
         finally:
             if self._metrics is not None:
                 seconds = time.perf_counter() - started
@@ -54,7 +54,7 @@ class Frame:
 
 
 class _ResponseState:
-    """A response that is being sent."""
+    """A response that is being sent: adds the common headers, and records the status."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope = scope
@@ -85,17 +85,17 @@ def _route(scope: Scope) -> str:
 
 
 class BodyLimit:
-    """Refuses bodies above a size, declared or counted."""
+    """Refuses bodies above a size, whether declared or counted."""
 
-    def __init__(self, app: ASGIApp, most: int) -> None:
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
         self._app = app
-        self._most = most
+        self._max_bytes = max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif (length := _declared_length(scope)) is not None and length > self._most:
-            refused = refusal(413, "PAYLOAD_TOO_LARGE", self._sentence(f"has {length} bytes"), self._details())
+        elif (length := _declared_length(scope)) is not None and length > self._max_bytes:
+            refused = error_response(413, "PAYLOAD_TOO_LARGE", self._sentence(f"has {length} bytes"), self._details())
             await refused(scope, receive, send)
         else:
             await self._app(scope, self._count_bytes(receive), send)
@@ -107,7 +107,7 @@ class BodyLimit:
             nonlocal total
             message = await receive()
             total += len(message.get("body", b""))
-            if total > self._most:
+            if total > self._max_bytes:
                 raise HTTPException(413, self._sentence("is longer"))
             return message
 
@@ -115,12 +115,12 @@ class BodyLimit:
 
     def _sentence(self, problem: str) -> str:
         return (
-            f"The body {problem}; the limit is {self._most} bytes. "
+            f"The body {problem}; the limit is {self._max_bytes} bytes. "
             f"Send less, or store the content elsewhere and send its address."
         )
 
     def _details(self) -> dict[str, int]:
-        return {"maxBytes": self._most}
+        return {"maxBytes": self._max_bytes}
 
 
 def _declared_length(scope: Scope) -> int | None:
@@ -129,11 +129,11 @@ def _declared_length(scope: Scope) -> int | None:
     return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else None
 
 
-class Names:
+class HostCheck:
     """Accepts only requests to local host names, from pages of the same machine.
 
-    Without keys a page of a stranger could otherwise let the user's browser call the server: by a name that the
-    stranger points to loopback, or by a form.
+    Otherwise a foreign web page could make the user's browser call a server without keys: under a domain name that
+    resolves to loopback (DNS rebinding), or with a form (CSRF).
     """
 
     def __init__(self, app: ASGIApp, allowed_hosts: Sequence[str], origins: Sequence[str]) -> None:
@@ -146,12 +146,12 @@ class Names:
         if reason is None:
             await self._app(scope, receive, send)
         else:
-            await refusal(403, "FORBIDDEN", reason)(scope, receive, send)
+            await error_response(403, "FORBIDDEN", reason)(scope, receive, send)
 
     def _refusal_reason(self, scope: Scope) -> str | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if not self._is_ours(_hostname(f"//{host}")):
+        if not self._is_local(_hostname(f"//{host}")):
             return (
                 f"The server was called as {host!r}, and requires no keys: it accepts requests to loopback only. "
                 f"Call it as 127.0.0.1, or add the name to allowed_hosts."
@@ -159,11 +159,11 @@ class Names:
         origin = headers.get("origin")
         if origin is None or origin in self._origins or scope.get("method") in _SAFE_METHODS:
             return None
-        if self._is_ours(_hostname(origin)):
+        if self._is_local(_hostname(origin)):
             return None
         return f"The page {origin!r} may not call this server. Add it to cors_origins to allow it."
 
-    def _is_ours(self, name: str) -> bool:
+    def _is_local(self, name: str) -> bool:
         return is_loopback(name) or name in self._hosts
 
 
@@ -187,7 +187,7 @@ class Alias:
 
 
 def _without_alias(scope: Scope) -> dict[str, Any]:
-    renamed = {**scope, "path": f"/api{scope['path']}"}
+    aliased = {**scope, "path": f"/api{scope['path']}"}
     if raw := scope.get("raw_path"):
-        renamed["raw_path"] = b"/api" + raw
-    return renamed
+        aliased["raw_path"] = b"/api" + raw
+    return aliased

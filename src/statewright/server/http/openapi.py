@@ -33,7 +33,7 @@ Scopes of keys: """ + ", ".join(f"`{scope}`" for scope in SCOPES)
 
 
 def add_document(app: FastAPI) -> None:
-    """Make the application serve its document, which is built on first use."""
+    """Make the application serve its document, which is built at the first request."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -50,7 +50,7 @@ PageQuery = Annotated[Paging, Depends(_paging)]
 # -- the header `Idempotency-Key`, an alternative to the field of the body
 
 MAX_KEY_LENGTH: Final = 255
-"""Characters."""
+"""The largest length of an idempotency key, in characters."""
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -60,10 +60,10 @@ IdempotencyKey = Annotated[
 
 
 def resolve_key(header: str | None, field: str | None, name: str) -> str | None:
-    """Return the key of a request, from its header or the named field of its body.
+    """Return the idempotency key of a request, from its header or from the field `name` of its body.
 
-    The header may be quoted, as the draft of its standard wants. Raises RequestConflict if the two differ, and
-    InvalidRequest for a header that is empty or too long.
+    The header may be quoted, as its draft standard requires. Raises RequestConflict if the two differ, and
+    InvalidRequest for a header that is empty, too long or not printable.
     """
     if header is None:
         return field
@@ -74,7 +74,8 @@ def resolve_key(header: str | None, field: str | None, name: str) -> str | None:
         )
     if field is not None and field != key:
         raise RequestConflict(
-            f"The header Idempotency-Key is {key!r}, and {name} in the body is {field!r}. Send one, or the same twice."
+            f"The header Idempotency-Key is {key!r}, and {name} in the body is {field!r}. Send one of them, or "
+            f"the same key in both."
         )
     return key
 

@@ -1,7 +1,7 @@
 """Representations: how the server encodes its records as resources of the API, and describes them in its document.
 
-A resource is declared once, in `statewright.api`. Records are encoded without an instance of its class in between, and
-nothing is validated: a record is right already, and values of users become JSON whatever they are.
+A resource is declared once, in `statewright.api`. A record is encoded directly, without an instance of the resource and
+without validation: records are valid already, and any value of a user can be encoded as JSON.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Representation:
         /,
         **sources: Source,
     ) -> None:
-        """Fields without a source are attributes of the record with the same name.
+        """A field without a source is read from the attribute of the record with the same name.
 
-        `types` are more precise types of fields for the document: enumerations that only the server knows.
+        `types` refines the types of fields in the document, with enumerations that only the server knows.
         """
         self._resource = resource
         self._schema_name = schema_name
@@ -48,25 +48,25 @@ class Representation:
         _BY_RESOURCE[resource] = self
 
     def encode(self, record: Any) -> dict[str, Any]:
-        """Return a record under the names of the API."""
+        """Return a record as a mapping with the names of the API."""
         return {name: read(record) for name, read in self._readers}
 
     def encode_all(self, records: Iterable[Any]) -> list[dict[str, Any]]:
-        """Return several records under the names of the API."""
+        """Return records as mappings with the names of the API."""
         readers = self._readers
         return [{name: read(record) for name, read in readers} for record in records]
 
     def answer(self, record: Any, status: int = 200) -> Json:
-        """Return the response that shows a record."""
+        """Return the response with a record."""
         return answer(self.encode(record), status=status)
 
     def answer_all(self, records: Iterable[Any]) -> Json:
-        """Return the response that shows several records, all that there are."""
+        """Return the response with a complete list of records."""
         return answer(self.encode_all(records))
 
     @cached_property
     def model(self) -> type[BaseModel]:
-        """The model of pydantic from which the framework makes the schema of the resource."""
+        """The pydantic model from which the framework derives the schema of the resource."""
         descriptions = _descriptions(self._resource)
         metadata = {item.name: item.metadata for item in fields(self._resource)}
         members: dict[str, Any] = {
@@ -89,7 +89,7 @@ def _reader(source: Source) -> Callable[[Any], Any]:
 
 
 def _described_type(hint: Any) -> Any:
-    """Return a type with the models of resources in their place."""
+    """Replace the resources in a type by their models."""
     if hint in _BY_RESOURCE:
         return _BY_RESOURCE[hint].model
     origin, arguments = get_origin(hint), get_args(hint)
@@ -103,7 +103,7 @@ def _described_type(hint: Any) -> Any:
 
 @cache
 def _descriptions(resource: type[Resource]) -> Mapping[str, str]:
-    """Return the docstrings of fields by name, inherited ones included; none if the source code is not installed."""
+    """Return the docstrings of fields by name, including inherited ones; empty if there is no source code."""
     descriptions: dict[str, str] = {}
     for kind in reversed(resource.__mro__):
         if issubclass(kind, Resource):
@@ -120,8 +120,8 @@ def _own_descriptions(kind: type[Resource]) -> Mapping[str, str]:
     assert isinstance(definition, ast.ClassDef)
     return {
         field.target.id: inspect.cleandoc(text)
-        for field, below in zip(definition.body, definition.body[1:], strict=False)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and (text := _text(below))
+        for field, next_statement in zip(definition.body, definition.body[1:], strict=False)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and (text := _text(next_statement))
     }
 
 

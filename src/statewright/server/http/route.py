@@ -1,8 +1,8 @@
 """The declaration of routes, and the checks before their functions are called.
 
-The declaration describes the route in the OpenAPI document, and names the scope that a key needs. Before the function
-is called, the caller is authenticated, unknown query parameters are refused, and the body is decoded strictly.
-Functions encode their responses themselves: response models exist for the document, and for tests that compare both."""
+`describe` has the texts of a route in the OpenAPI document and the scope that a key needs. Before the function of a
+route is called, the caller is authenticated, unknown query parameters are refused, and the body is decoded strictly.
+Functions encode their responses themselves: response models only serve the document, and tests that compare both."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _OPEN: Final = "open"
 """The scope of public routes."""
 
 
-def described(
+def describe(
     summary: str,
     answer: Any = None,
     *,
@@ -50,13 +50,13 @@ def described(
 ) -> dict[str, Any]:
     """Return the arguments of a route decorator that describe the route in the OpenAPI document.
 
-    `answer` is a `Representation` or a type, `many` means a list of it, and `page` a list in pages. `also` are further
-    statuses with the same answer; `errors` those beyond what can happen to any request.
+    `answer` is a `Representation` or a type; `many` means a list of it, and `page` a list in pages. `also` has further
+    statuses with the same answer, and `errors` the error statuses in addition to those of every request.
     """
     model = None if answer is None else _envelope_of(answer, many=many, page=page)
     general = () if scope == _OPEN else (400, 401, 403, 413, 429, 503)
     responses: dict[int | str, Any] = {status: _response(summary, model)}
-    responses.update({other: _response(text, model) for other, text in (also or {}).items()})
+    responses.update({code: _response(text, model) for code, text in (also or {}).items()})
     responses.update({code: _response(_REASONS[code], Refusal) for code in sorted({*general, *errors})})
     extra: dict[str, Any] = {"x-scope": scope}
     if parameters:
@@ -134,7 +134,7 @@ async def _caller_of(request: Request) -> Caller:
     return request.scope["caller"]
 
 
-Signed = Annotated[Caller, Depends(_caller_of)]
+CurrentCaller = Annotated[Caller, Depends(_caller_of)]
 """The authenticated caller."""
 PathId = Annotated[str, Path(alias="id", min_length=1, max_length=200)]
 """The id in a path."""

@@ -1,1 +1,1 @@
-"""The routes, one module a resource."""
+"""The routes, one module per resource."""

@@ -11,7 +11,7 @@ from statewright.server.bodies.access import KeyBody, WorkspaceBody, WorkspaceCh
 from statewright.server.context.auth import ADMIN
 from statewright.server.http.encode import answer
 from statewright.server.http.parameters import PageQuery
-from statewright.server.http.route import PathId, Signed, StrictRoute, described
+from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import KEY, NEW_KEY, NEW_WORKSPACE, SPENDING, WORKSPACE
 from statewright.service import access as keys
 from statewright.service.access import workspaces
@@ -23,9 +23,9 @@ router = APIRouter(prefix="/api/v1", route_class=StrictRoute)
 @router.post(
     "/workspaces",
     tags=["workspaces"],
-    **described("Make a workspace.", NEW_WORKSPACE, scope=ADMIN, status=201, errors=(409,)),
+    **describe("Make a workspace.", NEW_WORKSPACE, scope=ADMIN, status=201, errors=(409,)),
 )
-async def create_workspace(caller: Signed, body: WorkspaceBody) -> Response:
+async def create_workspace(caller: CurrentCaller, body: WorkspaceBody) -> Response:
     """The answer has the first key to it, which is not shown again."""
     workspace = await workspaces.create_workspace(caller.ledger, WorkspaceRequest(**body.model_dump()), caller.now)
     record, key = await keys.create_key(caller.ledger, workspace.id, "first", [keys.ADMIN], now=caller.now)
@@ -36,8 +36,8 @@ def _with_key(record: ApiKey, key: str) -> dict[str, Any]:
     return {**KEY.encode(record), "key": key}
 
 
-@router.get("/workspaces", tags=["workspaces"], **described("Workspaces.", WORKSPACE, scope=ADMIN, page=True))
-async def list_workspaces(caller: Signed, paging: PageQuery) -> Response:
+@router.get("/workspaces", tags=["workspaces"], **describe("Workspaces.", WORKSPACE, scope=ADMIN, page=True))
+async def list_workspaces(caller: CurrentCaller, paging: PageQuery) -> Response:
     items = await workspaces.list_workspaces(caller.ledger, limit=paging.size, offset=paging.offset)
     return paging.answer(WORKSPACE, items, await workspaces.count_workspaces(caller.ledger))
 
@@ -45,35 +45,35 @@ async def list_workspaces(caller: Signed, paging: PageQuery) -> Response:
 @router.get(
     "/workspaces/current",
     tags=["workspaces"],
-    **described("The workspace of the key.", WORKSPACE, scope="runs:read", errors=(404,)),
+    **describe("The workspace of the key.", WORKSPACE, scope="runs:read", errors=(404,)),
 )
-async def read_workspace(caller: Signed) -> Response:
+async def read_workspace(caller: CurrentCaller) -> Response:
     return WORKSPACE.answer(await workspaces.get_workspace(caller.ledger, caller.workspace_id))
 
 
 @router.get(
     "/workspaces/current/spending",
     tags=["workspaces"],
-    **described("What the workspace of the key has spent today, and may.", SPENDING, scope="runs:read"),
+    **describe("What the workspace of the key has spent today, and may.", SPENDING, scope="runs:read"),
 )
-async def read_spending(caller: Signed) -> Response:
+async def read_spending(caller: CurrentCaller) -> Response:
     return SPENDING.answer(await caller.service.spending(caller.workspace_id))
 
 
 @router.patch(
     "/workspaces/{id}",
     tags=["workspaces"],
-    **described("Change the limits of a workspace.", WORKSPACE, scope=ADMIN, errors=(404,)),
+    **describe("Change the limits of a workspace.", WORKSPACE, scope=ADMIN, errors=(404,)),
 )
-async def change_workspace(caller: Signed, workspace_id: PathId, body: WorkspaceChanges) -> Response:
+async def change_workspace(caller: CurrentCaller, workspace_id: PathId, body: WorkspaceChanges) -> Response:
     changes = body.model_dump(exclude_unset=True)
     changed = await workspaces.change_workspace(caller.ledger, workspace_id, changes)
     caller.context.limits.forget(workspace_id)
     return WORKSPACE.answer(changed)
 
 
-@router.post("/api-keys", tags=["api-keys"], **described("Make a key.", NEW_KEY, scope="keys:manage", status=201))
-async def create_key(caller: Signed, body: KeyBody) -> Response:
+@router.post("/api-keys", tags=["api-keys"], **describe("Make a key.", NEW_KEY, scope="keys:manage", status=201))
+async def create_key(caller: CurrentCaller, body: KeyBody) -> Response:
     """The answer has the key, which is not shown again. It can do nothing that the key which made it cannot."""
     for scope in body.scopes:
         if caller.key is not None and scope in keys.SCOPES:
@@ -93,19 +93,19 @@ async def create_key(caller: Signed, body: KeyBody) -> Response:
 @router.get(
     "/api-keys",
     tags=["api-keys"],
-    **described("Keys, the newest first, without what they are.", KEY, scope="keys:manage", page=True),
+    **describe("Keys, the newest first, without what they are.", KEY, scope="keys:manage", page=True),
 )
-async def list_keys(caller: Signed, paging: PageQuery) -> Response:
+async def list_keys(caller: CurrentCaller, paging: PageQuery) -> Response:
     items = await keys.list_keys(caller.ledger, caller.workspace_id, limit=paging.size, offset=paging.offset)
     total = await keys.count_keys(caller.ledger, caller.workspace_id)
     return paging.answer(KEY, items, total)
 
 
 @router.delete(
-    "/api-keys/{id}", tags=["api-keys"], **described("Revoke a key.", KEY, scope="keys:manage", errors=(404, 409))
+    "/api-keys/{id}", tags=["api-keys"], **describe("Revoke a key.", KEY, scope="keys:manage", errors=(404, 409))
 )
-async def revoke_key(caller: Signed, key_id: PathId) -> Response:
+async def revoke_key(caller: CurrentCaller, key_id: PathId) -> Response:
     """Streams that are read with it end. The last key with the scope `admin` cannot be revoked."""
     revoked = await caller.context.keys.revoke(caller.workspace_id, key_id, caller.now)
-    caller.context.streams.end_of_key(key_id)
+    caller.context.streams.end_for_key(key_id)
     return KEY.answer(revoked)

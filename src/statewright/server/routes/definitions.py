@@ -7,27 +7,27 @@ from fastapi import APIRouter, Response
 from statewright.server.bodies.base import JsonMap
 from statewright.server.http.openapi import DEFINITION_BODY
 from statewright.server.http.parameters import PageQuery
-from statewright.server.http.route import PathId, Signed, StrictRoute, described
+from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import DEFINITION, DEFINITION_WITH_BODY, GRAPH, GRAPH_DESCRIPTION
 
 router = APIRouter(prefix="/api/v1", route_class=StrictRoute)
-_SAME = "The very same is there already."
+_EXISTS = "The very same is there already."
 
 
 @router.post(
     "/workflow-definitions",
     tags=["workflow-definitions"],
-    **described(
+    **describe(
         "Store a version of a workflow.",
         DEFINITION_WITH_BODY,
         scope="definitions:write",
         status=201,
-        also={200: _SAME},
+        also={200: _EXISTS},
         errors=(409,),
         body=DEFINITION_BODY,
     ),
 )
-async def add_definition(caller: Signed, body: JsonMap) -> Response:
+async def add_definition(caller: CurrentCaller, body: JsonMap) -> Response:
     """A version never changes; a change is another version. Everything that is wrong with it is told at once."""
     added = await caller.service.add_definition(caller.workspace_id, body)
     return DEFINITION_WITH_BODY.answer(added.definition, 201 if added.created else 200)
@@ -36,9 +36,9 @@ async def add_definition(caller: Signed, body: JsonMap) -> Response:
 @router.get(
     "/workflow-definitions",
     tags=["workflow-definitions"],
-    **described("Definitions, the newest first.", DEFINITION, scope="definitions:read", page=True),
+    **describe("Definitions, the newest first.", DEFINITION, scope="definitions:read", page=True),
 )
-async def list_definitions(caller: Signed, paging: PageQuery) -> Response:
+async def list_definitions(caller: CurrentCaller, paging: PageQuery) -> Response:
     page = await caller.service.definitions(caller.workspace_id, page=paging.page, page_size=paging.size)
     return paging.answer(DEFINITION, page.items, page.total)
 
@@ -46,21 +46,21 @@ async def list_definitions(caller: Signed, paging: PageQuery) -> Response:
 @router.get(
     "/workflow-definitions/{id}",
     tags=["workflow-definitions"],
-    **described("A definition.", DEFINITION_WITH_BODY, scope="definitions:read", errors=(404,)),
+    **describe("A definition.", DEFINITION_WITH_BODY, scope="definitions:read", errors=(404,)),
 )
-async def read_definition(caller: Signed, definition_id: PathId) -> Response:
+async def read_definition(caller: CurrentCaller, definition_id: PathId) -> Response:
     return DEFINITION_WITH_BODY.answer(await caller.service.definition(caller.workspace_id, definition_id))
 
 
-@router.get("/graphs", tags=["graphs"], **described("What is served.", GRAPH, many=True, scope="definitions:read"))
-async def list_graphs(caller: Signed) -> Response:
+@router.get("/graphs", tags=["graphs"], **describe("What is served.", GRAPH, many=True, scope="definitions:read"))
+async def list_graphs(caller: CurrentCaller) -> Response:
     return GRAPH.answer_all(await caller.service.graphs(caller.workspace_id))
 
 
 @router.get(
     "/graphs/{id:path}",
     tags=["graphs"],
-    **described("A graph: its drawing and its schemas.", GRAPH_DESCRIPTION, scope="definitions:read", errors=(404,)),
+    **describe("A graph: its drawing and its schemas.", GRAPH_DESCRIPTION, scope="definitions:read", errors=(404,)),
 )
-async def read_graph(caller: Signed, name: PathId) -> Response:
+async def read_graph(caller: CurrentCaller, name: PathId) -> Response:
     return GRAPH_DESCRIPTION.answer(await caller.service.graph(caller.workspace_id, name))

@@ -10,22 +10,22 @@ from starlette.responses import PlainTextResponse
 from statewright.errors import StatewrightError
 from statewright.server.context.server_context import ServerContext, server_context_of
 from statewright.server.http.encode import Json
-from statewright.server.http.route import StrictRoute, described
+from statewright.server.http.route import StrictRoute, describe
 from statewright.server.resources import HEALTH, Readiness
 from statewright.service.access import METRICS
 
 router = APIRouter(route_class=StrictRoute, tags=["health"])
-_WELL = {"model": HEALTH.model, "description": "It works."}
-_ILL = {"model": HEALTH.model, "description": "A part of it does not; the checks tell which."}
+_HEALTHY = {"model": HEALTH.model, "description": "It works."}
+_UNHEALTHY = {"model": HEALTH.model, "description": "A part of it does not; the checks tell which."}
 _READY = {"model": Readiness, "description": "Send requests here."}
 _NOT_READY = {"model": Readiness, "description": "Not yet, or not any more."}
 
 
 def _describe(summary: str, responses: dict[int | str, dict[str, object]]) -> dict[str, object]:
-    return {**described(summary), "responses": responses}
+    return {**describe(summary), "responses": responses}
 
 
-@router.get("/health", **_describe("Whether the service works.", {200: _WELL, 503: _ILL}))  # pyright: ignore[reportArgumentType]
+@router.get("/health", **_describe("Whether the service works.", {200: _HEALTHY, 503: _UNHEALTHY}))  # pyright: ignore[reportArgumentType]
 async def health(request: Request) -> Response:
     context = server_context_of(request)
     checks = {
@@ -33,8 +33,8 @@ async def health(request: Request) -> Response:
         "writes": "ok" if await context.writes.succeeds() else "failing",
         "queue": "ok" if context.service.worker is not None else "failing",
     }
-    is_well = all(check == "ok" for check in checks.values())
-    return Json({"status": "ok" if is_well else "failing", "checks": checks}, 200 if is_well else 503)
+    is_healthy = all(check == "ok" for check in checks.values())
+    return Json({"status": "ok" if is_healthy else "failing", "checks": checks}, 200 if is_healthy else 503)
 
 
 async def _database_check(context: ServerContext) -> str:
@@ -48,17 +48,17 @@ async def _database_check(context: ServerContext) -> str:
 @router.get("/ready", **_describe("Whether requests should be sent here.", {200: _READY, 503: _NOT_READY}))  # pyright: ignore[reportArgumentType]
 async def ready(request: Request) -> Response:
     context = server_context_of(request)
-    if context.closing.begun:
+    if context.closing.has_begun:
         return Json({"status": "stopping"}, 503)
     return Json({"status": "ready"}) if context.service.worker is not None else Json({"status": "starting"}, 503)
 
 
-_NUMBERS = {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "In the text format."}
+_METRICS_TEXT = {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "In the text format."}
 
 
 def _describe_metrics() -> dict[str, object]:
-    arguments = described("Numbers for Prometheus.", scope=METRICS, errors=(404,))
-    return {**arguments, "responses": {**arguments["responses"], 200: _NUMBERS}}
+    arguments = describe("Numbers for Prometheus.", scope=METRICS, errors=(404,))
+    return {**arguments, "responses": {**arguments["responses"], 200: _METRICS_TEXT}}
 
 
 @router.get("/metrics", **_describe_metrics())  # pyright: ignore[reportArgumentType]

@@ -8,16 +8,16 @@ from fastapi import APIRouter, Query, Response
 
 from statewright.server.bodies.runs import DecideBody, SendEventBody
 from statewright.server.http.parameters import IdempotencyKey, PageQuery, resolve_key
-from statewright.server.http.route import PathId, Signed, StrictRoute, described
+from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import APPROVAL, RECEIVED_EVENT, WAIT
 
 router = APIRouter(prefix="/api/v1", route_class=StrictRoute)
-OfRun = Annotated[str | None, Query(alias="runId", max_length=200, description="Only those of one run.")]
+RunIdQuery = Annotated[str | None, Query(alias="runId", max_length=200, description="Only those of one run.")]
 Pending = Annotated[bool | None, Query(description="True: nobody has decided yet. False: the others.")]
 
 
-@router.get("/interrupts", tags=["interrupts"], **described("What runs wait for.", WAIT, scope="runs:read", page=True))
-async def list_waits(caller: Signed, paging: PageQuery, run_id: OfRun = None) -> Response:
+@router.get("/interrupts", tags=["interrupts"], **describe("What runs wait for.", WAIT, scope="runs:read", page=True))
+async def list_waits(caller: CurrentCaller, paging: PageQuery, run_id: RunIdQuery = None) -> Response:
     """Questions are answered by `POST /workflow-runs/{id}/resume` with `answers` by these ids; timers take none."""
     waits = await caller.service.waits(caller.workspace_id, run_id=run_id, page=paging.page, page_size=paging.size)
     return paging.answer(WAIT, waits.items, waits.total)
@@ -26,9 +26,11 @@ async def list_waits(caller: Signed, paging: PageQuery, run_id: OfRun = None) ->
 @router.get(
     "/approval-requests",
     tags=["approval-requests"],
-    **described("Approvals, the newest first.", APPROVAL, scope="runs:read", page=True),
+    **describe("Approvals, the newest first.", APPROVAL, scope="runs:read", page=True),
 )
-async def list_approvals(caller: Signed, paging: PageQuery, pending: Pending = None, run_id: OfRun = None) -> Response:
+async def list_approvals(
+    caller: CurrentCaller, paging: PageQuery, pending: Pending = None, run_id: RunIdQuery = None
+) -> Response:
     approvals = await caller.service.approvals(
         caller.workspace_id, pending=pending, run_id=run_id, page=paging.page, page_size=paging.size
     )
@@ -38,18 +40,18 @@ async def list_approvals(caller: Signed, paging: PageQuery, pending: Pending = N
 @router.get(
     "/approval-requests/{id}",
     tags=["approval-requests"],
-    **described("An approval.", APPROVAL, scope="runs:read", errors=(404,)),
+    **describe("An approval.", APPROVAL, scope="runs:read", errors=(404,)),
 )
-async def read_approval(caller: Signed, approval_id: PathId) -> Response:
+async def read_approval(caller: CurrentCaller, approval_id: PathId) -> Response:
     return APPROVAL.answer(await caller.service.approval(caller.workspace_id, approval_id))
 
 
 @router.post(
     "/approval-requests/{id}/decide",
     tags=["approval-requests"],
-    **described("Decide, once and for all.", APPROVAL, scope="approvals:decide", errors=(404, 409)),
+    **describe("Decide, once and for all.", APPROVAL, scope="approvals:decide", errors=(404, 409)),
 )
-async def decide(caller: Signed, approval_id: PathId, body: DecideBody) -> Response:
+async def decide(caller: CurrentCaller, approval_id: PathId, body: DecideBody) -> Response:
     """The run goes on. A second decision is refused."""
     approval = await caller.service.decide(
         caller.workspace_id,
@@ -63,9 +65,9 @@ async def decide(caller: Signed, approval_id: PathId, body: DecideBody) -> Respo
 
 
 @router.post(
-    "/events", tags=["events"], **described("Send an event.", RECEIVED_EVENT, scope="events:send", errors=(409,))
+    "/events", tags=["events"], **describe("Send an event.", RECEIVED_EVENT, scope="events:send", errors=(409,))
 )
-async def send_event(caller: Signed, body: SendEventBody, idempotency_key: IdempotencyKey = None) -> Response:
+async def send_event(caller: CurrentCaller, body: SendEventBody, idempotency_key: IdempotencyKey = None) -> Response:
     """It wakes the runs that wait for it, and starts those whose triggers it fits."""
     key = resolve_key(idempotency_key, body.key, "key")
     event = await caller.service.send_event(caller.workspace_id, body.name, body.payload, key=key)

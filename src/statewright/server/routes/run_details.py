@@ -10,50 +10,48 @@ from statewright.errors import InvalidRequest
 from statewright.server.bodies.base import JsonMap
 from statewright.server.http.encode import answer
 from statewright.server.http.parameters import PageNumber, PageSize, Paging
-from statewright.server.http.route import PathId, Signed, StrictRoute, described
+from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import COST, EVENT, LOG, MODEL_CALL, STEP
 from statewright.server.streaming.event_stream import EventStream
 
 router = APIRouter(prefix="/api/v1/workflow-runs/{id}", route_class=StrictRoute, tags=["workflow-runs"])
 
 
-@router.get("/steps", **described("The steps of a run.", STEP, many=True, scope="runs:read", errors=(404,)))
-async def read_steps(caller: Signed, run_id: PathId) -> Response:
+@router.get("/steps", **describe("The steps of a run.", STEP, many=True, scope="runs:read", errors=(404,)))
+async def read_steps(caller: CurrentCaller, run_id: PathId) -> Response:
     return STEP.answer_all(await caller.service.steps(caller.workspace_id, run_id))
 
 
-@router.get("/state", **described("The state of a run as it is now.", JsonMap, scope="runs:read", errors=(404,)))
-async def read_state(caller: Signed, run_id: PathId) -> Response:
+@router.get("/state", **describe("The state of a run as it is now.", JsonMap, scope="runs:read", errors=(404,)))
+async def read_state(caller: CurrentCaller, run_id: PathId) -> Response:
     return answer(await caller.service.state(caller.workspace_id, run_id))
 
 
-@router.get("/llm-calls", **described("Calls of models.", MODEL_CALL, many=True, scope="runs:read", errors=(404,)))
-async def read_model_calls(caller: Signed, run_id: PathId) -> Response:
+@router.get("/llm-calls", **describe("Calls of models.", MODEL_CALL, many=True, scope="runs:read", errors=(404,)))
+async def read_model_calls(caller: CurrentCaller, run_id: PathId) -> Response:
     return MODEL_CALL.answer_all(await caller.service.model_calls(caller.workspace_id, run_id))
 
 
-@router.get(
-    "/logs", **described("What its steps logged and printed.", LOG, many=True, scope="runs:read", errors=(404,))
-)
+@router.get("/logs", **describe("What its steps logged and printed.", LOG, many=True, scope="runs:read", errors=(404,)))
 async def read_logs(
-    caller: Signed,
+    caller: CurrentCaller,
     run_id: PathId,
     step: Annotated[str | None, Query(description="The name of a step: only what that one wrote.")] = None,
 ) -> Response:
     return LOG.answer_all(await caller.service.logs(caller.workspace_id, run_id, step=step))
 
 
-@router.get("/cost", **described("What a run has cost.", COST, scope="runs:read", errors=(404,)))
-async def read_cost(caller: Signed, run_id: PathId) -> Response:
+@router.get("/cost", **describe("What a run has cost.", COST, scope="runs:read", errors=(404,)))
+async def read_cost(caller: CurrentCaller, run_id: PathId) -> Response:
     return COST.answer(await caller.service.cost(caller.workspace_id, run_id))
 
 
 @router.get(
     "/events",
-    **described("What has happened to a run, the oldest first.", EVENT, scope="runs:read", page=True, errors=(404,)),
+    **describe("What has happened to a run, the oldest first.", EVENT, scope="runs:read", page=True, errors=(404,)),
 )
 async def read_events(
-    caller: Signed,
+    caller: CurrentCaller,
     run_id: PathId,
     page: PageNumber = 1,
     page_size: PageSize = 20,
@@ -81,13 +79,13 @@ _STREAM = {
 
 
 def _describe_stream() -> dict[str, object]:
-    arguments = described("What happens to a run, as it happens.", scope="runs:read", errors=(404,))
+    arguments = describe("What happens to a run, as it happens.", scope="runs:read", errors=(404,))
     return {**arguments, "responses": {**arguments["responses"], 200: _STREAM}}
 
 
 @router.get("/stream", **_describe_stream())  # pyright: ignore[reportArgumentType]
 async def stream_events(
-    caller: Signed,
+    caller: CurrentCaller,
     run_id: PathId,
     last_event_id: Annotated[str | None, Query(alias="lastEventId", description="As the header.")] = None,
     header: Annotated[
@@ -97,14 +95,14 @@ async def stream_events(
     live: Annotated[bool, Query(description="Also what is not kept, such as pieces of messages.")] = False,
 ) -> Response:
     """All events from the first or from the one after `Last-Event-ID`, then each as it happens, until the run ends."""
-    after = _number(header if header is not None else last_event_id)
+    after = _sequence_number(header if header is not None else last_event_id)
     await caller.service.run(caller.workspace_id, run_id)
     source = caller.service.follow(caller.workspace_id, run_id, after=after, live=live)
     return EventStream(source, caller, {"content-location": f"/api/v1/workflow-runs/{run_id}"})
 
 
-def _number(event_id: str | None) -> int:
-    """Return the number after which the stream begins; 0 for none and -1."""
+def _sequence_number(event_id: str | None) -> int:
+    """Return the number of the last event that the client has seen; 0 for none and for -1."""
     if event_id is None or event_id in ("", "-1"):
         return 0
     if not event_id.isascii() or not event_id.isdigit() or len(event_id) > 15:

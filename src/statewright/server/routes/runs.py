@@ -22,22 +22,22 @@ from statewright.server.http.parameters import (
     RunQuery,
     resolve_key,
 )
-from statewright.server.http.route import PathId, Signed, StrictRoute, described
+from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import RUN, RUN_IDS, RUN_WITH_STEPS, STARTED_RUN, STEP
 from statewright.service import Started, StartRun
 
 router = APIRouter(prefix="/api/v1/workflow-runs", route_class=StrictRoute, tags=["workflow-runs"])
 Wait = Annotated[float | None, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the run to come to rest.")]
 Sort = Literal["createdAt", "-createdAt", "updatedAt", "-updatedAt", "startedAt", "-startedAt", "status", "-status"]
-_SUFFICES = "It exists: a request with the same idempotency key made it."
+_EXISTS = "It exists: a request with the same idempotency key made it."
 
 
 @router.post(
     "",
-    **described("Start a run.", STARTED_RUN, scope="runs:write", status=201, also={200: _SUFFICES}, errors=(404, 409)),
+    **describe("Start a run.", STARTED_RUN, scope="runs:write", status=201, also={200: _EXISTS}, errors=(404, 409)),
 )
 async def start_run(
-    caller: Signed, body: StartRunBody, wait: Wait = None, idempotency_key: IdempotencyKey = None
+    caller: CurrentCaller, body: StartRunBody, wait: Wait = None, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Starts a run of a stored definition or of a graph that is served. With `wait`, the answer comes when the run has
     ended, waits for something from outside, or is paused; and after so many seconds in any case."""
@@ -54,10 +54,10 @@ async def start_run(
 
 
 async def _start_and_wait(caller: Caller, start: StartRun, seconds: float) -> Started:
-    """Start a run and wait until it rests; if the server is about to stop, return it in its current state."""
+    """Start a run and wait until it is idle; if the shutdown begins first, return it in its current state."""
     service, workspace = caller.service, caller.workspace_id
     start = replace(start, run_id=service.starter.new_id())
-    started = await caller.context.closing.unless(service.start_and_wait(workspace, start, seconds))
+    started = await caller.context.closing.race(service.start_and_wait(workspace, start, seconds))
     if started is not None:
         return started
     if start.idempotency_key is not None:
@@ -65,9 +65,9 @@ async def _start_and_wait(caller: Caller, start: StartRun, seconds: float) -> St
     return Started(await service.run(workspace, str(start.run_id)), created=True)
 
 
-@router.get("", **described("Runs, the newest first.", RUN, scope="runs:read", page=True, parameters=METADATA))
+@router.get("", **describe("Runs, the newest first.", RUN, scope="runs:read", page=True, parameters=METADATA))
 async def list_runs(
-    caller: Signed,
+    caller: CurrentCaller,
     conditions: RunQuery,
     page: PageNumber = 1,
     page_size: PageSize = 20,
@@ -81,22 +81,22 @@ async def list_runs(
     return Paging(page, page_size).answer(RUN, runs.items, runs.total)
 
 
-@router.post("/cancel", **described("Cancel all runs that fit a filter.", RUN_IDS, scope="runs:write"))
-async def cancel_runs(caller: Signed, body: FilterBody) -> Response:
+@router.post("/cancel", **describe("Cancel all runs that fit a filter.", RUN_IDS, scope="runs:write"))
+async def cancel_runs(caller: CurrentCaller, body: FilterBody) -> Response:
     return answer({"runIds": await caller.service.cancel_all(caller.workspace_id, body.filter())})
 
 
-@router.post("/retry", **described("Try all failed runs again that fit a filter.", RUN_IDS, scope="runs:write"))
-async def retry_runs(caller: Signed, body: FilterBody) -> Response:
+@router.post("/retry", **describe("Try all failed runs again that fit a filter.", RUN_IDS, scope="runs:write"))
+async def retry_runs(caller: CurrentCaller, body: FilterBody) -> Response:
     return answer({"runIds": await caller.service.retry_all(caller.workspace_id, body.filter())})
 
 
-@router.get("/{id}", **described("A run with its steps.", RUN_WITH_STEPS, scope="runs:read", errors=(404,)))
-async def read_run(caller: Signed, run_id: PathId, wait: Wait = None) -> Response:
+@router.get("/{id}", **describe("A run with its steps.", RUN_WITH_STEPS, scope="runs:read", errors=(404,)))
+async def read_run(caller: CurrentCaller, run_id: PathId, wait: Wait = None) -> Response:
     """With `wait`, the answer comes when the run has ended, waits for something from outside, or is paused; and after
     so many seconds in any case."""
     service, workspace = caller.service, caller.workspace_id
-    run = await caller.context.closing.unless(service.wait(workspace, run_id, wait)) if wait else None
+    run = await caller.context.closing.race(service.wait(workspace, run_id, wait)) if wait else None
     run = run or await service.run(workspace, run_id)
     steps = await caller.service.steps(caller.workspace_id, run_id)
     return answer({**RUN.encode(run), "stepRuns": STEP.encode_all(steps)})
@@ -105,9 +105,9 @@ async def read_run(caller: Signed, run_id: PathId, wait: Wait = None) -> Respons
 _CHANGES: dict[str, Any] = {"scope": "runs:write", "errors": (404, 409)}
 
 
-@router.post("/{id}/resume", **described("Let a run go on.", RUN, **_CHANGES))
+@router.post("/{id}/resume", **describe("Let a run go on.", RUN, **_CHANGES))
 async def resume_run(
-    caller: Signed, run_id: PathId, body: ResumeBody | None = None, idempotency_key: IdempotencyKey = None
+    caller: CurrentCaller, run_id: PathId, body: ResumeBody | None = None, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """With a signal that the run waits for, with answers to its questions, or without a body if it is paused. To answer
     an approval, the key needs the scope `approvals:decide` too."""
@@ -123,9 +123,9 @@ async def resume_run(
     return RUN.answer(run)
 
 
-@router.post("/{id}/signals", **described("Send a signal to a run.", RUN, **_CHANGES))
+@router.post("/{id}/signals", **describe("Send a signal to a run.", RUN, **_CHANGES))
 async def signal_run(
-    caller: Signed, run_id: PathId, body: SignalBody, idempotency_key: IdempotencyKey = None
+    caller: CurrentCaller, run_id: PathId, body: SignalBody, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """The signal may come before the run waits for it: it is kept until then."""
     key = resolve_key(idempotency_key, body.signal_id, "signalId")
@@ -133,18 +133,18 @@ async def signal_run(
     return RUN.answer(run)
 
 
-@router.post("/{id}/cancel", **described("Cancel a run.", RUN, **_CHANGES))
-async def cancel_run(caller: Signed, run_id: PathId, body: CancelBody | None = None) -> Response:
+@router.post("/{id}/cancel", **describe("Cancel a run.", RUN, **_CHANGES))
+async def cancel_run(caller: CurrentCaller, run_id: PathId, body: CancelBody | None = None) -> Response:
     """A run that has ended stays as it is."""
     reason = body.reason if body is not None else None
     return RUN.answer(await caller.service.cancel(caller.workspace_id, run_id, reason))
 
 
-@router.post("/{id}/pause", **described("Pause a run after its present step.", RUN, **_CHANGES))
-async def pause_run(caller: Signed, run_id: PathId) -> Response:
+@router.post("/{id}/pause", **describe("Pause a run after its present step.", RUN, **_CHANGES))
+async def pause_run(caller: CurrentCaller, run_id: PathId) -> Response:
     return RUN.answer(await caller.service.pause(caller.workspace_id, run_id))
 
 
-@router.post("/{id}/retry", **described("Try a failed run again, from the step that failed.", RUN, **_CHANGES))
-async def retry_run(caller: Signed, run_id: PathId) -> Response:
+@router.post("/{id}/retry", **describe("Try a failed run again, from the step that failed.", RUN, **_CHANGES))
+async def retry_run(caller: CurrentCaller, run_id: PathId) -> Response:
     return RUN.answer(await caller.service.retry(caller.workspace_id, run_id))

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Response
 from statewright.server.bodies.base import JsonMap
 from statewright.server.bodies.runs import ForkBody, UpdateThreadBody
 from statewright.server.http.encode import answer
-from statewright.server.http.route import PathId, Signed, StrictRoute, described
+from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import THREAD
 
 router = APIRouter(prefix="/api/v1/threads/{id}", route_class=StrictRoute, tags=["threads"])
@@ -19,27 +19,27 @@ Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
 Checkpoint = Annotated[str, Query(min_length=1, max_length=200, description="The id of a checkpoint.")]
 
 
-@router.get("/state", **described("The state of a thread.", THREAD, scope="threads:read", errors=(404,)))
-async def read_state(caller: Signed, thread_id: PathId, at: At = None) -> Response:
+@router.get("/state", **describe("The state of a thread.", THREAD, scope="threads:read", errors=(404,)))
+async def read_state(caller: CurrentCaller, thread_id: PathId, at: At = None) -> Response:
     return answer(await caller.service.threads.state(caller.workspace_id, thread_id, at))
 
 
-@router.get("/history", **described("Its checkpoints.", THREAD, many=True, scope="threads:read", errors=(404,)))
-async def read_history(caller: Signed, thread_id: PathId, branch: Branch = None, limit: Limit = 100) -> Response:
+@router.get("/history", **describe("Its checkpoints.", THREAD, many=True, scope="threads:read", errors=(404,)))
+async def read_history(caller: CurrentCaller, thread_id: PathId, branch: Branch = None, limit: Limit = 100) -> Response:
     """The newest first, of all branches. Each names its parent, so that they are a tree."""
     return answer(await caller.service.threads.history(caller.workspace_id, thread_id, branch=branch, limit=limit))
 
 
-@router.get("/diff", **described("What two checkpoints differ in.", JsonMap, scope="threads:read", errors=(404,)))
-async def read_diff(caller: Signed, thread_id: PathId, before: Checkpoint, after: Checkpoint) -> Response:
+@router.get("/diff", **describe("What two checkpoints differ in.", JsonMap, scope="threads:read", errors=(404,)))
+async def read_diff(caller: CurrentCaller, thread_id: PathId, before: Checkpoint, after: Checkpoint) -> Response:
     return answer(await caller.service.threads.diff(caller.workspace_id, thread_id, before, after))
 
 
 @router.post(
     "/fork",
-    **described("Begin a branch at a checkpoint.", THREAD, scope="threads:write", status=201, errors=(404, 409)),
+    **describe("Begin a branch at a checkpoint.", THREAD, scope="threads:write", status=201, errors=(404, 409)),
 )
-async def fork(caller: Signed, thread_id: PathId, body: ForkBody) -> Response:
+async def fork(caller: CurrentCaller, thread_id: PathId, body: ForkBody) -> Response:
     """If its runs ask for approvals, the scope `approvals:decide` is needed too."""
     forked = await caller.service.threads.fork(
         caller.workspace_id, thread_id, body.checkpoint_id, body.branch, key=caller.key
@@ -47,8 +47,8 @@ async def fork(caller: Signed, thread_id: PathId, body: ForkBody) -> Response:
     return answer(forked, status=201)
 
 
-@router.post("/state", **described("Change the state.", THREAD, scope="threads:write", errors=(404, 409)))
-async def update_state(caller: Signed, thread_id: PathId, body: UpdateThreadBody) -> Response:
+@router.post("/state", **describe("Change the state.", THREAD, scope="threads:write", errors=(404, 409)))
+async def update_state(caller: CurrentCaller, thread_id: PathId, body: UpdateThreadBody) -> Response:
     """As if the node `asNode` had answered `values`; what was there before stays in the history. If its runs ask for
     approvals, the scope `approvals:decide` is needed too."""
     update = caller.service.threads.update(

@@ -10,7 +10,7 @@ from statewright.server.bodies.automation import WebhookBody, WebhookChanges
 from statewright.server.context.auth import Caller
 from statewright.server.http.encode import answer
 from statewright.server.http.parameters import PageQuery
-from statewright.server.http.route import PathId, Signed, StrictRoute, described
+from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import DELIVERY, WEBHOOK, WEBHOOK_WITH_SECRET
 from statewright.service import webhooks
 from statewright.service.webhooks import WithSecret
@@ -27,8 +27,8 @@ def _with_secret(created: WithSecret) -> dict[str, Any]:
     return {**WEBHOOK.encode(created.webhook), "secret": created.secret}
 
 
-@router.post("", **described("Make a webhook.", WEBHOOK_WITH_SECRET, scope=_SCOPE, status=201, errors=(409,)))
-async def add_webhook(caller: Signed, body: WebhookBody) -> Response:
+@router.post("", **describe("Make a webhook.", WEBHOOK_WITH_SECRET, scope=_SCOPE, status=201, errors=(409,)))
+async def add_webhook(caller: CurrentCaller, body: WebhookBody) -> Response:
     """The answer has the secret with which messages are signed; it is not shown again."""
     workspace = caller.workspace_id
     created = await webhooks.add_webhook(
@@ -37,43 +37,43 @@ async def add_webhook(caller: Signed, body: WebhookBody) -> Response:
     return answer(_with_secret(created), status=201)
 
 
-@router.get("", **described("Webhooks, the newest first.", WEBHOOK, scope=_SCOPE, page=True))
-async def list_webhooks(caller: Signed, paging: PageQuery) -> Response:
+@router.get("", **describe("Webhooks, the newest first.", WEBHOOK, scope=_SCOPE, page=True))
+async def list_webhooks(caller: CurrentCaller, paging: PageQuery) -> Response:
     page, total = await webhooks.list_webhooks(
         caller.ledger, caller.workspace_id, limit=paging.size, offset=paging.offset
     )
     return paging.answer(WEBHOOK, page, total)
 
 
-@router.get("/{id}", **described("A webhook.", WEBHOOK, scope=_SCOPE, errors=(404,)))
-async def read_webhook(caller: Signed, webhook_id: PathId) -> Response:
+@router.get("/{id}", **describe("A webhook.", WEBHOOK, scope=_SCOPE, errors=(404,)))
+async def read_webhook(caller: CurrentCaller, webhook_id: PathId) -> Response:
     return WEBHOOK.answer(await webhooks.get_webhook(caller.ledger, caller.workspace_id, webhook_id))
 
 
-@router.patch("/{id}", **described("Change a webhook.", WEBHOOK_WITH_SECRET, scope=_SCOPE, errors=(404,)))
-async def change_webhook(caller: Signed, webhook_id: PathId, body: WebhookChanges) -> Response:
+@router.patch("/{id}", **describe("Change a webhook.", WEBHOOK_WITH_SECRET, scope=_SCOPE, errors=(404,)))
+async def change_webhook(caller: CurrentCaller, webhook_id: PathId, body: WebhookChanges) -> Response:
     changes = body.model_dump(exclude_unset=True)
     workspace = caller.workspace_id
     changed = await webhooks.change_webhook(caller.ledger, workspace, webhook_id, **changes, **_context(caller))
     return answer(_with_secret(changed))
 
 
-@router.delete("/{id}", **described("Remove a webhook.", scope=_SCOPE, status=204, errors=(404,)))
-async def remove_webhook(caller: Signed, webhook_id: PathId) -> Response:
+@router.delete("/{id}", **describe("Remove a webhook.", scope=_SCOPE, status=204, errors=(404,)))
+async def remove_webhook(caller: CurrentCaller, webhook_id: PathId) -> Response:
     await webhooks.remove_webhook(caller.ledger, caller.workspace_id, webhook_id)
     return Response(status_code=204)
 
 
-@router.get("/{id}/deliveries", **described("Its messages.", DELIVERY, scope=_SCOPE, page=True, errors=(404,)))
-async def list_deliveries(caller: Signed, webhook_id: PathId, paging: PageQuery) -> Response:
+@router.get("/{id}/deliveries", **describe("Its messages.", DELIVERY, scope=_SCOPE, page=True, errors=(404,)))
+async def list_deliveries(caller: CurrentCaller, webhook_id: PathId, paging: PageQuery) -> Response:
     page, total = await webhooks.deliveries_of(
         caller.ledger, caller.workspace_id, webhook_id, limit=paging.size, offset=paging.offset
     )
     return paging.answer(DELIVERY, page, total)
 
 
-@router.post("/{id}/test", **described("Send a message to try it.", DELIVERY, scope=_SCOPE, errors=(404, 409)))
-async def send_test(caller: Signed, webhook_id: PathId) -> Response:
+@router.post("/{id}/test", **describe("Send a message to try it.", DELIVERY, scope=_SCOPE, errors=(404, 409)))
+async def send_test(caller: CurrentCaller, webhook_id: PathId) -> Response:
     delivery = await webhooks.send_test(caller.ledger, caller.workspace_id, webhook_id, now=caller.now)
     caller.service.ring()
     return DELIVERY.answer(delivery)

@@ -1,4 +1,4 @@
-"""The root of the server: a page that leads browsers to the API. Programs that ask for JSON get the same as JSON."""
+"""The root of the server: a page for browsers with links to the API, and the same as JSON for programs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _HEAD: Final = '<!doctype html><html lang="en"><head><meta charset="utf-8">'
 @router.get("/", include_in_schema=False)
 @router.get("/docs", include_in_schema=False)
 async def welcome(request: Request) -> Response:
-    """Answer with a page, or with JSON where the request prefers it. Needs no key, and says nothing about runs."""
+    """Answer with a page, or with JSON unless the request accepts HTML. Public, so it contains nothing about runs."""
     title, version = request.app.title, request.app.version
     if not _wants_html(request.headers.get("accept", "")):
         paths = {name: path for name, (path, _) in _LINKS.items()}

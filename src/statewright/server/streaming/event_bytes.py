@@ -11,23 +11,23 @@ from statewright.server.resources import EVENT, LIVE_EVENT
 from statewright.service import LiveEvent
 
 _CAPACITY: Final = 1024
-"""Events."""
+"""The size of the cache, in events."""
 _LARGEST: Final = 16 * 1024
 """The largest cached event, in bytes."""
 
 
 class EventBytes:
-    """A cache of encoded events: `event`, one line of `data`, `id`.
+    """A cache of encoded events, each with the lines `event`, `data` and `id`.
 
-    A stored event never changes, so run and number are enough as its key. A live event has no number, and is compared
-    by identity: all readers receive the same object.
+    A stored event never changes, so its key is the run and the number. A live event has no number and is identified by
+    the object, which all readers share. An entry keeps its event, so that no other object can have the same `id()`.
     """
 
     def __init__(self) -> None:
         self._cache: OrderedDict[tuple[str, int], tuple[RunEvent | LiveEvent, bytes]] = OrderedDict()
 
-    def of(self, event: RunEvent | LiveEvent) -> bytes:
-        """Return an event as it is sent in streams."""
+    def encode(self, event: RunEvent | LiveEvent) -> bytes:
+        """Return an event as the bytes to send."""
         is_live = isinstance(event, LiveEvent)
         key = ("", id(event)) if is_live else (event.run_id, event.seq)
         entry = self._cache.get(key)

@@ -1,8 +1,9 @@
 """Streams of server-sent events.
 
-Each event is `event`, one line of `data` and `id`, in this order. Pending events are sent together, and a client that
-reads slowly holds back its own stream, not the memory of the server. The stream ends when its source ends, the client
-disconnects, its key is revoked, or the server is about to stop; a reconnecting client sends the id that it saw last."""
+Each event has the lines `event`, `data` and `id`. Pending events are sent together. A client that reads slowly slows
+down the reading of its own source, so that it does not fill the memory of the server. The stream ends when its source
+ends, the client disconnects, its key is revoked, or the shutdown begins; a reconnecting client sends the id of the last
+event that it received."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ _HEADERS: Final = {
     "cache-control": "no-store",
     "x-accel-buffering": "no",
 }
-_HELD: Final = 256 * 1024
-"""Pending bytes at which reading from the source pauses."""
+_HIGH_WATER: Final = 256 * 1024
+"""Pending bytes above which reading from the source pauses."""
 _HEARTBEAT: Final = b": still here\n\n"
 
 
@@ -34,7 +35,7 @@ class EventStream(Response):
     def __init__(
         self, source: AsyncIterator[RunEvent | LiveEvent], caller: Caller, headers: Mapping[str, str] = {}
     ) -> None:
-        """Raises TooManyRequests for a workspace that reads too many streams."""
+        """Raises TooManyRequests if the workspace has reached its limit of streams."""
         caller.context.streams.check_room(caller.workspace_id)
         super().__init__(None, 200, {**_HEADERS, **headers})
         del self.headers["content-length"]
@@ -43,52 +44,52 @@ class EventStream(Response):
         self._context = caller.context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        outlet = _Outlet(self._context.settings.heartbeat)
-        filling = asyncio.ensure_future(self._fill(outlet))
+        buffer = _EventBuffer(self._context.settings.heartbeat)
+        fill_task = asyncio.ensure_future(self._fill(buffer))
 
         def stop() -> None:
-            filling.cancel()  # it puts nothing more
-            outlet.stop()
+            fill_task.cancel()  # it adds nothing more
+            buffer.stop()
 
-        def leave() -> None:
-            outlet.left = True
+        def disconnect() -> None:
+            buffer.is_disconnected = True
             stop()
 
-        tasks = [filling, asyncio.ensure_future(_notice_leaving(receive, leave))]
-        forget = self._context.closing.tell(stop)
+        tasks = [fill_task, asyncio.ensure_future(_watch_disconnect(receive, disconnect))]
+        unregister = self._context.closing.register(stop)
         metrics = self._context.metrics
         try:
-            reading = self._context.streams.reading(self._caller.workspace_id, self._caller.key, stop)
-            with reading, metrics.sse_client() if metrics is not None else nullcontext():
-                await self._send(outlet, send)
+            counted = self._context.streams.open_stream(self._caller.workspace_id, self._caller.key, stop)
+            with counted, metrics.sse_client() if metrics is not None else nullcontext():
+                await self._send(buffer, send)
         finally:
-            forget()
-            await _stopped(tasks)
+            unregister()
+            await _cancel_all(tasks)
 
-    async def _send(self, outlet: _Outlet, send: Send) -> None:
+    async def _send(self, buffer: _EventBuffer, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        while piece := await outlet.take():
+        while piece := await buffer.take():
             await send({"type": "http.response.body", "body": piece, "more_body": True})
-        if outlet.failure is not None:  # abort, so that it is not taken for the end
-            raise outlet.failure
-        if not outlet.left:
+        if buffer.failure is not None:
+            raise buffer.failure  # breaks the connection, so that the client does not take it for the end
+        if not buffer.is_disconnected:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _fill(self, outlet: _Outlet) -> None:
-        bytes_of = self._context.event_bytes.of
+    async def _fill(self, buffer: _EventBuffer) -> None:
+        encode = self._context.event_bytes.encode
         try:
             async with aclosing(cast("AsyncGenerator[RunEvent | LiveEvent]", self._source)) as events:
                 async for event in events:
-                    outlet.put(bytes_of(event))
-                    if outlet.is_full:
-                        await outlet.drained()
+                    buffer.put(encode(event))
+                    if buffer.is_full:
+                        await buffer.wait_until_drained()
         except Exception as error:
-            outlet.failure = error
+            buffer.failure = error
         finally:
-            outlet.end()
+            buffer.end()
 
 
-class _Outlet:
+class _EventBuffer:
     """A buffer of encoded events between the source and the connection."""
 
     def __init__(self, heartbeat: float) -> None:
@@ -96,41 +97,41 @@ class _Outlet:
         self._heartbeat = heartbeat
         self._ready: list[bytes] = []
         self._size = 0
-        self._taker: asyncio.Future[bool] | None = None
-        self._filler: asyncio.Future[bool] | None = None
+        self._reader: asyncio.Future[bool] | None = None
+        self._writer: asyncio.Future[bool] | None = None
         self._ended = False
         self.failure: Exception | None = None
         """The error that ended the source."""
-        self.left = False
+        self.is_disconnected = False
         """True if the client has disconnected."""
 
     def put(self, piece: bytes) -> None:
         self._ready.append(piece)
         self._size += len(piece)
-        _wake(self._taker)
+        _wake(self._reader)
 
     @property
     def is_full(self) -> bool:
-        return self._size > _HELD
+        return self._size > _HIGH_WATER
 
-    async def drained(self) -> None:
-        """Wait until the pending pieces were taken."""
-        self._filler = self._loop.create_future()
-        await self._filler
+    async def wait_until_drained(self) -> None:
+        """Wait until the pending pieces have been taken."""
+        self._writer = self._loop.create_future()
+        await self._writer
 
     def end(self) -> None:
-        """Close the outlet; pending pieces can still be taken."""
+        """Close the buffer; pending pieces can still be taken."""
         self._ended = True
-        _wake(self._taker)
+        _wake(self._reader)
 
     def stop(self) -> None:
-        """Close the outlet, and discard pending pieces."""
+        """Close the buffer, and discard pending pieces."""
         self._ready.clear()
         self._size = 0
         self.end()
 
     async def take(self) -> bytes:
-        """Return all pending pieces; a heartbeat after a long silence; no bytes at the end."""
+        """Wait for pieces and return all that are pending; a heartbeat after a long silence; no bytes at the end."""
         if not self._ready and not self._ended:
             await self._wait()
         if not self._ready:
@@ -138,17 +139,17 @@ class _Outlet:
         piece = b"".join(self._ready)
         self._ready.clear()
         self._size = 0
-        _wake(self._filler)
+        _wake(self._writer)
         return piece
 
     async def _wait(self) -> None:
-        self._taker = self._loop.create_future()
-        timer = self._loop.call_later(self._heartbeat, _wake, self._taker)
+        self._reader = self._loop.create_future()
+        timer = self._loop.call_later(self._heartbeat, _wake, self._reader)
         try:
-            await self._taker
+            await self._reader
         finally:
             timer.cancel()
-            self._taker = None
+            self._reader = None
 
 
 def _wake(waiter: asyncio.Future[bool] | None) -> None:
@@ -156,13 +157,13 @@ def _wake(waiter: asyncio.Future[bool] | None) -> None:
         waiter.set_result(True)
 
 
-async def _notice_leaving(receive: Receive, leave: Callable[[], object]) -> None:
+async def _watch_disconnect(receive: Receive, disconnect: Callable[[], object]) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    leave()
+    disconnect()
 
 
-async def _stopped(tasks: Sequence[asyncio.Future[None]]) -> None:
+async def _cancel_all(tasks: Sequence[asyncio.Future[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -16,18 +16,18 @@ from statewright.service.access import is_open
 
 CHECK_EVERY: Final = 5.0
 """Seconds between checks of the keys of open streams, which another process may have revoked."""
-_AT_ONCE: Final = 200
-"""Keys that one query reads."""
+_BATCH: Final = 200
+"""The number of keys that one query reads."""
 End = Callable[[], object]
 
 
 class Streams:
-    """Counts open streams, and ends those whose key has become invalid. To be used by one event loop."""
+    """Counts open streams, and ends those whose key has become invalid. Used by one event loop."""
 
-    def __init__(self, ledger: Ledger, now: Callable[[], datetime], most: int, *, check_every: float = CHECK_EVERY):
+    def __init__(self, ledger: Ledger, now: Callable[[], datetime], limit: int, *, check_every: float = CHECK_EVERY):
         self._ledger = ledger
         self._now = now
-        self._most = most
+        self._limit = limit
         self._check_every = check_every
         self._by_workspace: Counter[str] = Counter()
         self._by_key: defaultdict[str, dict[object, End]] = defaultdict(dict)
@@ -35,15 +35,15 @@ class Streams:
 
     def check_room(self, workspace_id: str) -> None:
         """Raise TooManyRequests if a workspace has reached its limit of streams."""
-        if self._by_workspace[workspace_id] >= self._most:
+        if self._by_workspace[workspace_id] >= self._limit:
             raise TooManyRequests(
-                f"{self._most} event streams are being read in this workspace, and no more are allowed. Close some, or "
-                f"read the events of several runs in turn with GET /workflow-runs/{{id}}/events.",
+                f"{self._limit} event streams are being read in this workspace, and no more are allowed. Close some, "
+                f"or read the events of several runs in turn with GET /workflow-runs/{{id}}/events.",
                 retry_after=self._check_every,
             )
 
     @contextmanager
-    def reading(self, workspace_id: str, key: ApiKey | None, end: End) -> Generator[None]:
+    def open_stream(self, workspace_id: str, key: ApiKey | None, end: End) -> Generator[None]:
         """Count a stream while the block lasts; `end` is called once its key is not valid any more."""
         token = object()
         self._by_workspace[workspace_id] += 1
@@ -59,7 +59,7 @@ class Streams:
             if key is not None:
                 self._forget(key.id, token)
 
-    def end_of_key(self, key_id: str) -> None:
+    def end_for_key(self, key_id: str) -> None:
         """End the streams of a key."""
         for end in tuple(self._by_key.get(key_id, {}).values()):
             end()
@@ -74,9 +74,9 @@ class Streams:
 
     def _watch(self) -> None:
         if self._checking is None or self._checking.done():
-            self._checking = asyncio.create_task(self._keep_checking())
+            self._checking = asyncio.create_task(self._check_regularly())
 
-    async def _keep_checking(self) -> None:
+    async def _check_regularly(self) -> None:
         while True:
             await asyncio.sleep(self._check_every)
             try:
@@ -87,10 +87,10 @@ class Streams:
     async def check_keys(self) -> None:
         """End the streams whose keys were revoked, have expired or are gone."""
         ids = list(self._by_key)
-        for begin in range(0, len(ids), _AT_ONCE):
-            some = ids[begin : begin + _AT_ONCE]
-            found = await aresolve(self._ledger.find(ApiKey, [Condition("id", "in", some)]))
-            valid = {key.id for key in found if is_open(key, self._now())}
-            for key_id in some:
+        for begin in range(0, len(ids), _BATCH):
+            batch = ids[begin : begin + _BATCH]
+            keys = await aresolve(self._ledger.find(ApiKey, [Condition("id", "in", batch)]))
+            valid = {key.id for key in keys if is_open(key, self._now())}
+            for key_id in batch:
                 if key_id not in valid:
-                    self.end_of_key(key_id)
+                    self.end_for_key(key_id)

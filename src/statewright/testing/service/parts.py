@@ -97,14 +97,13 @@ class ServiceParts:
     async def transport(self) -> InProcess:
         """Return the transport for clients; the application is created on first use."""
         if self._transport is None:
-            from statewright.client.transport import library
+            from statewright.client.transport import import_httpx
             from statewright.server import ServerSettings, create_app
 
-            library()
+            import_httpx()
             app = create_app(self.service, settings=ServerSettings(auth="none"))
-            from statewright.testing.service.in_process import (
-                InProcess,  # needs the optional libraries that `library` checks
-            )
+            # Imported here, because it needs the library that `import_httpx` asks for.
+            from statewright.testing.service.in_process import InProcess
 
             await self._stack.enter_async_context(app.router.lifespan_context(app))
             self._transport = InProcess(app, self.thread, self.idle.settle)

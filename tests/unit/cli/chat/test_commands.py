@@ -1,4 +1,4 @@
-"""Which lines are commands."""
+"""Slash commands are told from messages."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from statewright.cli.console.failure import UsageError
 
 
 @pytest.mark.parametrize("line", ["/exit", " /exit ", "/help", "/new"])
-def test_a_command_is_a_line_of_its_own(line: str) -> None:
+def test_a_command_is_the_only_word_of_its_line(line: str) -> None:
     command = read_command(line)
     assert command is not None
     assert command.name == line.strip()[1:]
 
 
 @pytest.mark.parametrize("line", ["exit", "/exit now", "/ex", "/", "//exit", "/usr/bin", ""])
-def test_everything_else_is_none(line: str) -> None:
+def test_other_lines_are_not_commands(line: str) -> None:
     assert read_command(line) is None
 
 
 @pytest.mark.parametrize("line", ["/exi", "/retri this"])
-def test_what_looks_like_a_command_is_no_text(line: str) -> None:
+def test_a_misspelled_command_is_refused(line: str) -> None:
     with pytest.raises(UsageError, match=f"no command {line.split()[0]!r}. Did you mean '/"):
         check_is_not_command(line)
 
@@ -31,5 +31,5 @@ def test_paths_are_text(line: str) -> None:
     check_is_not_command(line)
 
 
-def test_every_command_is_told_of() -> None:
+def test_every_command_is_described() -> None:
     assert [line.split()[0] for line in format_commands().splitlines()] == [f"/{name}" for name in COMMANDS]

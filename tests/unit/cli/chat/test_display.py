@@ -1,4 +1,4 @@
-"""What is written where, and how."""
+"""The output of a conversation on standard output and standard error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.cli.chat.display import Display, format_usage, printable, shortened
+from statewright.cli.chat.display import Display, format_usage, printable, to_one_line
 from statewright.messages import Message
 from statewright.models import MessageChunk, Usage
 
@@ -30,33 +30,33 @@ def show(display: Display, *parts: Any) -> None:
     display.end_turn()
 
 
-def test_answers_go_to_standard_output_and_the_rest_to_standard_error(capsys: Capture) -> None:
+def test_only_answers_are_written_to_standard_output(capsys: Capture) -> None:
     result = (Message("5", role="tool", name="add", id="r"), {})
     show(Display(), result, piece("It is"), piece(" 5."), piece("", usage=Usage(12, 3, 0.01)))
     assert capsys.readouterr() == ("It is 5.\n", "← add: 5\n12 tokens in, 3 out, $0.0100\n")
 
 
-def test_a_quiet_display_tells_of_tools_and_not_of_costs(capsys: Capture) -> None:
+def test_a_quiet_display_shows_tools_but_no_usage(capsys: Capture) -> None:
     display = Display(quiet=True)
     show(display, (Message("5", role="tool", name="add", id="r"), {}), piece("", usage=Usage(12, 3)))
     display.hint("a hint")
     assert capsys.readouterr() == ("", "← add: 5\n")
 
 
-@pytest.mark.parametrize(("wanted", "told"), [(True, "hm, yes\n"), (False, "")])
-def test_reasoning_is_shown_only_where_it_is_wanted(capsys: Capture, wanted: bool, told: str) -> None:
-    show(Display(reasoning=wanted), piece("", reasoning="hm, "), piece("", reasoning="yes"), piece("So."))
-    assert capsys.readouterr() == ("So.\n", told)
+@pytest.mark.parametrize(("reasoning", "output"), [(True, "hm, yes\n"), (False, "")])
+def test_reasoning_is_shown_on_request(capsys: Capture, reasoning: bool, output: str) -> None:
+    show(Display(reasoning=reasoning), piece("", reasoning="hm, "), piece("", reasoning="yes"), piece("So."))
+    assert capsys.readouterr() == ("So.\n", output)
 
 
 def test_several_speakers_are_named(capsys: Capture) -> None:
     first, second = piece("one", "a-0", "planner"), piece("two", "b-0", "writer")
-    show(Display(names_speakers=True), first, over("a"), second, over("b"))
+    show(Display(show_speakers=True), first, over("a"), second, over("b"))
     assert capsys.readouterr().out == "planner: one\nwriter: two\n"
 
 
-def test_a_text_of_several_lines_is_said_by_one_speaker_once(capsys: Capture) -> None:
-    display = Display(names_speakers=True)
+def test_the_speaker_of_several_lines_is_named_once(capsys: Capture) -> None:
+    display = Display(show_speakers=True)
     show(display, piece("one\n", name="writer"), piece("two", name="writer"))
     assert capsys.readouterr().out == "writer: one\ntwo\n"
     assert display.last_text == "one\ntwo"
@@ -70,7 +70,7 @@ def test_the_last_text_is_that_of_the_last_message(capsys: Capture) -> None:
     assert display.last_text == ""
 
 
-def test_half_an_answer_and_the_one_that_replaces_it_do_not_run_together(capsys: Capture) -> None:
+def test_a_broken_answer_and_its_replacement_are_on_separate_lines(capsys: Capture) -> None:
     display = Display(quiet=True)
     show(display, piece("It i", "t-0"), piece("It is", "t-0-2"), piece(" 5.", "t-0-2"))
     assert capsys.readouterr() == ("It i\nIt is 5.\n", "(the answer broke off; asking again)\n")
@@ -84,7 +84,7 @@ def test_an_error_is_one_line(capsys: Capture) -> None:
     assert capsys.readouterr() == ("It i\n", "Error: It broke in the middle.\n")
 
 
-def test_a_terminal_gets_dim_lines_and_nothing_that_would_command_it(
+def test_notes_on_a_terminal_are_dim_and_without_control_characters(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
@@ -93,14 +93,14 @@ def test_a_terminal_gets_dim_lines_and_nothing_that_would_command_it(
     assert capsys.readouterr().err == "\x1b[2mevil  text\x1b[0m\n"
 
 
-def test_there_are_no_colours_where_they_are_not_wanted(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+def test_no_color_disables_colours(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
     Display().note("plain")
     assert capsys.readouterr().err == "plain\n"
 
 
-def test_what_is_for_a_file_stays_as_it_is(capsys: Capture) -> None:
+def test_output_to_a_file_is_unchanged(capsys: Capture) -> None:
     Display().answer("with \x1b[1mescapes\x1b[0m")
     assert capsys.readouterr().out == "with \x1b[1mescapes\x1b[0m\n"
 
@@ -110,13 +110,13 @@ def test_printable_text_keeps_lines_and_tabs() -> None:
 
 
 def test_a_long_line_is_cut_and_many_lines_become_one() -> None:
-    assert shortened("a\n  b\tc") == "a b c"
-    assert shortened("x" * 500) == "x" * 159 + "…"
+    assert to_one_line("a\n  b\tc") == "a b c"
+    assert to_one_line("x" * 500) == "x" * 157 + "..."
 
 
 @pytest.mark.parametrize(
-    ("usage", "told"),
-    [(Usage(), ""), (Usage(1, 2), "1 tokens in, 2 out"), (Usage(1, 2, 0.00012), "1 tokens in, 2 out, $0.0001")],
+    ("usage", "text"),
+    [(Usage(), ""), (Usage(1, 2), "1 token in, 2 out"), (Usage(2, 1, 0.00012), "2 tokens in, 1 out, $0.0001")],
 )
-def test_what_was_used_up_in_words(usage: Usage, told: str) -> None:
-    assert format_usage(usage) == told
+def test_token_usage_as_text(usage: Usage, text: str) -> None:
+    assert format_usage(usage) == text

@@ -1,4 +1,4 @@
-"""Lines from where there is no terminal."""
+"""Lines of input without a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from statewright.cli.chat.input import Lines
 
 
-def test_lines_come_one_by_one_until_there_are_no_more(
+def test_lines_are_read_until_the_end_of_the_input(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("one\r\n\nlast"))
@@ -19,6 +19,6 @@ def test_lines_come_one_by_one_until_there_are_no_more(
     assert capsys.readouterr() == ("", "")
 
 
-def test_what_is_no_text_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_bytes_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), encoding="utf-8"))
     assert Lines().read("> ") == "caf\N{REPLACEMENT CHARACTER}"

@@ -1,4 +1,4 @@
-"""How questions are asked, and what is understood of what is typed."""
+"""Questions, and the parsing of typed answers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Ask = Callable[..., Any]
 
 @pytest.fixture
 def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
-    def asked(value: Any, *lines: str) -> Any:
+    def ask_question(value: Any, *lines: str) -> Any:
         monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
         return QuestionPrompt(Lines(), Display()).ask(Interrupt(id=InterruptId("1"), value=value))
 
-    return asked
+    return ask_question
 
 
 @pytest.mark.parametrize(
@@ -39,39 +39,41 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
         ('e {"path": "b.py"}', (True, {"path": "b.py", "deep": True}, "")),
     ],
 )
-def test_an_approval_is_decided_in_one_line(ask: Ask, line: str, decided: Any) -> None:
+def test_an_approval_is_decided_with_one_line(ask: Ask, line: str, decided: Any) -> None:
     assert read_decision(ask(APPROVAL, line)) == decided
 
 
-def test_arguments_are_edited_in_a_line_of_their_own(ask: Ask) -> None:
+def test_arguments_can_be_edited_on_a_second_line(ask: Ask) -> None:
     assert read_decision(ask(APPROVAL, "edit", '{"deep": false}')) == (True, {"path": "a.py", "deep": False}, "")
 
 
-@pytest.mark.parametrize(("wrong", "said"), [("{path", "are not valid JSON"), ("[1]", "not a JSON object")])
-def test_wrong_arguments_decide_nothing(ask: Ask, capsys: pytest.CaptureFixture[str], wrong: str, said: str) -> None:
-    assert read_decision(ask(APPROVAL, "e", wrong, "n")) == (False, None, "")
-    assert said in capsys.readouterr().err
+@pytest.mark.parametrize(("arguments", "message"), [("{path", "are not valid JSON"), ("[1]", "not a JSON object")])
+def test_invalid_arguments_decide_nothing(
+    ask: Ask, capsys: pytest.CaptureFixture[str], arguments: str, message: str
+) -> None:
+    assert read_decision(ask(APPROVAL, "e", arguments, "n")) == (False, None, "")
+    assert message in capsys.readouterr().err
 
 
 def test_an_approval_shows_the_whole_call(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
     ask(APPROVAL, "y")
-    said = capsys.readouterr().err
-    assert "May delete be called?" in said
-    assert '"path": "a.py"' in said
+    output = capsys.readouterr().err
+    assert "May delete be called?" in output
+    assert '"path": "a.py"' in output
 
 
 @pytest.mark.parametrize(("line", "answer"), [("text", "text"), ("5", 5), ('{"a": 1}', {"a": 1}), ('"5"', "5")])
-def test_another_question_takes_json_or_text(ask: Ask, line: str, answer: Any) -> None:
+def test_other_questions_take_json_or_text(ask: Ask, line: str, answer: Any) -> None:
     assert ask("how many?", "", line) == answer
 
 
-def test_a_command_or_the_end_of_the_input_is_no_answer(ask: Ask) -> None:
+def test_a_command_or_the_end_of_the_input_is_not_an_answer(ask: Ask) -> None:
     assert ask("how many?", "/skip") == SlashCommand("skip")
     assert ask("how many?") == SlashCommand("exit")
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "text"),
     [
         ("how many?", "how many?"),
         ({"question": "how many?"}, "how many?"),
@@ -79,5 +81,5 @@ def test_a_command_or_the_end_of_the_input_is_no_answer(ask: Ask) -> None:
         (5, "5"),
     ],
 )
-def test_a_question_in_words(value: Any, told: str) -> None:
-    assert question_text(value) == told
+def test_the_text_of_a_question(value: Any, text: str) -> None:
+    assert question_text(value) == text

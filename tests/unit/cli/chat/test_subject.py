@@ -1,4 +1,4 @@
-"""With whom a conversation can be held."""
+"""The targets of a conversation."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ def crew(folder: Path) -> None:
 def past_of(target: str) -> list[tuple[str, str]]:
     subject = load_chat_target(target, NO_MODELS)
     values = subject.app.invoke(subject.make_input("hello"))
-    return [(one.role, one.text) for one in subject.past_messages(values)]
+    return [(message.role, message.text) for message in subject.past_messages(values)]
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "messages"),
     [
         ("crew.py:graph", [("user", "hello"), ("assistant", "You said hello")]),
         ("crew.py:first", [("user", "hello"), ("assistant", "one")]),
         ("crew.py:team", [("user", "hello"), ("assistant", "one"), ("assistant", "two")]),
     ],
 )
-def test_what_the_user_says_is_input_and_part_of_the_past(target: str, said: list[tuple[str, str]]) -> None:
-    assert past_of(target) == said
+def test_a_user_message_is_input_and_part_of_the_history(target: str, messages: list[tuple[str, str]]) -> None:
+    assert past_of(target) == messages
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,12 @@ def test_what_the_user_says_is_input_and_part_of_the_past(target: str, said: lis
         ("flow.yaml", False, True),
     ],
 )
-def test_several_speakers_are_named_and_workflows_take_answers(target: str, names: bool, answers: bool) -> None:
+def test_targets_with_several_speakers_or_answers_at_breakpoints(target: str, names: bool, answers: bool) -> None:
     subject = load_chat_target(target, NO_MODELS)
-    assert (subject.names_speakers, subject.answers_pauses) == (names, answers)
+    assert (subject.has_several_speakers, subject.answers_pauses) == (names, answers)
 
 
-def test_a_graph_without_messages_cannot_be_spoken_to(flow: Path) -> None:
+def test_a_graph_without_messages_cannot_chat(flow: Path) -> None:
     with pytest.raises(UsageError, match=r"no field `messages`\. Run it with `statewright run"):
         load_chat_target(f"{flow}:graph", NO_MODELS)
 
@@ -84,11 +84,11 @@ def test_a_graph_without_messages_cannot_be_spoken_to(flow: Path) -> None:
         ({"result": "of the run before", "visits": [{"output": "so far"}]}, False, "so far"),
     ],
 )
-def test_a_workflow_answers_with_its_result_or_what_it_has_so_far(
+def test_a_workflow_answers_with_its_result_or_its_last_output(
     values: dict[str, Any], is_over: bool, answer: str
 ) -> None:
     assert load_chat_target("flow.yaml", NO_MODELS).final_answer(values, is_over=is_over) == answer
 
 
-def test_a_graph_over_messages_has_told_its_answer_already() -> None:
+def test_a_graph_over_messages_streams_its_answer() -> None:
     assert load_chat_target("crew.py:graph", NO_MODELS).final_answer({"messages": [Message("x")]}, is_over=True) == ""

@@ -1,4 +1,4 @@
-"""Turns on a thread: where it stands before and after them."""
+"""Turns on a thread, and its status before and after them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from statewright.cli.chat.turn import NEW_THREAD, Turns, is_same_answer
 
 
 def reply(state: MessagesState) -> dict[str, object]:
-    said = state["messages"][-1].text
-    if said == "fail":
+    text = state["messages"][-1].text
+    if text == "fail":
         raise ValueError("no luck")
-    if said == "ask":
-        said = interrupt("which?")
-    if said == "count":
-        said = str([interrupt(f"number {number}?", schema=int) for number in range(400)][-1])
-    return {"messages": [("assistant", f"You said {said}")]}
+    if text == "ask":
+        text = interrupt("which?")
+    if text == "count":
+        text = str([interrupt(f"number {number}?", schema=int) for number in range(400)][-1])
+    return {"messages": [("assistant", f"You said {text}")]}
 
 
 @pytest.fixture
 def turns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns]:
-    """Turns of somebody who answers each question with the word `that`, then leaves."""
+    """Turns of a user who answers the first question with `that`, and then leaves."""
     monkeypatch.setattr("sys.stdin", io.StringIO("that\n"))
     graph = StateGraph(MessagesState).add_node("reply", reply).add_edge(START, "reply")
     subject, display = ChatTarget(graph.compile(InMemorySaver())), Display(quiet=True)
@@ -37,37 +37,37 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns]:
         yield Turns(subject, "t", display, QuestionPrompt(Lines(), display), loop)
 
 
-def test_a_thread_that_does_not_exist_stands_nowhere(turns: Turns) -> None:
+def test_the_status_of_a_new_thread(turns: Turns) -> None:
     assert turns.thread_status() == NEW_THREAD
     assert not NEW_THREAD.waits
     assert not NEW_THREAD.is_unfinished
     assert turns.past_messages() == []
 
 
-def test_a_turn_ends_where_nothing_is_left_to_do(turns: Turns) -> None:
+def test_a_turn_ends_when_the_run_is_completed(turns: Turns) -> None:
     assert turns.say("hello") == "done"
     assert turns.thread_status().status == "completed"
     assert turns.past_messages() == [("you", "hello"), ("assistant", "You said hello")]
 
 
-def test_questions_are_answered_on_the_way(turns: Turns, capsys: pytest.CaptureFixture[str]) -> None:
+def test_questions_are_answered_within_a_turn(turns: Turns, capsys: pytest.CaptureFixture[str]) -> None:
     assert turns.say("ask") == "done"
     assert capsys.readouterr().out == "You said that\n"
 
 
-def test_an_answer_of_the_wrong_type_is_asked_for_again(
+def test_a_question_is_repeated_after_an_answer_of_the_wrong_type(
     turns: Turns, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Four hundred questions are one turn, too."""
+    """Even four hundred questions are one turn."""
     monkeypatch.setattr("sys.stdin", io.StringIO("many\n" + "".join(f"{number}\n" for number in range(400))))
     assert turns.say("count") == "done"
-    said = capsys.readouterr()
-    assert said.out == "You said 399\n"
-    assert said.err.count("? number 0?") == 2
-    assert said.err.count("Error: ") == 1
+    output = capsys.readouterr()
+    assert output.out == "You said 399\n"
+    assert output.err.count("? number 0?") == 2
+    assert output.err.count("Error: ") == 1
 
 
-def test_a_question_that_is_not_answered_stays_open(turns: Turns) -> None:
+def test_an_unanswered_question_stays_open(turns: Turns) -> None:
     turns.say("ask")
     assert turns.say("ask") == "waiting"
     assert turns.pending_command == SlashCommand("exit")
@@ -75,14 +75,14 @@ def test_a_question_that_is_not_answered_stays_open(turns: Turns) -> None:
     assert [question.value for question in turns.thread_status().questions] == ["which?"]
 
 
-def test_what_is_said_at_an_open_question_begins_anew(turns: Turns) -> None:
+def test_a_message_discards_an_open_question(turns: Turns) -> None:
     turns.say("ask")
     turns.say("ask")
     assert turns.say("hello") == "done"
     assert turns.pending_command is None
 
 
-def test_a_failed_turn_can_be_gone_on_with(turns: Turns, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_turn_can_be_resumed(turns: Turns, capsys: pytest.CaptureFixture[str]) -> None:
     assert turns.say("fail") == "failed"
     assert turns.thread_status().is_unfinished
     assert turns.resume() == "failed"
@@ -92,7 +92,7 @@ def test_a_failed_turn_can_be_gone_on_with(turns: Turns, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "second", "is_same"),
     [
         ("a", " a\n", True),
         ('{"a": 1, "b": [2]}', '{\n "b": [2], "a": 1}', True),
@@ -101,5 +101,5 @@ def test_a_failed_turn_can_be_gone_on_with(turns: Turns, capsys: pytest.CaptureF
         ('{"a": 1}', '{"a": 2}', False),
     ],
 )
-def test_an_answer_is_shown_once(one: str, other: str, same: bool) -> None:
-    assert is_same_answer(one, other) is same
+def test_equal_answers_are_recognized(first: str, second: str, is_same: bool) -> None:
+    assert is_same_answer(first, second) is is_same

@@ -1,4 +1,4 @@
-"""How commands end: exit codes that scripts can tell apart, and one sentence."""
+"""Exit codes and messages of failures."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from statewright.cli.console.failure import UsageError, exit_with
 from statewright.errors import InvalidRequest, InvalidTransition, NotFound, ServiceError, TooManyRequests, Unauthorized
 
 
-def test_exit_codes_are_those_that_the_documents_name() -> None:
+def test_exit_codes_are_as_documented() -> None:
     codes = (failure.DONE, failure.FAILED, failure.USAGE_ERROR, failure.WAITING, failure.CANCELLED)
     assert codes == (0, 1, 2, 3, 130)
 
 
 @pytest.mark.parametrize("code", [failure.FAILED, failure.WAITING, failure.CANCELLED])
-def test_ending_says_why_on_standard_error_and_leaves(code: int, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
+def test_exit_with_prints_on_standard_error_and_exits(code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
         exit_with("That is why.", code)
-    assert left.value.code == code
+    assert exited.value.code == code
     assert capsys.readouterr() == ("", "That is why.\n")
 
 
-def test_wrong_use_is_no_error_of_the_library() -> None:
+def test_a_usage_error_is_not_an_error_of_the_library() -> None:
     from statewright.errors import StatewrightError
 
     assert not issubclass(UsageError, StatewrightError)
@@ -40,5 +40,5 @@ def test_wrong_use_is_no_error_of_the_library() -> None:
         (ServiceError("Broken."), 1),
     ],
 )
-def test_what_a_server_refuses_is_wrong_use_and_what_it_fails_at_is_not(error: ServiceError, code: int) -> None:
+def test_exit_codes_of_refused_and_failed_requests(error: ServiceError, code: int) -> None:
     assert error.exit_code == code

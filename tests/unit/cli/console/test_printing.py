@@ -1,4 +1,4 @@
-"""What commands print: nothing of anybody else's commands the terminal, and other programs get it as it is."""
+"""Output for a terminal contains no control characters of values; output for programs is unchanged."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import statewright
 from statewright.cli.console.printing import console, say
 
 EVIL = "\a\x1b[2J\x9b31m\x1b]8;;http://example.org\x1b\\link\x1b]8;;\x1b\\\r\u202eover"
-_OWN = re.compile(r"\x1b\[[\d;]*m|\x1b\[\d*[AK]|\x1b\[\?25[lh]")
-"""What Rich writes itself: styles, and the movements of progress."""
+_RICH = re.compile(r"\x1b\[[\d;]*m|\x1b\[\d*[AK]|\x1b\[\?25[lh]")
+"""The control sequences of Rich: styles, and cursor movements of the progress display."""
 COMMANDS = Path(statewright.__file__).parent / "cli"
 PROGRAM = f"""
 from typing import TypedDict
@@ -55,19 +55,19 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def seen(folder: Path, *words: str) -> str:
-    """Run a command on a terminal, and return all that the terminal gets."""
+def terminal_output(folder: Path, *words: str) -> str:
+    """Run a command on a terminal, and return its output."""
     return on_a_screen(*words, cwd=folder, columns=80)[1]
 
 
 def check_is_harmless(text: str) -> None:
-    own = _OWN.sub("", text).replace("\r\n", "\n").replace("\r", "")  # Rich begins a line anew
-    assert all(sign.isprintable() or sign in "\n\t" for sign in own), ascii(text)
+    rest = _RICH.sub("", text).replace("\r\n", "\n").replace("\r", "")  # Rich redraws a line
+    assert all(character.isprintable() or character in "\n\t" for character in rest), ascii(text)
     assert "\x1b[2J" not in text
     assert "\x1b[31m\x1b" not in text
 
 
-def test_no_command_lets_values_or_errors_command_the_terminal(folder: Path) -> None:
+def test_values_and_errors_cannot_control_the_terminal(folder: Path) -> None:
     for words, exit_text in (
         (("run", "evil.py:says", "--thread", "a"), "over"),
         (("run", "evil.py:asks", "--thread", "b"), "over"),
@@ -79,12 +79,12 @@ def test_no_command_lets_values_or_errors_command_the_terminal(folder: Path) -> 
         (("threads", "diff", "a", "0", "1"), "over"),
         (("run", f"{EVIL}.py"), "There is no file"),
     ):
-        text = seen(folder, *words)
+        text = terminal_output(folder, *words)
         check_is_harmless(text)
         assert exit_text in text, words
 
 
-def test_other_programs_get_text_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_to_programs_is_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
     say(EVIL)
     assert capsys.readouterr().out == f"{EVIL}\n"
 
@@ -103,4 +103,4 @@ def test_all_output_of_commands_goes_through_one_module() -> None:
             node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         }
         if file.name != "printing.py":
-            assert not called & {"print", "Console"}, f"{file.name} prints past cli/console/printing.py"
+            assert not called & {"print", "Console"}, f"{file.name} does not print with cli/console/printing.py"

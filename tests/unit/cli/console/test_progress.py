@@ -1,4 +1,4 @@
-"""Progress: what is counted, and that nothing is said where nobody looks."""
+"""The progress display: its counts, and no output without a terminal."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 from statewright.cli.console.progress import NodeProgress, Progress
 
 
-def started(identity: str, name: str) -> dict[str, Any]:
-    return {"id": identity, "name": name, "input": {}}
+def started(task_id: str, name: str) -> dict[str, Any]:
+    return {"id": task_id, "name": name, "input": {}}
 
 
-def finished(identity: str, name: str, error: str | None = None) -> dict[str, Any]:
-    return {"id": identity, "name": name, "error": error, "interrupts": [], "result": None}
+def finished(task_id: str, name: str, error: str | None = None) -> dict[str, Any]:
+    return {"id": task_id, "name": name, "error": error, "interrupts": [], "result": None}
 
 
 def counts(node: NodeProgress) -> tuple[int, int, int]:
@@ -33,7 +33,7 @@ def counts(node: NodeProgress) -> tuple[int, int, int]:
         ([started("1", "a"), finished("1", "a"), started("2", "a"), finished("2", "a")], {"a": (0, 2, 0)}),
     ],
 )
-def test_tasks_are_counted_node_by_node(parts: list[dict[str, Any]], counted: dict[str, Any]) -> None:
+def test_tasks_are_counted_per_node(parts: list[dict[str, Any]], counted: dict[str, Any]) -> None:
     with Progress() as progress:
         for part in parts:
             progress.take(part)
@@ -47,27 +47,27 @@ def test_nodes_are_listed_in_the_order_in_which_they_started() -> None:
     assert list(progress.nodes) == ["c", "a", "b"]
 
 
-def test_nothing_is_said_where_standard_error_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_there_is_no_output_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress() as progress:
         progress.take(started("1", "a"))
         progress.take(finished("1", "a"))
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_terminal_shows_each_node_with_how_often_it_ran(
+def test_a_terminal_shows_each_node_with_its_number_of_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     with Progress() as progress:
         for part in (started("1", "fetch"), finished("1", "fetch"), started("2", "[odd]"), finished("2", "[odd]", "E")):
             progress.take(part)
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "fetch" in said.err
-    assert "1×" in said.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "fetch" in output.err
+    assert "1×" in output.err
 
 
-def test_a_node_named_like_markup_is_shown_by_its_name(
+def test_a_node_name_that_looks_like_markup_is_shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
@@ -78,7 +78,7 @@ def test_a_node_named_like_markup_is_shown_by_its_name(
 
 
 @pytest.mark.parametrize("name", ["[/red]", "a[/]b"])
-def test_a_name_that_closes_no_markup_ends_nothing(
+def test_a_node_name_that_looks_like_a_closing_tag_is_shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
@@ -87,13 +87,13 @@ def test_a_name_that_closes_no_markup_ends_nothing(
     assert name in capsys.readouterr().err
 
 
-def test_the_end_of_a_task_whose_start_was_not_seen_is_counted() -> None:
+def test_the_end_of_a_task_without_a_start_is_counted() -> None:
     with Progress() as progress:
         progress.take(finished("1", "a"))
     assert progress.nodes["a"].finished == 1
 
 
-def test_an_error_inside_goes_on_outside() -> None:
+def test_an_error_inside_the_block_is_raised() -> None:
     with pytest.raises(ValueError, match="no luck"), Progress():
         raise ValueError("no luck")
 
@@ -102,8 +102,8 @@ def due(*names: str) -> dict[str, Any]:
     return {"checkpoint_id": "c", "step": 1, "values": {}, "next": list(names), "tasks": []}
 
 
-def waits(identity: str, name: str, kind: str) -> dict[str, Any]:
-    return {**finished(identity, name), "interrupts": [{"id": "i", "value": "?", "kind": kind}]}
+def waits(task_id: str, name: str, kind: str) -> dict[str, Any]:
+    return {**finished(task_id, name), "interrupts": [{"id": "i", "value": "?", "kind": kind}]}
 
 
 @pytest.mark.parametrize(
@@ -125,14 +125,14 @@ def waits(identity: str, name: str, kind: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_node_says_how_far_it_is_and_what_it_waits_for(parts: list[dict[str, Any]], text: str) -> None:
+def test_the_text_of_a_node_has_its_progress_and_waits(parts: list[dict[str, Any]], text: str) -> None:
     with Progress() as progress:
         for part in parts:
             progress.take(part)
     assert progress.nodes["a"].text == text
 
 
-def test_tasks_that_run_at_the_same_time_are_not_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_of_concurrent_tasks_is_not_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([10.0, 13.0])
     monkeypatch.setattr("time.monotonic", lambda: next(times))
     with Progress() as progress:

@@ -1,4 +1,4 @@
-"""Where an error was raised in code of the user, past that of libraries."""
+"""The location of an error in the code of the user, not in libraries."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def pick(state):
 
 @pytest.fixture
 def steps(folder: Path) -> dict[str, Any]:
-    """The names of a file of steps in the working folder."""
+    """Execute a file of steps in the working folder, and return its names."""
     file = folder / "steps.py"
     file.write_text(STEPS, encoding="utf-8")
     names: dict[str, Any] = {"__name__": "steps"}
@@ -63,7 +63,7 @@ def raised(call: Callable[[], object]) -> Exception:
 
 
 @pytest.mark.parametrize(
-    ("name", "place"),
+    ("name", "location"),
     [
         ("parse", "at steps.py:9 in parse"),
         ("lose", "at steps.py:12 in lose"),
@@ -71,12 +71,12 @@ def raised(call: Callable[[], object]) -> Exception:
         ("gather", "at steps.py:12 in lose"),
     ],
 )
-def test_the_innermost_line_of_the_user_is_the_place(steps: dict[str, Any], name: str, place: str) -> None:
+def test_the_location_is_the_innermost_line_of_the_user(steps: dict[str, Any], name: str, location: str) -> None:
     graph = StateGraph(steps["State"]).add_node("node", steps[name]).add_edge(START, "node").compile()
-    assert user_line(without_this_file(raised(lambda: graph.invoke({"n": 1})))) == place
+    assert user_line(without_this_file(raised(lambda: graph.invoke({"n": 1})))) == location
 
 
-def test_what_an_error_comes_from_has_the_place_if_the_error_has_none(steps: dict[str, Any]) -> None:
+def test_the_location_of_the_cause_is_used_if_the_error_has_none(steps: dict[str, Any]) -> None:
     cause = without_this_file(raised(lambda: steps["lose"]({})))
     error = RuntimeError("never raised")
     error.__cause__ = cause
@@ -87,13 +87,13 @@ def test_what_an_error_comes_from_has_the_place_if_the_error_has_none(steps: dic
     assert user_line(error) is None
 
 
-def test_an_error_of_libraries_alone_has_no_place(steps: dict[str, Any]) -> None:
+def test_an_error_in_libraries_only_has_no_location(steps: dict[str, Any]) -> None:
     assert user_line(without_this_file(raised(lambda: json.loads("{")))) is None
     graph = StateGraph(steps["State"]).add_node("node", steps["answer_wrongly"]).add_edge(START, "node").compile()
     assert user_line(without_this_file(raised(lambda: graph.invoke({"n": 1})))) is None
 
 
-def test_installed_and_generated_code_is_not_the_users(folder: Path) -> None:
+def test_installed_and_generated_code_is_not_user_code(folder: Path) -> None:
     installed = folder / "lib" / "site-packages" / "other.py"
     installed.parent.mkdir(parents=True)
     installed.write_text(STEPS, encoding="utf-8")
@@ -103,7 +103,7 @@ def test_installed_and_generated_code_is_not_the_users(folder: Path) -> None:
         assert user_line(without_this_file(raised(lambda names=names: names["lose"]({})))) is None
 
 
-def test_a_file_outside_of_the_working_folder_is_named_in_full(
+def test_a_file_outside_the_working_folder_has_its_absolute_path(
     steps: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "below").mkdir()
@@ -111,10 +111,10 @@ def test_a_file_outside_of_the_working_folder_is_named_in_full(
     assert user_line(raised(lambda: steps["lose"]({}))) == f"at {folder.resolve() / 'steps.py'}:12 in lose"
 
 
-def test_a_loop_of_causes_ends() -> None:
-    one, other = RuntimeError("one"), RuntimeError("other")
-    one.__cause__, other.__cause__ = other, one
-    assert user_line(one) is None
+def test_circular_causes_are_searched_once() -> None:
+    first, second = RuntimeError("first"), RuntimeError("second")
+    first.__cause__, second.__cause__ = second, first
+    assert user_line(first) is None
 
 
 FLOW = """
@@ -128,18 +128,18 @@ def look_up(word: str) -> str:
 """
 
 
-def test_a_function_that_a_workflow_calls_has_a_place(statewright: Any, folder: Path) -> None:
+def test_a_tool_of_a_workflow_has_a_location(statewright: Any, folder: Path) -> None:
     (folder / "flow.yaml").write_text(FLOW, encoding="utf-8")
     (folder / "words.py").write_text(TOOLS, encoding="utf-8")
     (folder / "statewright.toml").write_text('[tools]\nlook_up = "words:look_up"\n', encoding="utf-8")
-    ended = statewright("run", "flow.yaml")
-    assert ended.code == 1
-    assert ended.err.startswith("Error: ")
-    assert ended.err.endswith("\n  at words.py:3 in look_up\n")
+    result = statewright("run", "flow.yaml")
+    assert result.code == 1
+    assert result.err.startswith("Error: ")
+    assert result.err.endswith("\n  at words.py:3 in look_up\n")
 
 
 def without_this_file(error: Exception) -> Exception:
-    """The error as the command line meets it: the frames of these tests are the user's, too."""
+    """Remove the frames of this file, which would count as code of the user."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next

@@ -1,4 +1,4 @@
-"""Which database a command works on, and what is found in it."""
+"""Locating a database, and finding threads and checkpoints in it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ from statewright.errors import CheckpointNotFound
 from statewright.storage.sqlite import SqliteSaver
 
 
-def test_the_option_wins_over_the_environment_and_that_over_the_default(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_option_overrides_the_environment_and_the_default(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert locate_database(None).path == DEFAULT
     monkeypatch.setenv("STATEWRIGHT_DATABASE", "sqlite:///env.db")
     assert locate_database(None) == (Path("env.db"), ())
@@ -39,12 +37,12 @@ def test_the_option_wins_over_the_environment_and_that_over_the_default(
         locate_database(":memory:")
 
 
-def test_a_missing_database_says_how_one_comes_to_be(folder: Path) -> None:
+def test_a_missing_database_tells_how_to_create_one(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"statewright run FILE.py.*STATEWRIGHT_DATABASE"):
         existing_database(None)
 
 
-def test_files_of_others_are_not_made_into_databases(folder: Path) -> None:
+def test_foreign_files_are_refused_and_not_changed(folder: Path) -> None:
     connection = sqlite3.connect("theirs.db")
     connection.execute("CREATE TABLE theirs (x)")
     connection.close()
@@ -61,10 +59,10 @@ def test_the_default_folder_is_ignored_by_version_control(folder: Path) -> None:
     open_or_create_saver(DEFAULT, None).close()
     assert (folder / ".statewright/.gitignore").read_text(encoding="utf-8") == "*\n"
     open_or_create_saver(Path("deep/er/runs.db"), None).close()
-    assert [one.name for one in (folder / "deep/er").iterdir()] == ["runs.db"]
+    assert [path.name for path in (folder / "deep/er").iterdir()] == ["runs.db"]
 
 
-def test_a_database_that_cannot_be_made_says_why(folder: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported(folder: Path) -> None:
     Path("file").touch()
     with pytest.raises(UsageError, match="cannot be created"):
         open_or_create_saver(Path("file/runs.db"), None)
@@ -79,7 +77,7 @@ def test_keys_are_bytes_or_hexadecimal_digits(folder: Path, size: int) -> None:
     assert read_key(None) is None
 
 
-def test_a_wrong_key_is_not_told(folder: Path) -> None:
+def test_the_message_about_an_invalid_key_does_not_contain_it(folder: Path) -> None:
     Path("key").write_text("my secret", encoding="utf-8")
     with pytest.raises(UsageError, match="holds 9 bytes") as raised:
         read_key(Path("key"))
@@ -88,7 +86,7 @@ def test_a_wrong_key_is_not_told(folder: Path) -> None:
         read_key(Path("none"))
 
 
-def test_threads_and_checkpoints_are_found_or_named(statewright: Any, flow: Path) -> None:
+def test_finding_threads_and_checkpoints(statewright: Any, flow: Path) -> None:
     statewright("run", "flow.py:asking", "--thread", "orders", "-i", "n=1")
     with SqliteSaver(DEFAULT) as saver:
         check_thread(saver, "orders")
@@ -101,8 +99,8 @@ def test_threads_and_checkpoints_are_found_or_named(statewright: Any, flow: Path
             ({"thread_id": "orders", "branch": "main", "step": 7}, "no step 7. They are 0 to 0"),
             ({"thread_id": "orders", "branch": "main", "checkpoint": "0" * 32}, "no checkpoint '0000"),
         ]
-        for named, said in wrong:
-            with pytest.raises(CheckpointNotFound, match=said):
-                find_checkpoint(saver, **named)
+        for arguments, message in wrong:
+            with pytest.raises(CheckpointNotFound, match=message):
+                find_checkpoint(saver, **arguments)
         with pytest.raises(UsageError, match="--checkpoint and --step"):
             find_checkpoint(saver, "orders", "main", checkpoint=head.id, step=0)

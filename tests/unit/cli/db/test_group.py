@@ -1,4 +1,4 @@
-"""`statewright db`: what can't be read is named, copies are consistent, nothing is written over by mistake."""
+"""`statewright db`: damage is reported, copies are consistent, and nothing is replaced by mistake."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from statewright.storage.sqlite import SqliteSaver
 
 @pytest.fixture
 def threads(statewright: Any, flow: Path) -> Any:
-    """Runs threads, and lists those that there are."""
+    """Return a function that runs threads, and returns the names of all threads."""
 
     def call(*names: str) -> list[str]:
         for name in names:
             statewright("run", "flow.py:asking", "--thread", name, "-i", "n=1")
-        return sorted(one["thread"] for one in json.loads(statewright("threads", "ls", "--json").out))
+        return sorted(entry["thread"] for entry in json.loads(statewright("threads", "ls", "--json").out))
 
     return call
 
@@ -35,13 +35,13 @@ def change(statement: str, path: Path = DEFAULT) -> None:
         connection.commit()
 
 
-def test_a_whole_database_is_said_to_be(statewright: Any, threads: Any) -> None:
+def test_an_intact_database(statewright: Any, threads: Any) -> None:
     threads("a", "b")
     assert statewright("db", "check").out == f"ok: {DEFAULT}, 2 threads, 2 heads read\n"
     assert statewright("db", "check", "--full").out == f"ok: {DEFAULT}, 2 threads, 2 checkpoints read\n"
 
 
-def test_a_head_that_cannot_be_read_is_named(statewright: Any, threads: Any) -> None:
+def test_a_damaged_head_is_reported(statewright: Any, threads: Any) -> None:
     threads("a", "b")
     change("UPDATE records SET changes = x'93' WHERE place = (SELECT max(place) FROM records)")
     checked = statewright("db", "check")
@@ -52,9 +52,7 @@ def test_a_head_that_cannot_be_read_is_named(statewright: Any, threads: Any) -> 
     assert "damaged" in statewright("threads", "ls", "--prefix", "b").out
 
 
-def test_an_old_checkpoint_that_cannot_be_read_is_found_by_a_full_check(
-    statewright: Any, flow: Path, threads: Any
-) -> None:
+def test_a_damaged_old_checkpoint_is_found_by_a_full_check(statewright: Any, flow: Path, threads: Any) -> None:
     statewright("run", "flow.py", "--thread", "t", "-i", "n=1")
     change("UPDATE pending SET body = x'93'")
     change("INSERT INTO pending VALUES ((SELECT min(place) FROM records), 2, 'x', x'93')")
@@ -64,24 +62,24 @@ def test_an_old_checkpoint_that_cannot_be_read_is_found_by_a_full_check(
 
 
 @pytest.mark.parametrize("content", [b"no database at all" * 100, b"SQLite format 3\0" + b"\0" * 500])
-def test_what_is_no_database_is_said_to_be_none(statewright: Any, folder: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_database_is_refused(statewright: Any, folder: Path, content: bytes) -> None:
     (folder / "x.db").write_bytes(content)
     for command in (("db", "check"), ("threads", "ls")):
-        ended = statewright(*command, "--database", "x.db")
-        assert ended.code in (1, 2)
-        assert "x.db" in ended.err
-        assert "Traceback" not in ended.err
+        result = statewright(*command, "--database", "x.db")
+        assert result.code in (1, 2)
+        assert "x.db" in result.err
+        assert "Traceback" not in result.err
     assert (folder / "x.db").read_bytes() == content
 
 
 def test_a_backup_is_a_database(statewright: Any, threads: Any, folder: Path) -> None:
     threads("a")
     assert statewright("db", "backup", "copy.db").code == 0
-    assert sorted(one.name for one in folder.glob("*copy*")) == ["copy.db"]
+    assert sorted(path.name for path in folder.glob("*copy*")) == ["copy.db"]
     assert statewright("db", "check", "--full", "--database", "copy.db").code == 0
     assert statewright("threads", "show", "a", "--database", "copy.db").code == 0
-    present = statewright("db", "backup", "copy.db")
-    assert (present.code, "--force" in present.err) == (2, True)
+    refused = statewright("db", "backup", "copy.db")
+    assert (refused.code, "--force" in refused.err) == (2, True)
     assert statewright("db", "backup", "copy.db", "--force").code == 0
     itself = statewright("db", "backup", DEFAULT, "--force")
     assert (itself.code, "the database itself" in itself.err) == (2, True)
@@ -99,8 +97,10 @@ def test_a_backup_is_consistent_while_others_write(folder: Path) -> None:
             while not stop.is_set():
                 number += 1
                 pair = (number, -number)
-                saver.database.write(lambda one, pair=pair: one.execute("INSERT INTO pairs VALUES (?, ?)", pair))
-                saver.database.write(lambda one: one.execute("UPDATE pairs SET a = a + 1, b = b - 1"))
+                saver.database.write(
+                    lambda connection, pair=pair: connection.execute("INSERT INTO pairs VALUES (?, ?)", pair)
+                )
+                saver.database.write(lambda connection: connection.execute("UPDATE pairs SET a = a + 1, b = b - 1"))
 
         writer = threading.Thread(target=write)
         writer.start()
@@ -123,14 +123,14 @@ def test_a_backup_is_restored(statewright: Any, threads: Any, folder: Path) -> N
     restored = statewright("db", "restore", "copy.db")
     assert (restored.code, restored.out) == (0, f"Restored {DEFAULT} from copy.db: 1 thread.\n")
     assert threads() == ["a"]
-    assert sorted(one.name for one in (folder / ".statewright").iterdir()) == [".gitignore", "runs.db"]
+    assert sorted(path.name for path in (folder / ".statewright").iterdir()) == [".gitignore", "runs.db"]
     assert statewright("db", "restore", "copy.db", "--database", "deep/er.db").code == 0
     assert statewright("threads", "show", "a", "--database", "deep/er.db").code == 0
     with closing(sqlite3.connect("deep/er.db")) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_newer_work_is_not_written_over(statewright: Any, threads: Any) -> None:
+def test_newer_work_is_not_replaced(statewright: Any, threads: Any) -> None:
     threads("a")
     statewright("db", "backup", "copy.db")
     threads("b")
@@ -141,7 +141,7 @@ def test_newer_work_is_not_written_over(statewright: Any, threads: Any) -> None:
     assert threads() == ["a"]
 
 
-def test_work_whose_time_cannot_be_read_is_not_written_over(statewright: Any, threads: Any) -> None:
+def test_work_with_an_unreadable_time_is_not_replaced(statewright: Any, threads: Any) -> None:
     threads("a")
     statewright("db", "backup", "copy.db")
     for wrong in ("'yesterday'", "1e300", str(2**62)):
@@ -150,7 +150,7 @@ def test_work_whose_time_cannot_be_read_is_not_written_over(statewright: Any, th
         assert (refused.code, "cannot be read" in refused.err) == (2, True)
 
 
-def test_a_database_in_use_is_not_written_over(statewright: Any, threads: Any) -> None:
+def test_a_database_in_use_is_not_replaced(statewright: Any, threads: Any) -> None:
     threads("a")
     statewright("db", "backup", "copy.db")
     assert not is_in_use(DEFAULT)
@@ -160,13 +160,13 @@ def test_a_database_in_use_is_not_written_over(statewright: Any, threads: Any) -
         assert (refused.code, "is in use" in refused.err) == (2, True)
         saver.delete_thread("a")
         assert statewright("db", "restore", "copy.db", "--force").code == 0
-        found: Any = saver.threads()
-        assert [one.thread_id for one in found] == ["a"]  # whoever has it open sees what was restored
+        entries: Any = saver.threads()
+        assert [entry.thread_id for entry in entries] == ["a"]  # an open saver sees the restored data
     assert not is_in_use(DEFAULT)
 
 
 @pytest.mark.parametrize("content", [b"no database" * 1000, b""])
-def test_what_cannot_be_read_is_set_aside_by_force(
+def test_an_unreadable_database_is_set_aside_with_force(
     statewright: Any, threads: Any, folder: Path, content: bytes
 ) -> None:
     threads("a")
@@ -185,17 +185,17 @@ def test_what_cannot_be_read_is_set_aside_by_force(
 def test_a_damaged_backup_is_not_restored(statewright: Any, threads: Any, folder: Path) -> None:
     threads("a")
     statewright("db", "backup", "copy.db")
-    whole = (folder / "copy.db").read_bytes()
-    (folder / "cut.db").write_bytes(whole[: len(whole) // 2])
+    content = (folder / "copy.db").read_bytes()
+    (folder / "cut.db").write_bytes(content[: len(content) // 2])
     change("UPDATE records SET control = x'93'", folder / "copy.db")
     for name in ("cut.db", "copy.db"):
         refused = statewright("db", "restore", name, "--force")
         assert (refused.code, name in refused.err) == (1, True)
     assert threads() == ["a"]
-    assert sorted(one.name for one in (folder / ".statewright").iterdir()) == [".gitignore", "runs.db"]
+    assert sorted(path.name for path in (folder / ".statewright").iterdir()) == [".gitignore", "runs.db"]
 
 
-def test_files_of_others_are_neither_restored_nor_written_over(statewright: Any, threads: Any, folder: Path) -> None:
+def test_foreign_files_are_neither_restored_nor_replaced(statewright: Any, threads: Any, folder: Path) -> None:
     threads("a")
     statewright("db", "backup", "copy.db")
     change("CREATE TABLE theirs (x)", folder / "theirs.db")
@@ -204,7 +204,7 @@ def test_files_of_others_are_neither_restored_nor_written_over(statewright: Any,
         refused = statewright("db", *command)
         assert (refused.code, "not a database of Statewright" in refused.err) == (2, True)
     assert (folder / "theirs.db").read_bytes() == before
-    for command, said in (
+    for command, message in (
         (("restore", "none.db"), "There is no backup 'none.db'"),
         (("restore", str(DEFAULT)), "the database itself"),
         (("restore", "copy.db", "--database", "memory:"), "no database to restore"),
@@ -212,10 +212,10 @@ def test_files_of_others_are_neither_restored_nor_written_over(statewright: Any,
         (("check", "--database", "none.db"), "There is no database 'none.db'"),
     ):
         refused = statewright("db", *command)
-        assert (refused.code, said in refused.err) == (2, True)
+        assert (refused.code, message in refused.err) == (2, True)
 
 
-def test_copies_that_fail_say_what_failed(folder: Path) -> None:
+def test_failed_copies_name_the_file(folder: Path) -> None:
     (folder / "bad.db").write_bytes(b"no database" * 1000)
     with pytest.raises(DamagedDatabase, match=r"bad\.db"):
         copy_database(Path("bad.db"), Path("copy.db"))

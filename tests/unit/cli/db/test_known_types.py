@@ -1,4 +1,4 @@
-"""Types that only a graph knows: named where values are shown, passed over where they are not."""
+"""User-defined types: an error names the option --graph, and stand-ins replace values that are not used."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Outer:
 STORED = Serde([Inner, Outer]).encode({"a": Outer(Inner(1), (Inner(2),)), "b": {Inner(3)}})
 
 
-def test_stand_ins_are_stored_as_what_they_stand_for() -> None:
+def test_stand_ins_are_stored_unchanged() -> None:
     serde = Serde()
     value = with_stand_ins(serde, lambda: serde.decode(STORED))
     assert serde.encode(value) == STORED
     assert Serde([Inner, Outer]).decode(serde.encode(value))["a"] == Outer(Inner(1), (Inner(2),))
 
 
-def test_what_is_wrong_otherwise_is_raised() -> None:
+def test_other_errors_are_raised() -> None:
     serde = Serde()
     with pytest.raises(DamagedDatabase):
         with_stand_ins(serde, lambda: serde.decode(STORED[:-3]))
@@ -47,7 +47,7 @@ def test_what_is_wrong_otherwise_is_raised() -> None:
         fail()
 
 
-def test_a_missing_type_points_to_the_graph() -> None:
+def test_an_unknown_type_is_reported_with_the_option_graph() -> None:
     serde = Serde()
     with (
         pytest.raises(UsageError, match=r"Inner.* with --graph FILE.py\. \[SW-serde-error\]"),

@@ -1,4 +1,4 @@
-"""What a backup does not have is found, whatever it is and whether or not it tells a time."""
+"""Work that a backup lacks is detected, with and without times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from statewright import START, StateGraph
 from statewright.cache import CacheKey
 from statewright.checkpoint import BranchKey, LeaseRequest, Pending, PrunePolicy
 from statewright.cli.db.files import copy_database
-from statewright.cli.db.newer_work import AHEAD, find_newer_work
+from statewright.cli.db.newer_work import FUTURE, find_newer_work
 from statewright.cli.threads.transfer import transfer_thread
 from statewright.futures import resolve
 from statewright.ids import task_id
@@ -40,7 +40,7 @@ def app(saver: Any) -> Any:
 
 @pytest.fixture
 def saver(tmp_path: Path) -> Iterator[SqliteSaver]:
-    """A database that is at work, of which there is a backup."""
+    """A database in use, with a backup."""
     with SqliteSaver(tmp_path / "runs.db", key=b"k" * 32) as saver:
         app(saver).invoke({}, thread_id="t")
         SqliteStore(saver.database).put(("a",), "b", {"c": 1})
@@ -55,24 +55,24 @@ def back_up(saver: SqliteSaver, name: str = "backup.db") -> Path:
     return target
 
 
-def found(saver: SqliteSaver) -> str | None:
+def newer_work(saver: SqliteSaver) -> str | None:
     return find_newer_work(saver.database.path, saver.database.path.with_name("backup.db"))
 
 
-def test_what_is_as_the_backup_holds_nothing_newer(saver: SqliteSaver) -> None:
-    assert found(saver) is None
+def test_an_unchanged_database_has_no_newer_work(saver: SqliteSaver) -> None:
+    assert newer_work(saver) is None
 
 
 # -- threads
 
 
 def advance(saver: SqliteSaver) -> None:
-    """Commit as a run does whose hold is good for long still, and that is killed then."""
+    """Commit like a run that is killed while its lease is valid for a long time."""
     app(saver).update_state({"thread_id": "t"}, {"n": 5}, as_node="count")
 
 
-def land(saver: SqliteSaver) -> None:
-    """Save a result of a superstep that does not end."""
+def save_result(saver: SqliteSaver) -> None:
+    """Save a result of an unfinished superstep."""
     saved = resolve(saver.load("t"))
     assert saved is not None
     resolve(saver.save_results(BranchKey("t"), saved.id, Pending(errors={task_id("t", 1): "no luck"})))
@@ -82,7 +82,7 @@ def fork(saver: SqliteSaver) -> None:
     app(saver).fork({"thread_id": "t"}, branch="other")
 
 
-def take(saver: SqliteSaver) -> None:
+def claim(saver: SqliteSaver) -> None:
     now = datetime.now(UTC)
     resolve(saver.renew("t", LeaseRequest("run", now, now + timedelta(minutes=1), claims=True)))
 
@@ -91,17 +91,17 @@ def copy(saver: SqliteSaver) -> None:
     resolve(saver.copy_thread("t", "copy"))
 
 
-def import_it(saver: SqliteSaver) -> None:
-    """Take in a thread that is older than all that there is."""
-    path = saver.database.path.with_name("other.db")
-    with SqliteSaver(path) as other:
-        app(other).invoke({}, thread_id="old")
-        other.database.write(lambda one: one.execute("UPDATE threads SET changed = 0"))
-        transfer_thread(other, "old", saver, "old")
+def import_old_thread(saver: SqliteSaver) -> None:
+    """Import a thread that is older than everything else."""
+    path = saver.database.path.with_name("source.db")
+    with SqliteSaver(path) as source:
+        app(source).invoke({}, thread_id="old")
+        source.database.write(lambda connection: connection.execute("UPDATE threads SET changed = 0"))
+        transfer_thread(source, "old", saver, "old")
 
 
-def give_to_workspace(saver: SqliteSaver) -> None:
-    """Carry a thread to another workspace, where its id is the same."""
+def copy_to_workspace(saver: SqliteSaver) -> None:
+    """Copy a thread to another workspace, with the same id."""
     transfer_thread(saver, "t", saver.for_workspace("w"), "t")
 
 
@@ -109,21 +109,19 @@ def put(saver: SqliteSaver) -> None:
     SqliteStore(saver.database).put(("a",), "b", {"c": 2})
 
 
-@pytest.mark.parametrize("write", [advance, land, fork, take, copy, import_it, give_to_workspace, put])
-def test_what_is_written_to_threads_and_stores_is_found(
-    saver: SqliteSaver, write: Callable[[SqliteSaver], None]
-) -> None:
+@pytest.mark.parametrize("write", [advance, save_result, fork, claim, copy, import_old_thread, copy_to_workspace, put])
+def test_changes_of_threads_and_stores_are_detected(saver: SqliteSaver, write: Callable[[SqliteSaver], None]) -> None:
     write(saver)
-    assert "not in the backup" in str(found(saver))
+    assert "not in the backup" in str(newer_work(saver))
 
 
-def test_an_old_thread_is_found_beside_a_newer_backup(saver: SqliteSaver) -> None:
+def test_an_old_thread_is_detected_despite_a_newer_backup(saver: SqliteSaver) -> None:
     app(saver).invoke({}, thread_id="t")
     back_up(saver)
     copy_database(saver.database.path, older := saver.database.path.with_name("older.db"))
-    with SqliteSaver(older, key=b"k" * 32) as other:
-        resolve(other.copy_thread("t", "copy"))
-        resolve(other.delete_thread("t"))
+    with SqliteSaver(older, key=b"k" * 32) as older_saver:
+        resolve(older_saver.copy_thread("t", "copy"))
+        resolve(older_saver.delete_thread("t"))
     assert find_newer_work(older, saver.database.path.with_name("backup.db")) == (
         "a thread 'copy' that is not in the backup"
     )
@@ -134,40 +132,40 @@ def test_an_old_thread_is_found_beside_a_newer_backup(saver: SqliteSaver) -> Non
 
 @pytest.mark.parametrize("kind", WORK, ids=lambda kind: kind.TABLE)
 @pytest.mark.parametrize("make", [filled, bare])
-def test_a_record_of_any_class_is_found(
+def test_records_of_all_classes_are_detected(
     saver: SqliteSaver, kind: type[Record], make: Callable[[type[Record], str], Record]
 ) -> None:
-    other = {name: "another" for group in kind.UNIQUE for name in group}
+    unique = {name: "another" for group in kind.UNIQUE for name in group}
     for at in (LONG_AGO, datetime.now(UTC)):
-        times = {one.name: at for one in columns_of(kind) if one.kind == "instant"}
-        record = replace(make(kind, "2"), **other, **times)
+        times = {field.name: at for field in columns_of(kind) if field.kind == "instant"}
+        record = replace(make(kind, "2"), **unique, **times)
         SqliteLedger(saver.database).write([Insert(record)])
-        assert "not in the backup" in str(found(saver))
+        assert "not in the backup" in str(newer_work(saver))
         SqliteLedger(saver.database).write([Delete(kind, where(id=record.id))])
-    assert found(saver) is None
+    assert newer_work(saver) is None
 
 
-def test_what_changed_without_a_time_is_found(saver: SqliteSaver) -> None:
+def test_a_change_without_a_time_is_detected(saver: SqliteSaver) -> None:
     SqliteLedger(saver.database).write([Update(Schedule, filled(Schedule, "1").id, {"paused": False})])
-    assert found(saver) == "rows of schedules that are not in the backup, which ends at the same time"
+    assert newer_work(saver) == "rows of schedules that are not in the backup, which ends at the same time"
 
 
-def test_each_instant_tells_of_the_past_or_is_named() -> None:
+def test_every_instant_is_in_the_past_or_listed_as_future() -> None:
     past = {"created_at", "updated_at", "started_at", "completed_at", "failed_at", "cancelled_at", "decided_at"}
     past |= {"delivered_at", "revoked_at"}
-    instants = {one.name for kind in RECORDS for one in columns_of(kind) if one.kind == "instant"}
-    assert instants - AHEAD == past
-    assert instants >= AHEAD
+    instants = {field.name for kind in RECORDS for field in columns_of(kind) if field.kind == "instant"}
+    assert instants - FUTURE == past
+    assert instants >= FUTURE
 
 
-# -- what is no work
+# -- changes that are not work
 
 
 def prune(saver: SqliteSaver) -> None:
     resolve(saver.prune(PrunePolicy(keep_last=1)))
 
 
-def forget(saver: SqliteSaver) -> None:
+def delete(saver: SqliteSaver) -> None:
     resolve(saver.delete_thread("t"))
 
 
@@ -179,18 +177,18 @@ def cache(saver: SqliteSaver) -> None:
     SqliteCache(saver.database).put(CacheKey("node", "input"), 1)
 
 
-def work(saver: SqliteSaver) -> None:
+def register_worker(saver: SqliteSaver) -> None:
     now = datetime.now(UTC)
     SqliteLedger(saver.database).write([Insert(replace(filled(Worker, "1"), started_at=now, until=now))])
 
 
-@pytest.mark.parametrize("write", [prune, forget, vacuum, cache, work])
-def test_what_is_put_in_order_is_no_work(saver: SqliteSaver, write: Callable[[SqliteSaver], None]) -> None:
+@pytest.mark.parametrize("write", [prune, delete, vacuum, cache, register_worker])
+def test_housekeeping_is_not_work(saver: SqliteSaver, write: Callable[[SqliteSaver], None]) -> None:
     write(saver)
-    assert found(saver) is None
+    assert newer_work(saver) is None
 
 
-def test_an_older_state_of_a_database_is_replaced(saver: SqliteSaver) -> None:
+def test_an_older_state_of_a_database_has_no_newer_work(saver: SqliteSaver) -> None:
     older = back_up(saver, "older.db")
     ledger = SqliteLedger(saver.database)
     ledger.write([Delete(kind, where(id=filled(kind, "1").id)) for kind in WORK])
@@ -203,12 +201,12 @@ def test_an_older_state_of_a_database_is_replaced(saver: SqliteSaver) -> None:
 
 
 @pytest.mark.parametrize("name", ["format1.db", "format1_service.db.gz"])
-def test_a_database_of_an_older_format_is_compared(tmp_path: Path, name: str) -> None:
+def test_a_database_in_an_older_format_is_compared(tmp_path: Path, name: str) -> None:
     content = (RECORDED / name).read_bytes()
     path, backup = tmp_path / "old.db", tmp_path / "backup.db"
     path.write_bytes(gzip.decompress(content) if name.endswith(".gz") else content)
     copy_database(path, backup)
-    SqliteSaver(backup).close()  # which brings it to the format of today
+    SqliteSaver(backup).close()  # upgrades it to the current format
     assert find_newer_work(path, backup) is None
     with closing(sqlite3.connect(backup)) as connection, connection:
         (thread,) = connection.execute("SELECT thread_id FROM threads ORDER BY id DESC").fetchone()

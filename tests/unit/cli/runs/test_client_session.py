@@ -1,4 +1,4 @@
-"""Servers that do not answer, or refuse."""
+"""Errors of servers that do not answer or refuse a request."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from statewright.errors import ServiceError, Unauthorized
 
 
 @pytest.fixture
-def nobody(monkeypatch: pytest.MonkeyPatch) -> str:
-    """An address at which nobody listens."""
+def unused_url(monkeypatch: pytest.MonkeyPatch) -> str:
+    """An address without a server."""
     monkeypatch.delenv("STATEWRIGHT_URL", raising=False)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{free.getsockname()[1]}"
 
 
-def test_a_server_that_was_named_and_does_not_answer_is_told(folder: Path, statewright: Command, nobody: str) -> None:
-    ended = statewright("runs", "ls", "--url", nobody)
-    assert ended.code == 1
-    assert ended.err.startswith(f"Error: No server answers at {nobody}: ")
-    assert ended.err.endswith("Check --url and STATEWRIGHT_URL.\n")
+def test_an_unreachable_server_is_reported(folder: Path, statewright: Command, unused_url: str) -> None:
+    result = statewright("runs", "ls", "--url", unused_url)
+    assert result.code == 1
+    assert result.err.startswith(f"Error: No server answers at {unused_url}: ")
+    assert result.err.endswith("Check --url and STATEWRIGHT_URL.\n")
 
 
-def test_watching_nobody_ends_at_once(folder: Path, statewright: Command, nobody: str) -> None:
-    assert statewright("runs", "watch", "run_1", "--url", nobody).code == 1
+def test_watch_fails_at_once_without_a_server(folder: Path, statewright: Command, unused_url: str) -> None:
+    assert statewright("runs", "watch", "run_1", "--url", unused_url).code == 1
 
 
-def test_a_server_may_be_named_in_the_environment(
-    folder: Path, statewright: Command, nobody: str, monkeypatch: pytest.MonkeyPatch
+def test_the_url_can_be_set_in_the_environment(
+    folder: Path, statewright: Command, unused_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("STATEWRIGHT_URL", nobody)
-    assert f"No server answers at {nobody}" in statewright("definitions", "ls").err
+    monkeypatch.setenv("STATEWRIGHT_URL", unused_url)
+    assert f"No server answers at {unused_url}" in statewright("definitions", "ls").err
 
 
-def test_an_address_that_is_none_is_wrong_use(folder: Path, statewright: Command) -> None:
-    ended = statewright("runs", "ls", "--url", "localhost:8123")
-    assert (ended.code, "is not the URL of a server" in ended.err) == (2, True)
+def test_an_invalid_url_is_a_usage_error(folder: Path, statewright: Command) -> None:
+    result = statewright("runs", "ls", "--url", "localhost:8123")
+    assert (result.code, "is not the URL of a server" in result.err) == (2, True)
 
 
-def test_who_is_not_let_in_is_told_where_the_key_comes_from(nobody: str) -> None:
-    with pytest.raises(UsageError, match="STATEWRIGHT_API_KEY"), open_client(nobody):
-        raise Unauthorized("Nobody said who asks.")
+def test_unauthorized_tells_where_the_key_is_taken_from(unused_url: str) -> None:
+    with pytest.raises(UsageError, match="STATEWRIGHT_API_KEY"), open_client(unused_url):
+        raise Unauthorized("The request has no credentials.")
 
 
-def test_other_refusals_are_passed_on(nobody: str) -> None:
-    with pytest.raises(ServiceError, match="broken"), open_client(nobody):
+def test_other_service_errors_are_raised(unused_url: str) -> None:
+    with pytest.raises(ServiceError, match="broken"), open_client(unused_url):
         raise ServiceError("broken", details={"status": 500})

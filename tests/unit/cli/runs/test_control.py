@@ -1,4 +1,4 @@
-"""What is said to runs."""
+"""Commands that control a run."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from statewright.cli.console.failure import UsageError
 from statewright.cli.workflow.inputs import read_text, read_value
 
 
-def test_a_content_is_json_text_or_a_file(folder: Path) -> None:
+def test_edited_content_is_json_text_or_a_file(folder: Path) -> None:
     (folder / "better.json").write_text('{"a": [1]}', encoding="utf-8")
     (folder / "better.txt").write_text("Dear Ada\n", encoding="utf-8")
-    assert [read_value(read_text(one)) for one in ("5", "Dear Ada", "@better.json", "@better.txt")] == [
+    assert [read_value(read_text(text)) for text in ("5", "Dear Ada", "@better.json", "@better.txt")] == [
         5,
         "Dear Ada",
         {"a": [1]},
@@ -25,5 +25,5 @@ def test_a_content_is_json_text_or_a_file(folder: Path) -> None:
 
 
 def test_an_approval_has_one_decision(folder: Path, statewright: Command) -> None:
-    ended = statewright("runs", "approve", "a", "--reject", "--edit", "1")
-    assert (ended.code, ended.err) == (2, "Error: Give only one of --reject and --edit.\n")
+    result = statewright("runs", "approve", "a", "--reject", "--edit", "1")
+    assert (result.code, result.err) == (2, "Error: Give only one of --reject and --edit.\n")

@@ -1,4 +1,4 @@
-"""Runs in words."""
+"""Text about runs."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ AT = "2026-01-02T03:04:05.678Z"
 
 
 def run(status: str = "waiting", **more: Any) -> Run:
-    nothing = dict.fromkeys(("workspaceId", "graph", "threadId", "onBusy", "source"), "")
+    texts = dict.fromkeys(("workspaceId", "graph", "threadId", "onBusy", "source"), "")
     numbers = dict.fromkeys(("totalCostCents", "totalCostUsd", "version"), 0)
     times = {"createdAt": AT, "updatedAt": AT}
-    rest = {"tags": [], "metadata": {}, "settings": {}, "input": None}
-    return Run.from_json({"id": "run_1", "status": status, **nothing, **numbers, **times, **rest, **more})
+    others = {"tags": [], "metadata": {}, "settings": {}, "input": None}
+    return Run.from_json({"id": "run_1", "status": status, **texts, **numbers, **times, **others, **more})
 
 
 def wait(kind: str, **more: Any) -> Wait:
-    known = {"id": "w1", "workflowRunId": "run_1", "stepRunId": "s1", "stepName": "ask", "createdAt": AT}
-    return Wait.from_json({**known, "kind": kind, "value": None, **more})
+    fields = {"id": "w1", "workflowRunId": "run_1", "stepRunId": "s1", "stepName": "ask", "createdAt": AT}
+    return Wait.from_json({**fields, "kind": kind, "value": None, **more})
 
 
 APPROVAL = {"type": "approval", "prompt": "Send it?"}
@@ -53,15 +53,15 @@ def test_an_event_is_one_line() -> None:
         (wait("event", signalType="paid"), "step ask waits for the signal 'paid'"),
     ],
 )
-def test_what_is_waited_for_is_one_line(waits: Wait, line: str) -> None:
+def test_a_wait_is_one_line(waits: Wait, line: str) -> None:
     assert format_wait(waits) == line
 
 
-def test_a_timer_says_until_when() -> None:
+def test_a_timer_has_its_due_time() -> None:
     assert format_wait(wait("timer", dueAt=AT)).startswith("step ask waits, until 2026-01-0")
 
 
-def test_each_wait_has_its_way_on() -> None:
+def test_each_wait_has_a_command_that_continues_the_run() -> None:
     assert next_commands(run(), [wait("question")], None) == ["statewright runs resume run_1 --answer VALUE"]
     both = [wait("question"), wait("question", id="w2"), wait("question", value=APPROVAL), wait("timer")]
     assert next_commands(run(), both, "http://a") == [
@@ -74,14 +74,14 @@ def test_each_wait_has_its_way_on() -> None:
     assert next_commands(run("paused"), [], None) == ["statewright runs resume run_1"]
 
 
-def test_an_error_is_told_with_its_step_and_code() -> None:
+def test_an_error_is_shown_with_its_step_and_code() -> None:
     assert format_run_error(run(error={"message": "no luck", "code": "E", "step": "a"})) == "Step a: no luck [E]"
     assert format_run_error(run(error={"message": "no luck"})) == "no luck"
     assert format_run_error(run(error=None)) == "The run has failed."
     assert format_run_error(run(error="torn")) == "torn"
 
 
-def test_long_values_are_cut() -> None:
+def test_long_values_are_shortened() -> None:
     assert short_json("x" * 200, 10) == "xxxxxxx..."
     assert short_json({"a": 1}) == '{"a": 1}'
     assert short_json("two\nlines") == '"two\\nlines"'

@@ -1,4 +1,4 @@
-"""When a run that is followed counts as at rest."""
+"""Following a run until it is idle."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from statewright.cli.runs.start import exit_with_outcome, follow_run
 
 @dataclass
 class ScriptedRuns:
-    """Runs whose events and standings are written down."""
+    """Runs with scripted events and records."""
 
-    events_told: Sequence[tuple[str, dict[str, Any]]]
-    standings: Sequence[Any]
-    """How the run stands, look by look; the last one for ever."""
-    looks: int = field(default=0, init=False)
+    scripted_events: Sequence[tuple[str, dict[str, Any]]]
+    records: Sequence[Any]
+    """The record of the run at each call; the last one is repeated."""
+    calls: int = field(default=0, init=False)
 
     def follow(self, run_id: str, *, after: int = 0) -> Iterator[Any]:
-        for seq, (kind, payload) in enumerate(self.events_told, 1):
+        for seq, (kind, payload) in enumerate(self.scripted_events, 1):
             if seq > after:
                 yield SimpleNamespace(seq=seq, event_type=kind, payload=payload)
 
     def get(self, run_id: str) -> Any:
-        self.looks += 1
-        return self.standings[min(self.looks, len(self.standings)) - 1]
+        self.calls += 1
+        return self.records[min(self.calls, len(self.records)) - 1]
 
     def events(self, run_id: str, *, after: int = 0) -> Any:
         return SimpleNamespace(items=list(self.follow(run_id, after=after)))
 
 
-def standing(status: str, **more: Any) -> Any:
+def record(status: str, **more: Any) -> Any:
     return SimpleNamespace(
         id="run_1", status=status, next_run_at=None, output={"n": 1}, error=None, raw={"a": 1}, **more
     )
 
 
-def told(runs: ScriptedRuns, **options: Any) -> list[str]:
-    """The events that were told until the run was left."""
+def follow(runs: ScriptedRuns, **options: Any) -> list[str]:
+    """Follow a run, and return the types of the events until it is idle."""
     seen: list[str] = []
     client: Any = SimpleNamespace(runs=runs)
     follow_run(client, "run_1", lambda event: seen.append(event.event_type), **options)
@@ -50,37 +50,37 @@ def told(runs: ScriptedRuns, **options: Any) -> list[str]:
 
 
 PAUSE = ("WORKFLOW_PAUSED", {"reason": "approval"})
-GOES_ON = ("WORKFLOW_RESUMED", {})
+RESUMED = ("WORKFLOW_RESUMED", {})
 END = ("WORKFLOW_COMPLETED", {})
 
 
-def test_a_run_that_waits_for_somebody_is_left() -> None:
-    runs = ScriptedRuns([PAUSE], [standing("waiting")])
-    assert told(runs) == ["WORKFLOW_PAUSED"]
+def test_following_ends_when_the_run_waits() -> None:
+    runs = ScriptedRuns([PAUSE], [record("waiting")])
+    assert follow(runs) == ["WORKFLOW_PAUSED"]
 
 
-def test_a_pause_of_the_past_is_passed() -> None:
-    assert told(ScriptedRuns([PAUSE, GOES_ON, END], [standing("completed")])) == [PAUSE[0], GOES_ON[0], END[0]]
-    assert told(ScriptedRuns([PAUSE, GOES_ON, PAUSE], [standing("waiting")])) == [PAUSE[0], GOES_ON[0], PAUSE[0]]
+def test_following_continues_after_a_past_pause() -> None:
+    assert follow(ScriptedRuns([PAUSE, RESUMED, END], [record("completed")])) == [PAUSE[0], RESUMED[0], END[0]]
+    assert follow(ScriptedRuns([PAUSE, RESUMED, PAUSE], [record("waiting")])) == [PAUSE[0], RESUMED[0], PAUSE[0]]
 
 
-def test_what_waits_only_for_the_clock_is_waited_for() -> None:
-    runs = ScriptedRuns([("WORKFLOW_PAUSED", {"reason": "timer"}), GOES_ON, END], [standing("waiting")])
-    assert told(runs) == ["WORKFLOW_PAUSED", "WORKFLOW_RESUMED", "WORKFLOW_COMPLETED"]
+def test_following_continues_while_a_timer_runs() -> None:
+    runs = ScriptedRuns([("WORKFLOW_PAUSED", {"reason": "timer"}), RESUMED, END], [record("waiting")])
+    assert follow(runs) == ["WORKFLOW_PAUSED", "WORKFLOW_RESUMED", "WORKFLOW_COMPLETED"]
 
 
-def test_an_answer_that_was_just_given_is_waited_for() -> None:
-    due = standing("waiting")
+def test_following_continues_after_a_recent_answer() -> None:
+    due = record("waiting")
     due.next_run_at = datetime.now(UTC) - timedelta(seconds=1)
-    assert told(ScriptedRuns([PAUSE, END], [due])) == ["WORKFLOW_PAUSED", "WORKFLOW_COMPLETED"]
-    taken_up = [standing("waiting"), standing("running")]
-    assert told(ScriptedRuns([PAUSE], taken_up)) == ["WORKFLOW_PAUSED"]
+    assert follow(ScriptedRuns([PAUSE, END], [due])) == ["WORKFLOW_PAUSED", "WORKFLOW_COMPLETED"]
+    claimed = [record("waiting"), record("running")]
+    assert follow(ScriptedRuns([PAUSE], claimed)) == ["WORKFLOW_PAUSED"]
 
 
-def test_a_run_may_be_watched_to_its_end() -> None:
-    runs = ScriptedRuns([PAUSE, GOES_ON, END], [standing("waiting")])
-    assert told(runs, to_the_end=True) == [PAUSE[0], GOES_ON[0], END[0]]
-    assert told(ScriptedRuns([PAUSE, END], [standing("waiting")]), to_the_end=True, after=1) == [END[0]]
+def test_a_run_can_be_followed_to_its_end() -> None:
+    runs = ScriptedRuns([PAUSE, RESUMED, END], [record("waiting")])
+    assert follow(runs, to_the_end=True) == [PAUSE[0], RESUMED[0], END[0]]
+    assert follow(ScriptedRuns([PAUSE, END], [record("waiting")]), to_the_end=True, after=1) == [END[0]]
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_a_run_may_be_watched_to_its_end() -> None:
         ("running", 1, ""),
     ],
 )
-def test_the_exit_code_says_how_a_run_stands(
+def test_the_exit_code_follows_the_status_of_the_run(
     status: str, code: int, out: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     client: Any = SimpleNamespace()
-    with pytest.raises(SystemExit) as left:
-        exit_with_outcome(client, standing(status), None, json_wanted=False)
-    assert (left.value.code, capsys.readouterr().out) == (code, out)
-    with pytest.raises(SystemExit) as left:
-        exit_with_outcome(client, standing(status), None, json_wanted=True)
-    assert (left.value.code, capsys.readouterr().out) == (code, '{\n  "a": 1\n}\n')
+    with pytest.raises(SystemExit) as exited:
+        exit_with_outcome(client, record(status), None, as_json=False)
+    assert (exited.value.code, capsys.readouterr().out) == (code, out)
+    with pytest.raises(SystemExit) as exited:
+        exit_with_outcome(client, record(status), None, as_json=True)
+    assert (exited.value.code, capsys.readouterr().out) == (code, '{\n  "a": 1\n}\n')

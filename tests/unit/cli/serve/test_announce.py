@@ -1,4 +1,4 @@
-"""What a server says of itself."""
+"""The startup message of a server."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def catalog() -> Catalog:
     graph = StateGraph(State)
     graph.add_node("a", lambda state: {})
     graph.add_edge(START, "a")
-    found = Catalog()
-    found.serve("it's", graph, description="Does [it]\nand more")
-    return found
+    served = Catalog()
+    served.serve("it's", graph, description="Does [it]\nand more")
+    return served
 
 
-def test_it_says_where_it_is_what_it_serves_and_how_a_run_is_started(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_message_has_the_url_the_graphs_and_commands_that_start_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     announce("http://127.0.0.1:9", catalog(), Path("runs.db"), "none")
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == ["Statewright listens at http://127.0.0.1:9", "It serves:", "  it's  Python  Does [it]"]
@@ -36,28 +36,28 @@ def test_it_says_where_it_is_what_it_serves_and_how_a_run_is_started(capsys: pyt
     words = shlex.split(next(line for line in lines if "runs start" in line))
     assert words[:4] == ["statewright", "runs", "start", "it's"]
     assert words[-2:] == ["--url", "http://127.0.0.1:9"]
-    sent = shlex.split(next(line for line in lines if "curl" in line))[-1]
-    assert json.loads(sent)["graph"] == "it's"
+    data = shlex.split(next(line for line in lines if "curl" in line))[-1]
+    assert json.loads(data)["graph"] == "it's"
     assert "\x1b" not in "".join(lines)
 
 
-def test_a_server_without_graphs_says_how_to_add_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_without_graphs_tells_how_to_add_one(capsys: pytest.CaptureFixture[str]) -> None:
     announce("http://127.0.0.1:9", Catalog(), Path("runs.db"), "none")
     assert "statewright definitions add FILE.json" in capsys.readouterr().out
     announce_reload(Catalog())
     assert capsys.readouterr().out == "It serves: no graph\n"
 
 
-def test_the_usual_address_need_not_be_said() -> None:
+def test_the_default_url_is_omitted_from_the_command() -> None:
     assert start_command("http://127.0.0.1:8123", "a", "{}") == "statewright runs start a --input '{}' --wait"
 
 
-def test_a_key_is_taken_from_the_environment() -> None:
+def test_the_curl_command_reads_the_key_from_the_environment() -> None:
     assert "$STATEWRIGHT_API_KEY" in curl_command("http://127.0.0.1:8123", "a", "{}", "keys")
     assert "API_KEY" not in curl_command("http://127.0.0.1:8123", "a", "{}", "none")
 
 
-def test_an_example_has_what_must_be_there_or_the_first_thing_that_may() -> None:
+def test_an_example_has_the_required_fields_or_the_first_optional_one() -> None:
     properties = {"a": {"type": "string"}, "b": {"type": "integer"}, "c": {"anyOf": []}}
     assert example_input({"properties": properties, "required": ["b", "c"]}) == {"b": 0, "c": None}
     assert example_input({"properties": properties}) == {"a": "..."}

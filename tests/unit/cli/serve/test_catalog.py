@@ -1,4 +1,4 @@
-"""What a project serves, collected."""
+"""The catalog of a project."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ def wave(ctx):
 
 
 def steps(*handlers: str, **more: object) -> str:
-    listed = [{"name": f"s{place}", "type": "task", "handler": one} for place, one in enumerate(handlers)]
+    listed = [{"name": f"s{index}", "type": "task", "handler": name} for index, name in enumerate(handlers)]
     return json.dumps({"name": "inner", "version": "1", "steps": listed, **more})
 
 
-def written(folder: Path, text: str) -> None:
+def write_project(folder: Path, text: str) -> None:
     (folder / "statewright.toml").write_text(text, encoding="utf-8")
 
 
 def served(folder: Path, models: Models | None = None) -> dict[str, str]:
     catalog = build_catalog(load_project(folder), *([models] if models else []))
-    return {one.name: one.kind for one in catalog.served}
+    return {graph.name: graph.kind for graph in catalog.served}
 
 
 def problems_of(folder: Path) -> list[str]:
     with pytest.raises(WorkflowError) as caught:
         served(folder)
-    return [str(one) for one in caught.value.problems]
+    return [str(problem) for problem in caught.value.problems]
 
 
 def test_graphs_files_and_workflows_are_served(folder: Path, flow: Path) -> None:
     (folder / "relay.yaml").write_text(STATES, encoding="utf-8")
     (folder / "hands.py").write_text(HANDLERS, encoding="utf-8")
     (folder / "mail.json").write_text(steps("unit-greet", "hands:wave"), encoding="utf-8")
-    written(
+    write_project(
         folder,
         '[graphs]\na = "flow:graph"\nb = "flow.py:asking"\nmail = "mail.json"\nlate = "relay.yaml"\n'
         '[workflows.relay]\nfile = "relay.yaml"\ndescription = "On"\n[handlers]\nmodules = ["hands"]\n',
@@ -69,25 +69,25 @@ def test_graphs_files_and_workflows_are_served(folder: Path, flow: Path) -> None
     assert build_catalog(load_project(folder)).named("relay").description == "On"
 
 
-def test_what_a_table_says_is_kept(folder: Path, flow: Path) -> None:
-    written(
+def test_the_settings_of_a_table_are_applied(folder: Path, flow: Path) -> None:
+    write_project(
         folder,
         '[graphs.a]\npath = "flow:graph"\nversion = "7"\ndescription = "Doubles"\non_failure = "b"\n'
         '[graphs.b]\npath = "flow:asking"\n',
     )
-    found = build_catalog(load_project(folder)).named("a")
-    assert (found.version, found.description, found.on_failure) == ("7", "Doubles", "b")
+    graph = build_catalog(load_project(folder)).named("a")
+    assert (graph.version, graph.description, graph.on_failure) == ("7", "Doubles", "b")
 
 
-def test_everything_wrong_is_told_at_once(folder: Path, flow: Path) -> None:
+def test_all_problems_are_reported_together(folder: Path, flow: Path) -> None:
     (folder / "bad.json").write_text(steps("nobody"), encoding="utf-8")
     (folder / "bad.yaml").write_text("states: 1\n", encoding="utf-8")
-    written(
+    write_project(
         folder,
         '[graphs]\na = "flow:grahp"\nb = "none:graph"\nc = "flow:wrong"\nd = "bad.json"\ne = "bad.yaml"\n'
         'f = {path = "flow:graph", on_failure = "aa"}\n[handlers]\nmodules = ["none"]\n',
     )
-    said = "\n".join(problems_of(folder))
+    message = "\n".join(problems_of(folder))
     for part in (
         "In 'graphs.a' (line 2, column 1): flow has no graph 'grahp'. Did you mean 'graph'?",
         "In 'graphs.b' (line 3, column 1): There is no file and no module 'none'.",
@@ -97,7 +97,7 @@ def test_everything_wrong_is_told_at_once(folder: Path, flow: Path) -> None:
         "In 'graphs.f.on_failure' (line 7, column 1): There is no graph 'aa'.",
         "In 'handlers.modules': There is no file and no module 'none'.",
     ):
-        assert part in said
+        assert part in message
 
 
 TOOLS = """
@@ -118,45 +118,47 @@ ASKING = {
 
 
 def asking(folder: Path, *tools: str) -> None:
-    step = {**ASKING["steps"][0], "tools": [{"name": one} for one in tools]}  # type: ignore[dict-item]
+    step = {**ASKING["steps"][0], "tools": [{"name": name} for name in tools]}  # type: ignore[dict-item]
     (folder / "ask.json").write_text(json.dumps({**ASKING, "steps": [step]}), encoding="utf-8")
-    written(folder, '[graphs.ask]\nfile = "ask.json"\n[tools]\nroot = "."\npay = "till:pay"\nlost = "till:lost"\n')
+    write_project(
+        folder, '[graphs.ask]\nfile = "ask.json"\n[tools]\nroot = "."\npay = "till:pay"\nlost = "till:lost"\n'
+    )
 
 
-def test_models_of_steps_may_use_the_tools_of_the_project(folder: Path) -> None:
+def test_llm_steps_can_use_the_tools_of_the_project(folder: Path) -> None:
     (folder / "till.py").write_text(TOOLS, encoding="utf-8")
     asking(folder, "pay")
     assert served(folder) == {"ask": "steps"}
 
 
-def test_tools_that_are_lost_or_not_the_projects_own_are_told(folder: Path) -> None:
+def test_missing_built_in_and_misspelled_tools_are_reported(folder: Path) -> None:
     (folder / "till.py").write_text(TOOLS, encoding="utf-8")
     asking(folder, "lost", "read_file", "pya")
-    lost, built_in, odd = problems_of(folder)
-    assert "till:lost" in lost
+    missing, built_in, misspelled = problems_of(folder)
+    assert "till:lost" in missing
     assert "There is no tool 'read_file'" in built_in
-    assert "Did you mean 'pay'?" in odd
+    assert "Did you mean 'pay'?" in misspelled
 
 
-def test_a_file_of_steps_keeps_its_own_description(folder: Path) -> None:
+def test_a_description_for_a_file_of_steps_is_refused(folder: Path) -> None:
     (folder / "hands.py").write_text(HANDLERS, encoding="utf-8")
     (folder / "mail.json").write_text(steps("unit-greet"), encoding="utf-8")
-    written(folder, '[graphs.mail]\nfile = "mail.json"\ndescription = "Mine"\n[handlers]\nmodules = ["hands"]\n')
+    write_project(folder, '[graphs.mail]\nfile = "mail.json"\ndescription = "Mine"\n[handlers]\nmodules = ["hands"]\n')
     assert "mail.json has its description itself" in problems_of(folder)[0]
 
 
 def test_a_file_that_cannot_be_read_is_a_problem(folder: Path) -> None:
-    written(folder, '[graphs]\na = "none.json"\nb = "none.yaml"\n')
-    assert [one.split(":")[0] for one in problems_of(folder)] == [
+    write_project(folder, '[graphs]\na = "none.json"\nb = "none.yaml"\n')
+    assert [problem.split(":")[0] for problem in problems_of(folder)] == [
         "In 'graphs.a' (line 2, column 1)",
         "In 'graphs.b' (line 3, column 1)",
     ]
 
 
-def test_modules_are_found_in_the_folder_of_the_project(
+def test_modules_are_imported_from_the_folder_of_the_project(
     folder: Path, flow: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written(folder, '[graphs]\na = "flow:graph"\n')
+    write_project(folder, '[graphs]\na = "flow:graph"\n')
     (folder / "below").mkdir()
     monkeypatch.chdir(folder / "below")
     assert served(folder / "below") == {"a": "graph"}
@@ -166,51 +168,51 @@ def test_a_module_is_imported_once(folder: Path) -> None:
     text = "import pathlib\nwith open('count', 'a') as file: file.write('x')\n"
     graph = "from statewright import StateGraph\ngraph = StateGraph(dict)\ngraph.add_node('a', lambda state: {})\n"
     (folder / "once.py").write_text(text + graph + "graph.add_edge('__start__', 'a')\n", encoding="utf-8")
-    written(folder, '[graphs]\na = "once.py:graph"\nb = "once.py:graph"\n')
+    write_project(folder, '[graphs]\na = "once.py:graph"\nb = "once.py:graph"\n')
     assert served(folder) == {"a": "graph", "b": "graph"}
     assert (folder / "count").read_text(encoding="utf-8") == "x"
 
 
-# -- lone files
+# -- single files
 
 
-def test_a_lone_file_of_python_is_served_under_its_name(flow: Path) -> None:
+def test_a_single_python_file_is_served_under_its_name(flow: Path) -> None:
     flow.write_text(flow.read_text(encoding="utf-8").partition("wrong =")[0], encoding="utf-8")
     project = select_project("flow.py")
-    assert {one.name for one in build_catalog(project).served} == {"flow", "asking", "kept"}
+    assert {graph.name for graph in build_catalog(project).served} == {"flow", "asking", "kept"}
     assert project.handler_modules == ("flow",)
 
 
-def test_one_graph_of_a_file_may_be_named(flow: Path) -> None:
-    assert [one.name for one in build_catalog(select_project("flow.py:asking")).served] == ["flow"]
+def test_a_single_graph_of_a_file_can_be_served(flow: Path) -> None:
+    assert [graph.name for graph in build_catalog(select_project("flow.py:asking")).served] == ["flow"]
 
 
-def test_a_lone_file_leaves_the_other_graphs_of_its_project_out(folder: Path, flow: Path) -> None:
+def test_a_single_file_is_served_without_the_other_graphs_of_its_project(folder: Path, flow: Path) -> None:
     (folder / "relay.yaml").write_text(STATES, encoding="utf-8")
-    written(folder, '[graphs]\na = "flow:graph"\n[defaults]\nmax_items = 3\n')
+    write_project(folder, '[graphs]\na = "flow:graph"\n[defaults]\nmax_items = 3\n')
     project = select_project("relay.yaml")
-    assert [one.name for one in build_catalog(project).served] == ["relay"]
+    assert [graph.name for graph in build_catalog(project).served] == ["relay"]
     assert project.defaults.max_items == 3
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
         (None, "There is no statewright.toml in this folder or above it."),
         ("none.py", "There is no file 'none.py'."),
         ("notes.txt", "'notes.txt' does not end in .py, .yaml or .json."),
     ],
 )
-def test_what_can_not_be_served_is_told(folder: Path, target: str | None, said: str) -> None:
+def test_targets_that_cannot_be_served_are_refused(folder: Path, target: str | None, message: str) -> None:
     (folder / "notes.txt").touch()
     (folder / ".git").mkdir()
     with pytest.raises(UsageError, match=r"There is no statewright\.toml|Give a file") as caught:
         select_project(target)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "is_one"),
+    ("name", "text", "is_steps"),
     [
         ("a.json", '{"steps": []}', True),
         ("a.json", '{"states": []}', False),
@@ -218,12 +220,12 @@ def test_what_can_not_be_served_is_told(folder: Path, target: str | None, said: 
         ("a.yaml", "steps: []", False),
     ],
 )
-def test_steps_are_told_from_states(tmp_path: Path, name: str, text: str, is_one: bool) -> None:
+def test_steps_are_distinguished_from_states(tmp_path: Path, name: str, text: str, is_steps: bool) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
-    assert is_steps_file(tmp_path / name, default=True) is is_one
+    assert is_steps_file(tmp_path / name, default=True) is is_steps
 
 
-def test_a_model_that_cannot_be_connected_is_wrong_use(folder: Path, flow: Path) -> None:
-    written(folder, '[graphs]\na = "flow:graph"\n')
+def test_a_model_that_cannot_be_connected_is_a_usage_error(folder: Path, flow: Path) -> None:
+    write_project(folder, '[graphs]\na = "flow:graph"\n')
     with pytest.raises(UsageError, match="no provider"):
         served(folder, Models(default="nobody"))

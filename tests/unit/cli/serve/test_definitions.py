@@ -1,4 +1,4 @@
-"""Workflows of steps, checked before anybody is asked."""
+"""Workflows of steps are checked before a server is called."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.unit.cli.conftest import Command
 
 
-def test_a_workflow_that_is_right_is_told(folder: Path, statewright: Command) -> None:
+def test_a_valid_workflow(folder: Path, statewright: Command) -> None:
     body = {"name": "x", "version": "1", "steps": [{"name": "a", "type": "task", "handler": "any"}]}
     (folder / "good.json").write_text(json.dumps(body), encoding="utf-8")
     assert statewright("definitions", "check", "good.json").out == "ok: x 1, 1 step\n"
@@ -17,7 +17,7 @@ def test_a_workflow_that_is_right_is_told(folder: Path, statewright: Command) ->
 
 @pytest.mark.parametrize("command", ["check", "add"])
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "bad.json has 1 problem:\n  1. Line 1, column 2: It is not valid JSON"),
         ('{"name": "x", "version": "1", "steps": [{"name": "a", "type": "task"}]}', "'handler' is missing."),
@@ -25,13 +25,13 @@ def test_a_workflow_that_is_right_is_told(folder: Path, statewright: Command) ->
         ("[]", "bad.json has 1 problem"),
     ],
 )
-def test_every_problem_is_told(folder: Path, statewright: Command, command: str, text: str, said: str) -> None:
+def test_every_problem_is_reported(folder: Path, statewright: Command, command: str, text: str, message: str) -> None:
     (folder / "bad.json").write_text(text, encoding="utf-8")
-    ended = statewright("definitions", command, "bad.json")
-    assert (ended.code, ended.out) == (2, "")
-    assert said in ended.err
+    result = statewright("definitions", command, "bad.json")
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
 
 
-def test_a_file_that_is_not_there_is_told(folder: Path, statewright: Command) -> None:
-    ended = statewright("definitions", "check", "none.json")
-    assert (ended.code, "The file 'none.json' cannot be read" in ended.err) == (2, True)
+def test_a_missing_file_is_reported(folder: Path, statewright: Command) -> None:
+    result = statewright("definitions", "check", "none.json")
+    assert (result.code, "The file 'none.json' cannot be read" in result.err) == (2, True)

@@ -1,4 +1,4 @@
-"""`statewright dev`: who is let in, and what is refused before anything is served."""
+"""`statewright dev`: authentication, and usage errors."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from statewright.cli.serve.serve import choose_auth
 from statewright.cli.serve.server import ServerLocation
 
 
-def test_on_this_machine_nobody_is_asked_for_a_key(folder: Path) -> None:
+def test_no_keys_are_required_on_loopback(folder: Path) -> None:
     assert choose_auth(ServerLocation(host="127.0.0.1", port=0, database=folder / "a.db")) == "none"
     assert not (folder / "a.db").exists()
 
 
-def test_elsewhere_a_key_must_be_there(folder: Path, statewright: Command) -> None:
-    place = ServerLocation(host="0.0.0.0", port=0, database=folder / "a.db")
+def test_a_key_must_exist_on_other_addresses(folder: Path, statewright: Command) -> None:
+    location = ServerLocation(host="0.0.0.0", port=0, database=folder / "a.db")
     with pytest.raises(UsageError, match=f"statewright keys create NAME --database {folder}/a.db"):
-        choose_auth(place)
+        choose_auth(location)
     statewright("keys", "create", "me", "--database", folder / "a.db")
-    assert choose_auth(place) == "keys"
+    assert choose_auth(location) == "keys"
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--no-reload",), "There is no statewright.toml"),
         ((), "There is no statewright.toml"),
@@ -36,17 +36,17 @@ def test_elsewhere_a_key_must_be_there(folder: Path, statewright: Command) -> No
         (("flow.py", "--base-url", "http://127.0.0.1:1", "--no-reload"), "Give --model MODEL too."),
     ],
 )
-def test_what_can_not_be_served_is_one_sentence(
-    folder: Path, flow: Path, statewright: Command, words: tuple[str, ...], said: str
+def test_usage_errors_are_one_sentence(
+    folder: Path, flow: Path, statewright: Command, words: tuple[str, ...], message: str
 ) -> None:
     flow.write_text(flow.read_text(encoding="utf-8").partition("wrong =")[0], encoding="utf-8")
     (folder / ".git").mkdir()
-    ended = statewright("dev", *words)
-    assert (ended.code, ended.out) == (2, "")
-    assert said in ended.err
+    result = statewright("dev", *words)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
 
 
-def test_a_graph_that_is_wrong_is_told_with_all_its_problems(flow: Path, statewright: Command) -> None:
-    ended = statewright("dev", "flow.py:wrong", "--no-reload")
-    assert ended.code == 2
-    assert all(one in ended.err for one in ("'bb'", "'cc'"))
+def test_an_invalid_graph_is_reported_with_all_problems(flow: Path, statewright: Command) -> None:
+    result = statewright("dev", "flow.py:wrong", "--no-reload")
+    assert result.code == 2
+    assert all(name in result.err for name in ("'bb'", "'cc'"))

@@ -1,4 +1,4 @@
-"""One server taking over from another."""
+"""The handover from one server process to the next."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from statewright.cli.serve.sockets import ParentLink, ServerProcess, open_listen
 
 @pytest.fixture
 def listening() -> Iterator[socket.socket]:
-    with open_listening_socket("127.0.0.1", 0) as taken:
-        yield taken
+    with open_listening_socket("127.0.0.1", 0) as listener:
+        yield listener
 
 
 @contextmanager
 def child_of(listening: socket.socket) -> Generator[tuple[ParentLink, socket.socket]]:
-    """A child, and the end of its parent of the line between them."""
-    ours, theirs = socket.socketpair()
-    child = ParentLink(f"{listening.dup().detach()}:{theirs.detach()}")
-    with ours, child.listening, child._line:
-        yield child, ours
+    """Yield the link of a child, and the parent's end of the connection."""
+    parent_end, child_end = socket.socketpair()
+    child = ParentLink(f"{listening.dup().detach()}:{child_end.detach()}")
+    with parent_end, child.listening, child._connection:
+        yield child, parent_end
 
 
-@pytest.mark.parametrize(("word", "is_first"), [(b"f", True), (b"n", False)])
-def test_a_child_says_that_it_is_ready_and_waits_for_its_turn(
-    listening: socket.socket, word: bytes, is_first: bool
+@pytest.mark.parametrize(("message", "is_first"), [(b"f", True), (b"n", False)])
+def test_a_child_reports_that_it_is_ready_and_waits_for_its_turn(
+    listening: socket.socket, message: bytes, is_first: bool
 ) -> None:
-    with child_of(listening) as (child, line), ThreadPoolExecutor() as pool:
+    with child_of(listening) as (child, parent_end), ThreadPoolExecutor() as pool:
         turn = pool.submit(child.wait_for_turn)
-        assert line.recv(1) == b"r"
+        assert parent_end.recv(1) == b"r"
         assert not turn.done()
-        line.sendall(word)
+        parent_end.sendall(message)
         assert turn.result(600) is is_first
 
 
-def test_a_child_whose_parent_is_gone_ends(listening: socket.socket) -> None:
-    with child_of(listening) as (child, line):
-        line.close()
-        with pytest.raises(SystemExit) as ended:
+def test_a_child_exits_if_its_parent_is_gone(listening: socket.socket) -> None:
+    with child_of(listening) as (child, parent_end):
+        parent_end.close()
+        with pytest.raises(SystemExit) as exited:
             child.wait_for_turn()
-    assert ended.value.code == 0
+    assert exited.value.code == 0
 
 
-def test_a_server_that_cannot_begin_is_not_ready(listening: socket.socket) -> None:
+def test_a_server_that_cannot_start_is_not_ready(listening: socket.socket) -> None:
     server = ServerProcess(listening, ["dev", "/none/at/all.py"])
     assert not server.wait_until_ready()
     assert server.stop(10) == 2

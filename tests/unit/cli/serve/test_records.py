@@ -1,4 +1,4 @@
-"""Records reached in a database."""
+"""Access to the records of a database."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from statewright.runs import DEFAULT_WORKSPACE, InMemoryLedger
 from statewright.service.access.workspaces import NewWorkspace, create_workspace, list_workspaces
 
 
-def test_a_database_is_made_only_where_that_is_meant(folder: Path) -> None:
+def test_a_database_is_only_created_on_request(folder: Path) -> None:
     with pytest.raises(UsageError, match="There is no database"):
         run_on_ledger(list_workspaces, "a.db", None)
-    made = run_on_ledger(list_workspaces, "a.db", None, make=True)
-    assert [one.slug for one in made] == [DEFAULT_WORKSPACE]
-    assert run_on_ledger(list_workspaces, "a.db", None) == made
+    workspaces = run_on_ledger(list_workspaces, "a.db", None, create=True)
+    assert [entry.slug for entry in workspaces] == [DEFAULT_WORKSPACE]
+    assert run_on_ledger(list_workspaces, "a.db", None) == workspaces
 
 
-def test_a_workspace_is_found_by_its_slug_and_by_its_id() -> None:
+def test_a_workspace_is_found_by_slug_or_id() -> None:
     async def main() -> None:
         ledger = InMemoryLedger()
-        made = await create_workspace(ledger, NewWorkspace(slug="sales"), SystemClock().now())
-        assert await find_workspace(ledger, "sales") == made
-        assert await find_workspace(ledger, made.id) == made
+        workspace = await create_workspace(ledger, NewWorkspace(slug="sales"), SystemClock().now())
+        assert await find_workspace(ledger, "sales") == workspace
+        assert await find_workspace(ledger, workspace.id) == workspace
         with pytest.raises(UsageError, match="Did you mean 'sales'"):
             await find_workspace(ledger, "sale")
 

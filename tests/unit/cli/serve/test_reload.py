@@ -1,4 +1,4 @@
-"""Which changes concern a server."""
+"""Files whose changes reload a server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def project(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("path", "is_meant"),
+    ("path", "is_relevant"),
     [
         ("flow.py", True),
         ("pkg/deep/flow.py", True),
@@ -35,13 +35,13 @@ def project(folder: Path) -> Path:
         ("runs.db", False),
     ],
 )
-def test_a_project_watches_its_python_and_what_it_lists(project: Path, path: str, is_meant: bool) -> None:
+def test_a_project_watches_its_python_files_and_listed_workflows(project: Path, path: str, is_relevant: bool) -> None:
     watched = WatchedFiles(None)
-    assert watched.is_relevant(str(project / path)) is is_meant
+    assert watched.is_relevant(str(project / path)) is is_relevant
     assert (watched.folder, watched.is_deep) == (project, True)
 
 
-def test_a_lone_file_watches_itself_and_its_neighbours(folder: Path) -> None:
+def test_a_single_file_is_watched_with_its_neighbours(folder: Path) -> None:
     watched = WatchedFiles("a.yaml")
     assert watched.is_relevant(str(folder.resolve() / "a.yaml"))
     assert watched.is_relevant(str(folder.resolve() / "tools.py"))
@@ -49,7 +49,7 @@ def test_a_lone_file_watches_itself_and_its_neighbours(folder: Path) -> None:
     assert not watched.is_deep
 
 
-def test_a_project_that_is_wrong_for_now_is_watched_all_the_same(project: Path) -> None:
+def test_a_temporarily_broken_project_is_watched(project: Path) -> None:
     (project / "statewright.toml").write_text("[graphs\n", encoding="utf-8")
     watched = WatchedFiles(None)
     assert watched.folder == project
@@ -57,6 +57,6 @@ def test_a_project_that_is_wrong_for_now_is_watched_all_the_same(project: Path) 
     assert not watched.is_relevant(str(project / "a.yaml"))
 
 
-def test_files_are_told_as_people_know_them(project: Path) -> None:
+def test_files_are_displayed_relative_to_the_project(project: Path) -> None:
     assert WatchedFiles(None).display_path(str(project / "pkg/flow.py")) == "pkg/flow.py"
     assert WatchedFiles(None).display_path("/elsewhere/flow.py") == "/elsewhere/flow.py"

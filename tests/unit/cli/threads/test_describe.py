@@ -1,4 +1,4 @@
-"""Where a thread stands, in one word."""
+"""The status of threads, and checkpoints as data."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def saved(frontier: tuple[Task, ...] = (A,), held: tuple[DeferredTask, ...] = ()
 
 
 @pytest.mark.parametrize(
-    ("one", "lease", "status"),
+    ("head", "lease", "status"),
     [
         (saved(), LIVE, "running"),
         (saved(), LAPSED, "pending"),
@@ -55,17 +55,17 @@ def saved(frontier: tuple[Task, ...] = (A,), held: tuple[DeferredTask, ...] = ()
         (saved((), (DeferredTask(A),)), None, "pending"),
     ],
 )
-def test_the_status_of_a_head(one: SavedCheckpoint, lease: Lease | None, status: str) -> None:
-    assert thread_status(one, lease) == status
+def test_the_status_of_a_head(head: SavedCheckpoint, lease: Lease | None, status: str) -> None:
+    assert thread_status(head, lease) == status
 
 
-def test_nodes_that_are_due_are_named_once_and_without_those_that_landed() -> None:
+def test_due_nodes_are_unique_and_not_completed() -> None:
     landed = {A.id: TaskResult(A, {}, ())}
     more = (Task("b", 1, "o", 2), Task("b", 2, "o", 3))
     assert due_nodes(saved((A, B, *more), (DeferredTask(Task("c", NO_ARG, "o", 4)),), completed=landed)) == ["b", "c"]
 
 
-def test_records_say_all_but_the_values() -> None:
+def test_records_have_everything_but_the_values() -> None:
     record = checkpoint_record(saved(interrupts={A.id: (QUESTION,)}, errors={B.id: "no"}))
     assert record == {
         "checkpoint": "c",

@@ -1,4 +1,4 @@
-"""`statewright threads`: what is shown of threads, and what is changed about them."""
+"""`statewright threads`: listing, showing and changing threads."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ typed = StateGraph(Typed, name="typed").add_node(place).add_edge(START, "place")
 
 @pytest.fixture
 def run(statewright: Any, folder: Path) -> Any:
-    """Runs a graph on a thread, and knows the command line."""
+    """Return a function that runs a graph on a thread."""
     (folder / "flow.py").write_text(GRAPH, encoding="utf-8")
 
     def call(thread: str = "t", target: str = "flow.py") -> Any:
@@ -61,8 +61,8 @@ def run(statewright: Any, folder: Path) -> Any:
 
 
 def steps(statewright: Any, thread: str = "t", *options: str) -> dict[int, str]:
-    found = json.loads(statewright("threads", "history", thread, "--json", *options).out)
-    return {one["step"]: one["checkpoint"] for one in found}
+    history = json.loads(statewright("threads", "history", thread, "--json", *options).out)
+    return {entry["step"]: entry["checkpoint"] for entry in history}
 
 
 def hold(thread: str = "t") -> None:
@@ -71,19 +71,19 @@ def hold(thread: str = "t") -> None:
         saver.renew(thread, LeaseRequest("somebody", now, now + timedelta(minutes=5), claims=True))
 
 
-def test_threads_are_listed_with_where_they_stand(statewright: Any, run: Any) -> None:
+def test_threads_are_listed_with_their_status(statewright: Any, run: Any) -> None:
     run("a")
     run("b")
     statewright("resume", "b", "flow.py", "--answer", "yes")
-    run("c", "flow.py:typed")  # of a type that nobody knows here
+    run("c", "flow.py:typed")  # with a type that the command does not know
     hold("c")
     listed = statewright("threads", "ls")
     assert (listed.code, listed.err) == (0, "")
     rows = [line.split()[:4] for line in listed.out.splitlines()]
     assert [row[:2] for row in rows] == [["THREAD", "STATUS"], ["c", "running"], ["b", "completed"], ["a", "waiting"]]
     assert rows[3] == ["a", "waiting", "1", "review"]
-    found = json.loads(statewright("threads", "ls", "--prefix", "a", "--json").out)
-    assert [(one["thread"], one["status"], one["step"], one["next"]) for one in found] == [
+    listed = json.loads(statewright("threads", "ls", "--prefix", "a", "--json").out)
+    assert [(entry["thread"], entry["status"], entry["step"], entry["next"]) for entry in listed] == [
         ("a", "waiting", 1, ["review"])
     ]
     assert len(json.loads(statewright("threads", "ls", "--limit", "2", "--json").out)) == 2
@@ -96,12 +96,12 @@ def test_threads_are_listed_with_where_they_stand(statewright: Any, run: Any) ->
 
 def test_a_thread_is_shown_with_values_questions_and_branches(statewright: Any, run: Any) -> None:
     run()
-    shown = statewright("threads", "show", "t").out
-    assert re.search(r"^status +waiting$", shown, re.M)
-    assert re.search(r"^next +review$", shown, re.M)
-    assert re.search(r"^held by +no run$", shown, re.M)
-    assert re.search(r"^waits for +[0-9a-f]{32}  'publish\?'$", shown, re.M)
-    assert json.loads(shown.partition("values\n")[2]) == {"n": 1, "notes": ["drafted"]}
+    text = statewright("threads", "show", "t").out
+    assert re.search(r"^status +waiting$", text, re.M)
+    assert re.search(r"^next +review$", text, re.M)
+    assert re.search(r"^held by +no run$", text, re.M)
+    assert re.search(r"^waits for +[0-9a-f]{32}  'publish\?'$", text, re.M)
+    assert json.loads(text.partition("values\n")[2]) == {"n": 1, "notes": ["drafted"]}
     record = json.loads(statewright("threads", "show", "t", "--json").out)
     assert record["values"] == {"n": 1, "notes": ["drafted"]}
     assert (record["status"], record["next"], record["branches"], record["lease"]) == (
@@ -110,39 +110,39 @@ def test_a_thread_is_shown_with_values_questions_and_branches(statewright: Any, 
         ["main"],
         None,
     )
-    assert [(one["kind"], one["value"]) for one in record["questions"]] == [("question", "publish?")]
+    assert [(question["kind"], question["value"]) for question in record["questions"]] == [("question", "publish?")]
     first = json.loads(statewright("threads", "show", "t", "--step", "0", "--json").out)
     assert (first["step"], first["next"], first["source"]) == (0, ["draft"], "input")
-    again = json.loads(statewright("threads", "show", "t", "--checkpoint", first["checkpoint"], "--json").out)
-    assert again == first
+    same = json.loads(statewright("threads", "show", "t", "--checkpoint", first["checkpoint"], "--json").out)
+    assert same == first
     hold()
     assert "run somebody, until" in statewright("threads", "show", "t").out
     assert json.loads(statewright("threads", "show", "t", "--json").out)["lease"]["owner"] == "somebody"
 
 
-def test_the_history_is_the_newest_first_with_ids_that_are_whole(statewright: Any, run: Any) -> None:
+def test_the_history_is_newest_first_with_complete_ids(statewright: Any, run: Any) -> None:
     run()
     statewright("resume", "t", "flow.py", "--answer", "yes")
     lines = statewright("threads", "history", "t").out.splitlines()
     assert [line.split()[0] for line in lines[1:]] == ["2", "1", "0"]
     ids = steps(statewright)
-    assert all(ids[2 - place] in line for place, line in enumerate(lines[1:]))
+    assert all(ids[2 - index] in line for index, line in enumerate(lines[1:]))
     assert "BRANCH" not in lines[0]
     statewright("threads", "fork", "t", "--step", "1", "--branch", "other")
     assert "BRANCH" in statewright("threads", "history", "t").out
     assert len(steps(statewright, "t", "--branch", "main")) == 3
     assert list(steps(statewright, "t", "--branch", "other")) == [2, 1, 0]
     assert list(steps(statewright, "t", "--branch", "main", "--limit", "1")) == [2]
-    found = json.loads(statewright("threads", "history", "t", "--json", "--branch", "main").out)
-    assert [one["values"]["notes"] for one in found] == [["drafted", "verdict: yes"], ["drafted"], []]
+    history = json.loads(statewright("threads", "history", "t", "--json", "--branch", "main").out)
+    assert [entry["values"]["notes"] for entry in history] == [["drafted", "verdict: yes"], ["drafted"], []]
 
 
-def test_a_difference_is_shown_line_by_line(statewright: Any, run: Any) -> None:
+def test_a_diff_is_shown_line_by_line(statewright: Any, run: Any) -> None:
     run()
     statewright("resume", "t", "flow.py", "--answer", "yes")
-    shown = statewright("threads", "diff", "t", "1", "2").out
-    assert "\x1b" not in shown
-    assert shown.partition("\n\n")[2].splitlines() == [
+    text = statewright("threads", "diff", "t", "1", "2").out
+    assert "\x1b" not in text
+    assert text.partition("\n\n")[2].splitlines() == [
         "notes",
         "   [",
         '  -  "drafted"',
@@ -157,7 +157,7 @@ def test_a_difference_is_shown_line_by_line(statewright: Any, run: Any) -> None:
     assert "The values are equal." in statewright("threads", "diff", "t", "1", "1").out
 
 
-def test_a_difference_on_a_terminal_is_coloured(statewright: Any, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_diff_on_a_terminal_is_coloured(statewright: Any, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     run()
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
@@ -174,38 +174,38 @@ def test_a_difference_on_a_terminal_is_coloured(statewright: Any, run: Any, monk
         ([list(range(9))], [[*range(8), 9]], ["...", "   6,", "   7,", "-  8", "+  9", " ]"]),
     ],
 )
-def test_lines_of_a_value(was: list[Any], now: list[Any], lines: list[str]) -> None:
+def test_diff_lines_of_a_value(was: list[Any], now: list[Any], lines: list[str]) -> None:
     assert diff_lines(was, now) == lines
 
 
-def test_a_fork_goes_its_own_way(statewright: Any, run: Any) -> None:
+def test_a_fork_is_independent(statewright: Any, run: Any) -> None:
     run()
     statewright("resume", "t", "flow.py", "--answer", "yes")
     forked = statewright("threads", "fork", "t", "--step", "1", "--branch", "other", "--database", DEFAULT)
     assert forked.code == 0
     command = forked.out.splitlines()[-1].partition("statewright ")[2]
     assert command == f"resume t FILE.py --database {DEFAULT} --branch other"
-    ended = statewright("resume", "t", "flow.py", "--branch", "other", "--answer", "no")
-    assert json.loads(ended.out)["notes"] == ["drafted", "verdict: no"]
+    result = statewright("resume", "t", "flow.py", "--branch", "other", "--answer", "no")
+    assert json.loads(result.out)["notes"] == ["drafted", "verdict: no"]
     main = json.loads(statewright("threads", "show", "t", "--json").out)
     assert main["values"]["notes"] == ["drafted", "verdict: yes"]
-    taken = statewright("threads", "fork", "t", "--branch", "other")
-    assert (taken.code, "branch 'other' already" in taken.err) == (2, True)
+    refused = statewright("threads", "fork", "t", "--branch", "other")
+    assert (refused.code, "branch 'other' already" in refused.err) == (2, True)
     assert statewright("threads", "fork", "t", "--from", "other", "--branch", "third").code == 0
     assert json.loads(statewright("threads", "show", "t", "--json").out)["branches"] == ["main", "other", "third"]
 
 
-def test_a_fork_keeps_the_version_and_types_that_nobody_knows(statewright: Any, run: Any, folder: Path) -> None:
+def test_a_fork_keeps_the_version_and_unknown_types(statewright: Any, run: Any, folder: Path) -> None:
     (folder / "flow.py").write_text(GRAPH.replace('name="typed"', 'version="7"'), encoding="utf-8")
     run("t", "flow.py:typed")
     assert statewright("threads", "fork", "t", "--branch", "other").code == 0
-    shown = json.loads(
+    record = json.loads(
         statewright("threads", "show", "t", "--branch", "other", "--graph", "flow.py:typed", "--json").out
     )
-    assert (shown["graph_version"], shown["values"]) == ("7", {"point": {"x": 3}})
+    assert (record["graph_version"], record["values"]) == ("7", {"point": {"x": 3}})
 
 
-def test_old_checkpoints_are_forgotten(statewright: Any, run: Any) -> None:
+def test_old_checkpoints_are_pruned(statewright: Any, run: Any) -> None:
     run("t", "flow.py:typed")
     run("u")
     assert statewright("threads", "prune", "--keep", "1", "--dry-run").out == (
@@ -215,22 +215,22 @@ def test_old_checkpoints_are_forgotten(statewright: Any, run: Any) -> None:
     assert statewright("threads", "prune", "--since", "1h").out == "Deleted 0 checkpoints of 0 threads.\n"
     assert len(steps(statewright, "u")) == 2
     assert statewright("threads", "prune", "--since", "0s").out == "Deleted 1 checkpoint of 1 thread.\n"
-    shown = json.loads(statewright("threads", "show", "t", "--graph", "flow.py:typed", "--json").out)
-    assert shown["values"] == {"point": {"x": 3}}
+    record = json.loads(statewright("threads", "show", "t", "--graph", "flow.py:typed", "--json").out)
+    assert record["values"] == {"point": {"x": 3}}
     assert statewright("resume", "u", "flow.py", "--answer", "yes").code == 0
 
 
-def test_a_copy_has_a_life_of_its_own(statewright: Any, run: Any) -> None:
+def test_a_copy_is_independent(statewright: Any, run: Any) -> None:
     run()
     assert statewright("threads", "copy", "t", "u").code == 0
     assert statewright("resume", "u", "flow.py", "--answer", "yes").code == 0
     assert json.loads(statewright("threads", "show", "t", "--json").out)["status"] == "waiting"
-    for new, said in (("u", "is a thread 'u' already"), ("", "is empty")):
-        ended = statewright("threads", "copy", "t", new)
-        assert (ended.code, said in ended.err) == (2, True)
+    for new, message in (("u", "is a thread 'u' already"), ("", "is empty")):
+        result = statewright("threads", "copy", "t", new)
+        assert (result.code, message in result.err) == (2, True)
 
 
-def test_a_held_thread_is_not_removed_by_mistake(statewright: Any, run: Any) -> None:
+def test_a_held_thread_is_only_removed_with_force(statewright: Any, run: Any) -> None:
     run()
     hold()
     refused = statewright("threads", "rm", "t")
@@ -240,29 +240,29 @@ def test_a_held_thread_is_not_removed_by_mistake(statewright: Any, run: Any) -> 
     assert (gone.code, "SW-checkpoint-not-found" in gone.err) == (2, True)
 
 
-def test_a_thread_travels_as_a_file(statewright: Any, run: Any, folder: Path) -> None:
+def test_a_thread_is_exported_and_imported(statewright: Any, run: Any, folder: Path) -> None:
     run()
     statewright("threads", "fork", "t", "--step", "0", "--branch", "other")
     assert statewright("threads", "export", "t", "t.thread").out == "Wrote thread 't' with 3 checkpoints to t.thread.\n"
-    assert [one.name for one in folder.glob("*t.thread*")] == ["t.thread"]
+    assert [path.name for path in folder.glob("*t.thread*")] == ["t.thread"]
     assert statewright("threads", "import", "t.thread", "--database", "new.db").code == 0
     before, after = (
-        json.loads(statewright("threads", "history", "t", "--json", "--database", one).out)
-        for one in (DEFAULT, "new.db")
+        json.loads(statewright("threads", "history", "t", "--json", "--database", path).out)
+        for path in (DEFAULT, "new.db")
     )
     assert after == before
     assert statewright("resume", "t", "flow.py", "--answer", "yes", "--database", "new.db").code == 0
-    taken = statewright("threads", "import", "t.thread")
-    assert (taken.code, "thread 't' already" in taken.err) == (2, True)
+    refused = statewright("threads", "import", "t.thread")
+    assert (refused.code, "thread 't' already" in refused.err) == (2, True)
     assert statewright("threads", "import", "t.thread", "--as", "u").code == 0
-    present = statewright("threads", "export", "t", "t.thread")
-    assert (present.code, "--force" in present.err) == (2, True)
+    existing = statewright("threads", "export", "t", "t.thread")
+    assert (existing.code, "--force" in existing.err) == (2, True)
     assert statewright("threads", "export", "t", "t.thread", "--force").code == 0
     several = statewright("threads", "import", DEFAULT, "--database", "new.db")
     assert (several.code, "holds 2 threads" in several.err) == (2, True)
 
 
-def test_types_are_known_to_the_graph(statewright: Any, run: Any, folder: Path) -> None:
+def test_user_defined_types_need_the_graph(statewright: Any, run: Any, folder: Path) -> None:
     run("t", "flow.py:typed")
     graph = ("--graph", "flow.py:typed")
     for command in (
@@ -277,7 +277,7 @@ def test_types_are_known_to_the_graph(statewright: Any, run: Any, folder: Path) 
         assert "with --graph FILE.py. [SW-serde-error]" in refused.err
         assert statewright("threads", *command, *graph).code == 0
     assert statewright("threads", "history", "t").code == 0  # shows no values
-    assert [one.name for one in folder.glob("*t.thread*")] == ["t.thread"]
+    assert [path.name for path in folder.glob("*t.thread*")] == ["t.thread"]
     refused = statewright("threads", "import", "t.thread", "--as", "u")
     assert (refused.code, "--graph FILE.py" in refused.err) == (2, True)
     assert len(json.loads(statewright("threads", "ls", "--json").out)) == 1
@@ -288,9 +288,9 @@ def test_encrypted_threads_need_their_key(statewright: Any, run: Any, folder: Pa
     (folder / "key").write_text("ab" * 32, encoding="utf-8")
     (folder / "other").write_text("cd" * 32, encoding="utf-8")
     key = ("--database", "e.db", "--key-file", "key")
-    asked = statewright("run", "flow.py", "--thread", "t", *key)
-    assert "--database e.db --key-file key" in asked.err
-    assert "abab" not in asked.err
+    waiting = statewright("run", "flow.py", "--thread", "t", *key)
+    assert "--database e.db --key-file key" in waiting.err
+    assert "abab" not in waiting.err
     assert statewright("threads", "ls", *key).code == 0
     for wrong in ((), ("--key-file", "other")):
         refused = statewright("threads", "ls", "--database", "e.db", *wrong)
@@ -307,15 +307,15 @@ def test_encrypted_threads_need_their_key(statewright: Any, run: Any, folder: Pa
 
 
 @pytest.mark.parametrize("command", ["ls", "show t", "history t", "diff t 0 1", "copy t u", "rm t", "prune --keep 1"])
-def test_a_missing_database_is_named(statewright: Any, folder: Path, command: str) -> None:
-    ended = statewright("threads", *command.split(), "--database", "none.db")
-    assert (ended.code, ended.out, len(ended.err.splitlines())) == (2, "", 1)
-    assert "There is no database 'none.db'" in ended.err
+def test_a_missing_database_is_reported(statewright: Any, folder: Path, command: str) -> None:
+    result = statewright("threads", *command.split(), "--database", "none.db")
+    assert (result.code, result.out, len(result.err.splitlines())) == (2, "", 1)
+    assert "There is no database 'none.db'" in result.err
     assert not (folder / "none.db").exists()
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         ("show x", "There is no thread 'x'"),
         ("history x", "There is no thread 'x'"),
@@ -332,12 +332,12 @@ def test_a_missing_database_is_named(statewright: Any, folder: Path, command: st
         ("import none", "There is no file 'none'"),
     ],
 )
-def test_wrong_use_is_one_sentence_and_ends_with_2(statewright: Any, run: Any, command: str, said: str) -> None:
+def test_usage_errors_are_one_sentence_and_exit_with_2(statewright: Any, run: Any, command: str, message: str) -> None:
     run()
-    ended = statewright("threads", *command.split())
-    assert (ended.code, ended.out, len(ended.err.splitlines())) == (2, "", 1)
-    assert ended.err.startswith("Error: ")
-    assert said in ended.err
+    result = statewright("threads", *command.split())
+    assert (result.code, result.out, len(result.err.splitlines())) == (2, "", 1)
+    assert result.err.startswith("Error: ")
+    assert message in result.err
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_durations(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "d", "5y", "-5d", "1.5.2d", "9999999999w"])
-def test_what_is_no_duration(text: str) -> None:
+def test_invalid_durations_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         read_duration(text)
 

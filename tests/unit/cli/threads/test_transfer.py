@@ -1,4 +1,4 @@
-"""A thread carried to another saver is the same thread: checkpoints, branches, questions, subgraphs and logs."""
+"""A transferred thread is equal to the original: checkpoints, branches, questions, subgraphs and logs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def count(state: State) -> State:
     return {"n": state.get("n", 0) + 1, "notes": [f"note {state.get('n', 0)}"]}
 
 
-def go_on(state: State) -> str:
+def choose_next(state: State) -> str:
     return "count" if state["n"] % 7 else "inner"
 
 
@@ -47,7 +47,7 @@ def app(saver: Any) -> Any:
     inner = StateGraph(State, name="inner").add_node("before", count).add_node("ask", ask)
     inner.add_edge(START, "before").add_edge("before", "ask")
     graph = StateGraph(State, version="7").add_node("count", count).add_node("inner", inner.compile())
-    graph.add_edge(START, "count").add_conditional_edges("count", go_on, ["count", "inner"])
+    graph.add_edge(START, "count").add_conditional_edges("count", choose_next, ["count", "inner"])
     return graph.compile(saver)
 
 
@@ -63,31 +63,31 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
         yield saver
 
 
-def facts(saver: Any, thread: str, namespaces: list[str]) -> dict[str, Any]:
-    """All that there is to know of a thread but its id."""
-    found: dict[str, Any] = {}
+def contents_of(saver: Any, thread: str, namespaces: list[str]) -> dict[str, Any]:
+    """Return the contents of a thread, without its id."""
+    contents: dict[str, Any] = {}
     for namespace in namespaces:
         history = resolve(saver.history(thread, namespace=namespace))
-        found[f"history of {namespace}"] = {
-            one.id: replace(one, line=one.line._replace(thread_id=""), parent_id=_known(one, history))
-            for one in history
+        contents[f"history of {namespace}"] = {
+            saved.id: replace(saved, line=saved.line._replace(thread_id=""), parent_id=_existing_parent(saved, history))
+            for saved in history
         }
         branches = resolve(saver.branches(thread, namespace=namespace))
         heads = {name: resolve(saver.load(thread, namespace=namespace, branch=name)).id for name in branches}
-        found[f"heads of {namespace}"] = heads
+        contents[f"heads of {namespace}"] = heads
     events = resolve(saver.events(thread))
-    found["log"] = [(e.run_id, e.seq, e.kind, e.namespace, e.step, e.node, e.task_id, e.data, e.at) for e in events]
-    return found
+    contents["log"] = [(e.run_id, e.seq, e.kind, e.namespace, e.step, e.node, e.task_id, e.data, e.at) for e in events]
+    return contents
 
 
-def _known(one: Any, history: Any) -> Any:
-    return one.parent_id if one.parent_id in {other.id for other in history} else None
+def _existing_parent(checkpoint: Any, history: Any) -> Any:
+    return checkpoint.parent_id if checkpoint.parent_id in {saved.id for saved in history} else None
 
 
-def check_carried(source: SqliteSaver, target: Any, thread: str = "t") -> int:
+def check_transfer(source: SqliteSaver, target: Any, thread: str = "t") -> int:
     namespaces = source.namespaces(thread)
     count = transfer_thread(source, thread, target, "new")
-    assert facts(target, "new", namespaces) == facts(source, thread, namespaces)
+    assert contents_of(target, "new", namespaces) == contents_of(source, thread, namespaces)
     assert target.namespaces("new") == namespaces
     (entry,) = resolve(target.threads(prefix="new"))
     assert (entry.changed_at, entry.owner) == (resolve(source.threads(prefix=thread))[0].changed_at, None)
@@ -100,9 +100,9 @@ def waiting(saver: SqliteSaver) -> Any:
     return graph
 
 
-def test_a_thread_that_waits_inside_a_subgraph_waits_there_again(source: SqliteSaver, target: Any) -> None:
+def test_a_thread_that_waits_inside_a_subgraph_can_be_resumed(source: SqliteSaver, target: Any) -> None:
     waiting(source)
-    assert check_carried(source, target) > 8
+    assert check_transfer(source, target) > 8
     before = app(source).get_state({"configurable": {"thread_id": "t"}}, subgraphs=True)
     after = app(target).get_state({"configurable": {"thread_id": "new"}}, subgraphs=True)
     assert after.interrupts == before.interrupts
@@ -111,21 +111,21 @@ def test_a_thread_that_waits_inside_a_subgraph_waits_there_again(source: SqliteS
     assert result["notes"] == app(source).invoke(Command(resume="yes"), thread_id="t")["notes"]
 
 
-def test_what_happened_in_subgraphs_that_are_over_stays_in_the_log(source: SqliteSaver, target: Any) -> None:
+def test_the_log_of_completed_subgraphs_is_transferred(source: SqliteSaver, target: Any) -> None:
     waiting(source).invoke(Command(resume="yes"), thread_id="t")
     assert {event.namespace for event in resolve(source.events("t"))} != {""}
-    check_carried(source, target)
+    check_transfer(source, target)
 
 
-def test_branches_forks_and_updates_are_carried(source: SqliteSaver, target: Any) -> None:
+def test_branches_forks_and_updates_are_transferred(source: SqliteSaver, target: Any) -> None:
     graph = waiting(source)
     history = list(graph.get_state_history(thread_id="t"))
     graph.fork(history[3].config, branch="other")
-    graph.fork(history[2].config)  # back on its own branch
+    graph.fork(history[2].config)  # on its own branch
     graph.invoke(None, thread_id="t", branch="other")
     graph.update_state({"thread_id": "t", "branch": "other"}, {"n": 3}, as_node="count")
     graph.fork(history[-1].config, branch="from the beginning")
-    check_carried(source, target)
+    check_transfer(source, target)
 
 
 @pytest.mark.parametrize("size", [1, 3, 8])
@@ -134,63 +134,63 @@ def test_a_long_history_is_read_page_by_page(
 ) -> None:
     monkeypatch.setattr(transfer, "PAGE", size)
     monkeypatch.setattr(database, "PAGE", size)
-    test_branches_forks_and_updates_are_carried(source, target)
+    test_branches_forks_and_updates_are_transferred(source, target)
 
 
-def test_a_pruned_thread_is_carried_with_the_log_of_what_is_gone(source: SqliteSaver, target: Any) -> None:
+def test_a_pruned_thread_is_transferred_with_its_complete_log(source: SqliteSaver, target: Any) -> None:
     graph = waiting(source)
     graph.invoke(Command(resume="yes"), thread_id="t")
     graph.invoke({"n": 1}, thread_id="t")
     graph.fork({"configurable": {"thread_id": "t"}}, branch="other")
     resolve(source.prune(PrunePolicy(keep_last=1)))
     assert len({event.run_id for event in resolve(source.events("t"))}) > 2
-    check_carried(source, target)
+    check_transfer(source, target)
 
 
-def test_a_thread_whose_main_branch_begins_later_is_carried(source: SqliteSaver, target: Any) -> None:
+def test_a_thread_whose_main_branch_begins_later_is_transferred(source: SqliteSaver, target: Any) -> None:
     graph = waiting(source)
     graph.fork({"configurable": {"thread_id": "t"}}, branch="other")
     graph.invoke(Command(resume="yes"), thread_id="t")
     resolve(source.prune(PrunePolicy(keep_last=1)))
     assert resolve(source.history("t"))[-1].line.branch == "other"
-    check_carried(source, target)
+    check_transfer(source, target)
 
 
-def test_a_thread_without_a_main_branch_is_carried(source: SqliteSaver, target: Any, tmp_path: Path) -> None:
+def test_a_thread_without_a_main_branch_is_transferred(source: SqliteSaver, target: Any, tmp_path: Path) -> None:
     app(source).invoke({"n": 1}, thread_id="t", branch="other")
-    check_carried(source, target)
-    with SqliteSaver(tmp_path / "again.db") as again:
-        transfer_thread(target, "new", again, "t")
-        assert facts(again, "t", [""]) == facts(source, "t", [""])
+    check_transfer(source, target)
+    with SqliteSaver(tmp_path / "second_target.db") as second_target:
+        transfer_thread(target, "new", second_target, "t")
+        assert contents_of(second_target, "t", [""]) == contents_of(source, "t", [""])
 
 
-def test_fields_that_go_are_gone(source: SqliteSaver, target: Any) -> None:
+def test_removed_fields_stay_removed(source: SqliteSaver, target: Any) -> None:
     ids = [draw_checkpoint_id() for _ in range(4)]
     states: list[dict[str, Any]] = [{"a": [1], "b": 1}, {"a": [1, 2]}, {"a": [3], "b": True}, {"b": 1}]
     for step, values in enumerate(states):
         _commit(source, ids, step, values, AT + timedelta(seconds=step))
-    check_carried(source, target)
+    check_transfer(source, target)
     assert resolve(target.load("new")).checkpoint.values == {"b": 1}
 
 
-def test_the_order_survives_a_clock_that_went_back(source: SqliteSaver, target: Any) -> None:
+def test_the_order_survives_a_clock_that_was_set_back(source: SqliteSaver, target: Any) -> None:
     ids = [draw_checkpoint_id() for _ in range(5)]
     for step, seconds in enumerate((50, 40, 30, 20, 45)):
         _commit(source, ids, step, {"n": step}, AT + timedelta(seconds=seconds))
-    check_carried(source, target)
+    check_transfer(source, target)
     assert resolve(target.load("new")).id == ids[-1]
 
 
 def _commit(saver: Any, ids: list[CheckpointId], step: int, values: dict[str, Any], at: datetime) -> None:
     parent = ids[step - 1] if step else None
     before = resolve(saver.load("t", checkpoint_id=parent)).checkpoint.values if parent is not None else None
-    gone = {name: MISSING for name in before or {} if name not in values}
+    removed = {name: MISSING for name in before or {} if name not in values}
     commit = Commit(
         line=BranchKey("t"),
         expected=parent,
         parent_id=parent,
         checkpoint=Checkpoint(ids[step], step, values, ()),
-        deltas={**values, **gone} if before is not None else None,
+        deltas={**values, **removed} if before is not None else None,
         source="loop" if step else "input",
         run_id="run",
         created_at=at,
@@ -198,7 +198,7 @@ def _commit(saver: Any, ids: list[CheckpointId], step: int, values: dict[str, An
     resolve(saver.commit(commit))
 
 
-def test_a_thread_that_exists_is_left_alone(source: SqliteSaver, target: Any) -> None:
+def test_an_existing_thread_is_not_changed(source: SqliteSaver, target: Any) -> None:
     waiting(source)
     app(target).invoke({"n": 6}, thread_id="new")
     before = resolve(target.load("new"))
@@ -207,7 +207,7 @@ def test_a_thread_that_exists_is_left_alone(source: SqliteSaver, target: Any) ->
     assert resolve(target.load("new")) == before
 
 
-def test_what_fails_half_way_leaves_nothing(source: SqliteSaver, target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_transfer_leaves_no_thread(source: SqliteSaver, target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting(source)
 
     def fail(*_: Any) -> None:
@@ -219,21 +219,21 @@ def test_what_fails_half_way_leaves_nothing(source: SqliteSaver, target: Any, mo
     assert resolve(target.threads()) == []
 
 
-def test_a_thread_of_many_steps_takes_no_more_room_than_before(source: SqliteSaver, tmp_path: Path) -> None:
+def test_a_long_thread_needs_no_more_space_than_the_original(source: SqliteSaver, tmp_path: Path) -> None:
     def grow(state: State) -> State:
         return {"n": state.get("n", 0) + 1, "notes": ["x" * 50]}
 
     graph = StateGraph(State).add_node("grow", grow).add_edge(START, "grow")
     graph.add_conditional_edges("grow", lambda state: "grow" if state["n"] < 700 else "__end__")
     graph.compile(source).invoke({}, thread_id="t")
-    with SqliteSaver(tmp_path / "other.db") as other:
-        transfer_thread(source, "t", other, "t")
-        assert facts(other, "t", [""]) == facts(source, "t", [""])
+    with SqliteSaver(tmp_path / "copy.db") as copy:
+        transfer_thread(source, "t", copy, "t")
+        assert contents_of(copy, "t", [""]) == contents_of(source, "t", [""])
     source.close()
-    assert (tmp_path / "other.db").stat().st_size < 1.5 * (tmp_path / "source.db").stat().st_size
+    assert (tmp_path / "copy.db").stat().st_size < 1.5 * (tmp_path / "source.db").stat().st_size
 
 
-def test_changes_are_found_by_identity() -> None:
+def test_changes_are_detected_by_identity() -> None:
     item, same = [1], object()
     before = {"grown": [item], "other": [item], "same": same, "gone": 1, "kind": 1}
     after = {"grown": [item, 2], "other": [[1], 2], "same": same, "kind": True}

@@ -1,4 +1,4 @@
-"""`statewright check`: would the graph compile?"""
+"""`statewright check`: problems of graphs, and threads that do not fit a graph."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEAD = "from statewright import START, END, StateGraph\ngraph = StateGraph({'n':
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         ("graph.add_node('a', print).add_edge(START, 'a')", "ok: checked, 1 node, 1 edge\n"),
         ("graph.add_sequence([('a', print), ('b', print)]).add_edge(START, 'a')", "ok: checked, 2 nodes, 2 edges"),
@@ -22,26 +22,26 @@ HEAD = "from statewright import START, END, StateGraph\ngraph = StateGraph({'n':
         ),
     ],
 )
-def test_nodes_and_the_ways_between_them_are_counted(statewright: Any, folder: Path, lines: str, said: str) -> None:
+def test_nodes_and_edges_are_counted(statewright: Any, folder: Path, lines: str, message: str) -> None:
     (folder / "graphs.py").write_text(HEAD + lines + "\n", encoding="utf-8")
-    ended = statewright("check", "graphs.py")
-    assert (ended.code, ended.err) == (0, "")
-    assert ended.out.startswith(said)
+    result = statewright("check", "graphs.py")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(message)
 
 
-def test_every_problem_is_listed_at_once(statewright: Any, flow: Path) -> None:
-    ended = statewright("check", "flow.py:wrong")
-    assert (ended.code, ended.out) == (2, "")
-    assert "has 2 problems" in ended.err
-    assert "'bb'" in ended.err
-    assert "'cc'" in ended.err
+def test_all_problems_are_listed(statewright: Any, flow: Path) -> None:
+    result = statewright("check", "flow.py:wrong")
+    assert (result.code, result.out) == (2, "")
+    assert "has 2 problems" in result.err
+    assert "'bb'" in result.err
+    assert "'cc'" in result.err
 
 
 def test_all_graphs_of_a_file_are_checked(statewright: Any, flow: Path) -> None:
-    ended = statewright("check", "flow.py")
-    assert ended.code == 2
-    assert "has 2 problems" in ended.err
-    assert [line.partition(",")[0] for line in ended.out.splitlines()] == [
+    result = statewright("check", "flow.py")
+    assert result.code == 2
+    assert "has 2 problems" in result.err
+    assert [line.partition(",")[0] for line in result.out.splitlines()] == [
         f"ok: {name}" for name in ("double", "fail", "ask", "double", "again", "outer")
     ]
 
@@ -66,7 +66,7 @@ def test_a_file_is_imported_once(statewright: Any, folder: Path, targets: list[s
     assert (folder / "imports.txt").read_text(encoding="utf-8") == "graphs "
 
 
-def test_a_file_that_another_one_imports_is_imported_once(statewright: Any, folder: Path) -> None:
+def test_a_file_that_another_file_imports_is_imported_once(statewright: Any, folder: Path) -> None:
     text = HEAD + "graph.add_node('a', print).add_edge(START, 'a')\n"
     (folder / "graphs.py").write_text(SIDE_EFFECT + text, encoding="utf-8")
     (folder / "more.py").write_text("from graphs import graph\n", encoding="utf-8")
@@ -74,11 +74,11 @@ def test_a_file_that_another_one_imports_is_imported_once(statewright: Any, fold
     assert (folder / "imports.txt").read_text(encoding="utf-8") == "graphs "
 
 
-def test_a_file_that_cannot_be_imported_is_tried_and_told_of_once(statewright: Any, folder: Path) -> None:
+def test_a_file_that_cannot_be_imported_is_reported_once(statewright: Any, folder: Path) -> None:
     (folder / "graphs.py").write_text(SIDE_EFFECT + "1 / 0\n", encoding="utf-8")
-    ended = statewright("check", "graphs.py")
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err == "Error: graphs.py cannot be imported: ZeroDivisionError: division by zero (line 2)\n"
+    result = statewright("check", "graphs.py")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "Error: graphs.py cannot be imported: ZeroDivisionError: division by zero (line 2)\n"
     assert (folder / "imports.txt").read_text(encoding="utf-8") == "graphs "
 
 
@@ -88,7 +88,7 @@ def test_nothing_is_run(statewright: Any, folder: Path) -> None:
     assert "it ran" not in statewright("check", "graphs.py").out
 
 
-def test_a_graph_that_is_compiled_already_is_right(statewright: Any, flow: Path) -> None:
+def test_a_compiled_graph_is_valid(statewright: Any, flow: Path) -> None:
     assert statewright("check", "flow.py:asking").code == 0
 
 
@@ -119,12 +119,12 @@ def test_open_threads_are_checked_against_the_graph(statewright: Any, folder: Pa
     (folder / "changing.py").write_text(CHANGING, encoding="utf-8")
     assert statewright("run", "changing.py:old", "--database", "x.db", "--thread", "t-1").code == 3
     for graph in ("old", "alias"):
-        ended = statewright("check", f"changing.py:{graph}", "--against", "x.db")
-        assert (ended.code, ended.out.splitlines()[-1]) == (0, "1 unfinished branches of threads fit, 0 do not")
-    ended = statewright("check", "changing.py:new", "--against", "x.db")
-    assert ended.code == 1
-    assert "t-1 (main): Thread 't-1' was saved by version none" in ended.out
-    assert "Node 'ask' is due, and there is none" in ended.out
+        result = statewright("check", f"changing.py:{graph}", "--against", "x.db")
+        assert (result.code, result.out.splitlines()[-1]) == (0, "1 unfinished branches of threads fit, 0 do not")
+    result = statewright("check", "changing.py:new", "--against", "x.db")
+    assert result.code == 1
+    assert "t-1 (main): Thread 't-1' was saved by version none" in result.out
+    assert "Node 'ask' is due, and there is none" in result.out
 
 
 def test_finished_threads_fit_every_graph(statewright: Any, folder: Path) -> None:
@@ -134,5 +134,5 @@ def test_finished_threads_fit_every_graph(statewright: Any, folder: Path) -> Non
     assert statewright("check", "changing.py:new", "--against", "x.db").code == 0
 
 
-def test_a_database_that_is_not_there_is_wrong_use(statewright: Any, flow: Path) -> None:
+def test_a_missing_database_is_a_usage_error(statewright: Any, flow: Path) -> None:
     assert statewright("check", "flow.py:asking", "--against", "nowhere.db").code == 2

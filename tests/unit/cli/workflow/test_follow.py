@@ -1,4 +1,4 @@
-"""What is said when a run comes to rest: questions, and the command lines that go on."""
+"""Messages about an idle run: its questions, and the commands that continue it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ END = "--database 'my runs.db'"
         ),
     ],
 )
-def test_each_kind_of_question_has_its_way_on(questions: list[Interrupt], lines: list[str]) -> None:
+def test_each_kind_of_interrupt_has_a_command_that_continues_the_run(
+    questions: list[Interrupt], lines: list[str]
+) -> None:
     assert resume_commands(questions, SAVED) == [f"{RESUME} {line} {END}" for line in lines]
 
 
@@ -52,9 +54,9 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("terminal")
-def test_people_are_told_how_to_look_at_a_run(statewright: Any, flow: Path) -> None:
-    done = statewright("run", "flow.py", "--thread", "t", "-i", "n=1")
-    assert (done.code, done.err) == (0, "Inspect it with: statewright threads show t\n")
+def test_hints_are_printed_for_users(statewright: Any, flow: Path) -> None:
+    completed = statewright("run", "flow.py", "--thread", "t", "-i", "n=1")
+    assert (completed.code, completed.err) == (0, "Inspect it with: statewright threads show t\n")
     failed = statewright("run", "flow.py:failing", "--thread", "u", "--database", "x.db")
     assert failed.err.splitlines()[1:] == [
         "  at flow.py:14 in fail",
@@ -66,7 +68,7 @@ def test_people_are_told_how_to_look_at_a_run(statewright: Any, flow: Path) -> N
     assert statewright("run", "flow.py", "--database", "memory:", "-i", "n=1").err == ""
 
 
-def test_programs_are_told_what_is_the_matter_alone(statewright: Any, flow: Path) -> None:
+def test_no_hints_are_printed_for_programs(statewright: Any, flow: Path) -> None:
     assert not sys.stderr.isatty()
     assert statewright("run", "flow.py", "--thread", "t", "-i", "n=1").err == ""
     failed = statewright("run", "flow.py:failing", "--thread", "u").err.splitlines()

@@ -1,4 +1,4 @@
-"""What `--input` means: JSON, a file with JSON, or pairs that are merged."""
+"""Values of `--input`: JSON, files with JSON, and pairs that are merged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statewright.cli.workflow.inputs import read_input, read_message
 
 
 @pytest.mark.parametrize(
-    ("inputs", "meant"),
+    ("inputs", "value"),
     [
         (["{}"], {}),
         (['{"n": 1}'], {"n": 1}),
@@ -37,18 +37,18 @@ from statewright.cli.workflow.inputs import read_input, read_message
         (["n=1", '{"n": 3}'], {"n": 3}),
     ],
 )
-def test_what_inputs_mean(inputs: list[str], meant: Any) -> None:
-    assert read_input(inputs) == meant
+def test_valid_inputs(inputs: list[str], value: Any) -> None:
+    assert read_input(inputs) == value
 
 
-def test_a_file_is_read_as_json_and_merged_like_any_other(tmp_path: Path) -> None:
+def test_a_file_is_read_as_json_and_merged(tmp_path: Path) -> None:
     file = tmp_path / "in.json"
     file.write_text('{"word": "grüße", "n": 1}', encoding="utf-8")
     assert read_input([f"@{file}", "n=2"]) == {"word": "grüße", "n": 2}
 
 
 @pytest.mark.parametrize(
-    ("inputs", "said"),
+    ("inputs", "message"),
     [
         (["{n"], "--input '{n' is not valid JSON.*line 1, column 2"),
         ([""], "--input .* is not valid JSON"),
@@ -61,40 +61,41 @@ def test_a_file_is_read_as_json_and_merged_like_any_other(tmp_path: Path) -> Non
         (["@none.json"], "'none.json' cannot be read: No such file"),
     ],
 )
-def test_what_is_no_input(inputs: list[str], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_invalid_inputs_are_refused(inputs: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         read_input(inputs)
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [(b"{n", "is not valid JSON"), (b"\xff\xfe\x00", "cannot be read"), (b"", "is not valid JSON")]
+    ("content", "message"),
+    [(b"{n", "is not valid JSON"), (b"\xff\xfe\x00", "cannot be read"), (b"", "is not valid JSON")],
 )
-def test_a_file_that_holds_something_else_is_named(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_file_with_invalid_content_is_named(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "in.json"
     file.write_bytes(content)
-    with pytest.raises(UsageError, match=said) as caught:
+    with pytest.raises(UsageError, match=message) as caught:
         read_input([f"@{file}"])
     assert str(file) in str(caught.value)
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         read_input([f"@{tmp_path}"])
 
 
-@pytest.mark.parametrize("given", ["1" * 5000, "n=" + "1" * 5000, "[" * 100_000], ids=["long", "long pair", "deep"])
-def test_what_is_too_much_for_the_parser_is_wrong_use(given: str) -> None:
+@pytest.mark.parametrize("text", ["1" * 5000, "n=" + "1" * 5000, "[" * 100_000], ids=["long", "long pair", "deep"])
+def test_input_that_is_too_large_for_the_parser_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError):
-        read_input([given])
+        read_input([text])
 
 
-def test_an_agent_is_told_text_as_it_stands_or_from_a_file(tmp_path: Path) -> None:
+def test_an_agent_takes_text_or_a_file(tmp_path: Path) -> None:
     (tmp_path / "said.txt").write_text("from a file", encoding="utf-8")
     assert read_message(["a=1"]).text == "a=1"
     assert read_message([f"@{tmp_path / 'said.txt'}"]).text == "from a file"
 
 
-@pytest.mark.parametrize("given", [[], ["one", "two"]])
-def test_an_agent_is_told_one_thing(given: list[str]) -> None:
+@pytest.mark.parametrize("inputs", [[], ["one", "two"]])
+def test_an_agent_takes_one_message(inputs: list[str]) -> None:
     with pytest.raises(UsageError, match="Give --input TEXT"):
-        read_message(given)
+        read_message(inputs)

@@ -1,4 +1,4 @@
-"""Which graph `FILE.py[:GRAPH]` means."""
+"""Loading the graph that `FILE.py[:GRAPH]` names."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ HEAD = "from statewright import START, StateGraph\n"
 NAMED = "{name} = StateGraph({{}}, name={name!r}).add_node('a', print).add_edge(START, 'a')\n"
 
 
-def written(folder: Path, *names: str, file: str = "graphs.py") -> str:
+def write_graphs(folder: Path, *names: str, file: str = "graphs.py") -> str:
     path = folder / file
     path.write_text(HEAD + "".join(NAMED.format(name=name) for name in names), encoding="utf-8")
     return str(path)
 
 
 @pytest.mark.parametrize(
-    ("names", "wanted", "found"),
+    ("names", "name", "expected"),
     [
         (["mine"], "", "mine"),
         (["graph", "other"], "", "graph"),
@@ -33,31 +33,31 @@ def written(folder: Path, *names: str, file: str = "graphs.py") -> str:
         (["mine"], ":mine", "mine"),
     ],
 )
-def test_which_graph_of_a_file_is_meant(folder: Path, names: list[str], wanted: str, found: str) -> None:
-    assert load_graph(written(folder, *names) + wanted).name == found
+def test_the_choice_of_a_graph(folder: Path, names: list[str], name: str, expected: str) -> None:
+    assert load_graph(write_graphs(folder, *names) + name).name == expected
 
 
-def test_a_builder_is_compiled_when_it_is_loaded_and_not_when_it_is_found(folder: Path) -> None:
-    target = written(folder, "graph")
+def test_a_builder_is_compiled_by_load_but_not_by_find(folder: Path) -> None:
+    target = write_graphs(folder, "graph")
     assert isinstance(find_graph(target), StateGraph)
     assert isinstance(load_graph(target), CompiledGraph)
 
 
-def test_a_compiled_graph_is_loaded_as_it_is(flow: Path) -> None:
-    found = find_graph(f"{flow}:asking")
-    assert isinstance(found, CompiledGraph)
-    assert found.checkpointer is not None
+def test_a_compiled_graph_is_loaded_unchanged(flow: Path) -> None:
+    graph = find_graph(f"{flow}:asking")
+    assert isinstance(graph, CompiledGraph)
+    assert graph.checkpointer is not None
 
 
-def test_a_wrong_builder_is_found_but_not_loaded(flow: Path) -> None:
+def test_an_invalid_builder_is_found_but_not_loaded(flow: Path) -> None:
     assert isinstance(find_graph(f"{flow}:wrong"), StateGraph)
     with pytest.raises(InvalidGraph, match="'bb'"):
         load_graph(f"{flow}:wrong")
 
 
-def test_a_path_may_be_relative_and_lead_into_folders(folder: Path) -> None:
+def test_a_path_can_be_relative(folder: Path) -> None:
     (folder / "sub").mkdir()
-    written(folder, "graph", file="sub/graphs.py")
+    write_graphs(folder, "graph", file="sub/graphs.py")
     assert load_graph("sub/graphs.py").name == "graph"
 
 
@@ -65,8 +65,8 @@ def test_a_file_can_import_its_neighbours(folder: Path) -> None:
     (folder / "neighbour_of_graphs.py").write_text("NAME = 'next door'\n", encoding="utf-8")
     text = f"{HEAD}from neighbour_of_graphs import NAME\ngraph = StateGraph({{}}, name=NAME)\n"
     (folder / "graphs.py").write_text(text, encoding="utf-8")
-    found = find_graph("graphs.py")
-    assert found.name == "next door"
+    graph = find_graph("graphs.py")
+    assert graph.name == "next door"
 
 
 def test_a_graph_of_a_module_with_dataclasses_and_future_annotations_is_loaded(folder: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_graph_of_a_module_with_dataclasses_and_future_annotations_is_loaded(f
 
 
 @pytest.mark.parametrize(
-    ("content", "wanted", "said"),
+    ("content", "name", "message"),
     [
         ("", "", "holds no graph"),
         ("graph = 3\n", "", "holds no graph"),
@@ -95,20 +95,20 @@ def test_a_graph_of_a_module_with_dataclasses_and_future_annotations_is_loaded(f
         ("import there_is_no_such_module\n", "", "cannot be imported: ModuleNotFoundError"),
     ],
 )
-def test_what_cannot_be_loaded_is_said_in_one_sentence(folder: Path, content: str, wanted: str, said: str) -> None:
+def test_files_without_a_graph_are_refused(folder: Path, content: str, name: str, message: str) -> None:
     (folder / "graphs.py").write_text(content, encoding="utf-8")
-    with pytest.raises(UsageError, match=said):
-        load_graph("graphs.py" + wanted)
+    with pytest.raises(UsageError, match=message):
+        load_graph("graphs.py" + name)
 
 
-@pytest.mark.parametrize(("file", "said"), [("none.py", "no file 'none.py'"), ("notes.txt", "not a Python file")])
-def test_only_python_files_that_are_there_hold_graphs(folder: Path, file: str, said: str) -> None:
+@pytest.mark.parametrize(("file", "message"), [("none.py", "no file 'none.py'"), ("notes.txt", "not a Python file")])
+def test_only_existing_python_files_are_loaded(folder: Path, file: str, message: str) -> None:
     (folder / "notes.txt").write_text("", encoding="utf-8")
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         load_graph(file)
 
 
-def test_a_folder_holds_no_graph(folder: Path) -> None:
+def test_a_folder_is_refused(folder: Path) -> None:
     (folder / "graphs.py").mkdir()
     with pytest.raises(UsageError, match="no file"):
         load_graph("graphs.py")
@@ -120,12 +120,12 @@ def failing(folder: Path) -> Path:
     return folder / "graphs.py"
 
 
-def test_the_line_that_failed_is_that_of_the_file_and_not_of_what_it_calls(folder: Path) -> None:
+def test_the_failed_line_is_that_of_the_file(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"no luck \(line 5\)"):
         load_graph(str(failing(folder)))
 
 
-def test_the_line_that_failed_is_named_for_a_relative_path_too(folder: Path) -> None:
+def test_the_failed_line_is_named_for_a_relative_path(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"no luck \(line 5\)"):
         load_graph(failing(folder).name)
 
@@ -155,25 +155,25 @@ def agents(folder: Path) -> str:
     return "crew.py"
 
 
-@pytest.mark.parametrize(("name", "wanted"), [("", "team"), (":team", "team"), (":first", "first")])
-def test_agents_and_networks_are_graphs_too(agents: str, name: str, wanted: str) -> None:
+@pytest.mark.parametrize(("name", "expected"), [("", "team"), (":team", "team"), (":first", "first")])
+def test_agents_and_networks_are_loaded(agents: str, name: str, expected: str) -> None:
     loaded = load(agents + name, NO_MODELS)
     assert loaded.network is not None
-    assert (loaded.app.name, loaded.network.name) == (wanted, wanted)
-    assert load_graph(agents + name).name == wanted
+    assert (loaded.app.name, loaded.network.name) == (expected, expected)
+    assert load_graph(agents + name).name == expected
 
 
-def test_a_module_is_named_as_python_does(agents: str) -> None:
+def test_a_module_can_be_named(agents: str) -> None:
     assert load_graph("crew:second").name == "second"
 
 
-def test_a_function_makes_a_graph_of_a_model(agents: str) -> None:
-    made = load(f"{agents}:build", Models("openai-chat:x", base_url="http://127.0.0.1:9/v1"))
-    assert (made.app.name, made.network) == ("agent", None)
+def test_a_function_can_take_a_model_and_return_a_graph(agents: str) -> None:
+    loaded = load(f"{agents}:build", Models("openai-chat:x", base_url="http://127.0.0.1:9/v1"))
+    assert (loaded.app.name, loaded.network) == ("agent", None)
 
 
 @pytest.mark.parametrize(
-    ("name", "models", "said"),
+    ("name", "models", "message"),
     [
         ("build", NO_MODELS, "missing a required argument: 'model'"),
         ("odd", NO_MODELS, "returned 3"),
@@ -181,12 +181,12 @@ def test_a_function_makes_a_graph_of_a_model(agents: str) -> None:
         ("ode", NO_MODELS, "has no graph 'ode'"),
     ],
 )
-def test_a_function_that_makes_no_graph_is_refused(agents: str, name: str, models: Models, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_a_function_that_returns_no_graph_is_refused(agents: str, name: str, models: Models, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         load(f"{agents}:{name}", models)
 
 
-def test_a_graph_that_has_chosen_its_models_takes_no_other(flow: Path) -> None:
+def test_a_graph_takes_no_model(flow: Path) -> None:
     with pytest.raises(UsageError, match="has chosen its models"):
         load(f"{flow}:graph", Models("openai-chat:x", base_url="http://127.0.0.1:9/v1"))
 
@@ -214,11 +214,11 @@ MANY = "from statewright import StateGraph\nfrom statewright.agents import Agent
         ("", {}),
     ],
 )
-def test_what_of_a_module_is_served(folder: Path, text: str, names: dict[str, str]) -> None:
+def test_the_served_names_of_a_module(folder: Path, text: str, names: dict[str, str]) -> None:
     (folder / "many.py").write_text(f"{MANY}{text}\n", encoding="utf-8")
     assert served_names(import_target("many.py")) == names
 
 
-def test_a_graph_that_has_chosen_its_models_is_served_all_the_same(flow: Path) -> None:
+def test_a_graph_is_served_without_the_default_model(flow: Path) -> None:
     app = load_served("flow.py:graph", import_target("flow.py"), Models(default="openai:gpt-5"))
     assert app.invoke({"n": 2}) == {"n": 4}

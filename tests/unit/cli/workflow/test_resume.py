@@ -1,4 +1,4 @@
-"""`statewright resume`: answers, events, timers, and runs that had stopped."""
+"""`statewright resume`: answers, events, timers, and runs that have failed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def built(fn):
 
 asking, napping, oversleeping, paying, breaking = map(built, (ask, nap, oversleep, pay, break_down))
 two = StateGraph({"n": operator.add}).add_node(ask_each)
-two.add_conditional_edges(START, lambda state: [Send("ask_each", one) for one in "ab"], ["ask_each"])
+two.add_conditional_edges(START, lambda state: [Send("ask_each", name) for name in "ab"], ["ask_each"])
 own = built(ask).compile(SqliteSaver("own.db"))
 """
 
@@ -63,7 +63,7 @@ def waits(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("given", "read"),
+    ("values", "answers"),
     [
         ([], NO_ANSWER),
         (["5"], 5),
@@ -77,87 +77,87 @@ def waits(folder: Path) -> Path:
         ([ID], ID),
     ],
 )
-def test_answers_are_json_or_text_and_may_name_their_question(given: list[str], read: Any) -> None:
-    assert read_answers(given) == read
+def test_answers_are_json_or_text_and_may_name_their_question(values: list[str], answers: Any) -> None:
+    assert read_answers(values) == answers
 
 
-@pytest.mark.parametrize("given", [["1", "2"], [f"{ID}=1", "2"]])
-def test_several_answers_must_name_their_questions(given: list[str]) -> None:
+@pytest.mark.parametrize("values", [["1", "2"], [f"{ID}=1", "2"]])
+def test_several_answers_must_name_their_questions(values: list[str]) -> None:
     with pytest.raises(UsageError, match="ID=VALUE"):
-        read_answers(given)
+        read_answers(values)
 
 
-def test_a_value_that_cannot_be_read_says_so() -> None:
+def test_a_value_that_is_too_large_is_refused() -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         read_value("[" * 100_000)
 
 
-def test_an_answer_goes_on_with_the_thread(statewright: Any, waits: Path) -> None:
+def test_an_answer_resumes_the_thread(statewright: Any, waits: Path) -> None:
     assert statewright("run", "w.py:asking", "--thread", "t").code == 3
-    again = statewright("resume", "t", "w.py:asking")
-    assert (again.code, "how many?" in again.err) == (3, True)
-    assert "statewright resume t w.py:asking --answer VALUE\n" in again.err
-    ended = statewright("resume", "t", "w.py:asking", "--answer", "7")
-    assert (ended.code, json.loads(ended.out), ended.err) == (0, {"n": 7}, "")
-    done = statewright("resume", "t", "w.py:asking")
-    assert (done.code, json.loads(done.out)) == (0, {"n": 7})
+    repeated = statewright("resume", "t", "w.py:asking")
+    assert (repeated.code, "how many?" in repeated.err) == (3, True)
+    assert "statewright resume t w.py:asking --answer VALUE\n" in repeated.err
+    result = statewright("resume", "t", "w.py:asking", "--answer", "7")
+    assert (result.code, json.loads(result.out), result.err) == (0, {"n": 7}, "")
+    completed = statewright("resume", "t", "w.py:asking")
+    assert (completed.code, json.loads(completed.out)) == (0, {"n": 7})
     late = statewright("resume", "t", "w.py:asking", "--answer", "8")
     assert (late.code, "SW-invalid-resume" in late.err) == (2, True)
 
 
 def test_two_questions_are_answered_by_their_ids(statewright: Any, waits: Path) -> None:
-    asked = statewright("run", "w.py:two", "--thread", "t")
-    ids = [line.split()[0] for line in asked.err.splitlines()[1:3]]
-    assert f"--answer {ids[0]}=VALUE --answer {ids[1]}=VALUE" in asked.err
+    waiting = statewright("run", "w.py:two", "--thread", "t")
+    ids = [line.split()[0] for line in waiting.err.splitlines()[1:3]]
+    assert f"--answer {ids[0]}=VALUE --answer {ids[1]}=VALUE" in waiting.err
     ambiguous = statewright("resume", "t", "w.py:two", "--answer", "x")
     assert (ambiguous.code, ids[0] in ambiguous.err) == (2, True)
     half = statewright("resume", "t", "w.py:two", "--answer", f"{ids[1]}=2")
-    assert (half.code, ids[1] in half.err.partition("Go on")[0]) == (3, False)
-    ended = statewright("resume", "t", "w.py:two", "--answer", f"{ids[0]}=1")
-    assert (ended.code, json.loads(ended.out)) == (0, {"n": [1, 2]})
+    assert (half.code, ids[1] in half.err.partition("Continue with")[0]) == (3, False)
+    result = statewright("resume", "t", "w.py:two", "--answer", f"{ids[0]}=1")
+    assert (result.code, json.loads(result.out)) == (0, {"n": [1, 2]})
 
 
-def test_what_is_due_goes_on(statewright: Any, waits: Path) -> None:
-    asked = statewright("run", "w.py:napping", "--thread", "t")
-    assert (asked.code, "statewright resume t w.py:napping --due" in asked.err) == (3, True)
+def test_due_timers_resume_the_thread(statewright: Any, waits: Path) -> None:
+    waiting = statewright("run", "w.py:napping", "--thread", "t")
+    assert (waiting.code, "statewright resume t w.py:napping --due" in waiting.err) == (3, True)
     time.sleep(0.02)  # the nap takes 0.01 seconds, and a command may be faster
-    ended = statewright("resume", "t", "w.py:napping", "--due")
-    assert (ended.code, json.loads(ended.out)) == (0, {"n": "awake"})
+    result = statewright("resume", "t", "w.py:napping", "--due")
+    assert (result.code, json.loads(result.out)) == (0, {"n": "awake"})
     assert statewright("resume", "t", "w.py:napping", "--due").code == 0
     statewright("run", "w.py:oversleeping", "--thread", "u")
     early = statewright("resume", "u", "w.py:oversleeping", "--due")
     assert (early.code, "due at" in early.err) == (3, True)
 
 
-def test_events_bring_what_they_bring(statewright: Any, waits: Path) -> None:
-    asked = statewright("run", "w.py:paying", "--thread", "t")
-    assert (asked.code, "--event paid=JSON" in asked.err, "--due" in asked.err) == (3, True, True)
+def test_an_event_delivers_its_payload(statewright: Any, waits: Path) -> None:
+    waiting = statewright("run", "w.py:paying", "--thread", "t")
+    assert (waiting.code, "--event paid=JSON" in waiting.err, "--due" in waiting.err) == (3, True, True)
     wrong = statewright("resume", "t", "w.py:paying", "--event", "payd")
     assert (wrong.code, "Did you mean 'paid'" in wrong.err) == (2, True)
-    ended = statewright("resume", "t", "w.py:paying", "--event", 'paid={"sum": 5}')
-    assert (ended.code, json.loads(ended.out)) == (0, {"n": {"sum": 5}})
+    result = statewright("resume", "t", "w.py:paying", "--event", 'paid={"sum": 5}')
+    assert (result.code, json.loads(result.out)) == (0, {"n": {"sum": 5}})
     statewright("run", "w.py:paying", "--thread", "u")
     assert json.loads(statewright("resume", "u", "w.py:paying", "--event", "paid").out) == {"n": None}
 
 
-def test_a_failed_run_goes_on_where_it_failed(statewright: Any, waits: Path) -> None:
+def test_a_failed_run_is_resumed_where_it_failed(statewright: Any, waits: Path) -> None:
     assert statewright("run", "w.py:breaking", "--thread", "t").code == 1
     assert statewright("resume", "t", "w.py:breaking").code == 1
     (waits / "mended").touch()
-    ended = statewright("resume", "t", "w.py:breaking")
-    assert (ended.code, json.loads(ended.out)) == (0, {"n": "mended"})
+    result = statewright("resume", "t", "w.py:breaking")
+    assert (result.code, json.loads(result.out)) == (0, {"n": "mended"})
 
 
-def test_a_graph_with_a_database_of_its_own_uses_that(statewright: Any, waits: Path) -> None:
-    asked = statewright("run", "w.py:own", "--thread", "t")
-    assert (asked.code, (waits / ".statewright").exists()) == (3, False)
-    assert asked.err.endswith("Continue with:\n  statewright resume t w.py:own --answer VALUE\n")
-    ended = statewright("resume", "t", "w.py:own", "--answer", "1")
-    assert (ended.code, json.loads(ended.out)) == (0, {"n": 1})
+def test_a_graph_with_its_own_database_uses_it(statewright: Any, waits: Path) -> None:
+    waiting = statewright("run", "w.py:own", "--thread", "t")
+    assert (waiting.code, (waits / ".statewright").exists()) == (3, False)
+    assert waiting.err.endswith("Continue with:\n  statewright resume t w.py:own --answer VALUE\n")
+    result = statewright("resume", "t", "w.py:own", "--answer", "1")
+    assert (result.code, json.loads(result.out)) == (0, {"n": 1})
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("t", "w.py:asking", "--answer", "1", "--due"), "Give only one of --answer"),
         (("t", "w.py:asking", "--event", "a", "--due"), "Give only one of --answer"),
@@ -169,10 +169,10 @@ def test_a_graph_with_a_database_of_its_own_uses_that(statewright: Any, waits: P
         (("t", "w.py:asking", "--answer", f"{ID}=1"), ID),
     ],
 )
-def test_wrong_use_is_one_sentence_and_ends_with_2(
-    statewright: Any, waits: Path, args: tuple[str, ...], said: str
+def test_usage_errors_are_one_sentence_and_exit_with_2(
+    statewright: Any, waits: Path, args: tuple[str, ...], message: str
 ) -> None:
     statewright("run", "w.py:asking", "--thread", "t")
-    ended = statewright("resume", *args)
-    assert (ended.code, ended.out, len(ended.err.splitlines())) == (2, "", 1)
-    assert said in ended.err
+    result = statewright("resume", *args)
+    assert (result.code, result.out, len(result.err.splitlines())) == (2, "", 1)
+    assert message in result.err

@@ -1,4 +1,4 @@
-"""Workflow files on the command line: run, resumed, tested, checked, drawn."""
+"""Workflow files on the command line: run, resume, test, check and draw."""
 
 from __future__ import annotations
 
@@ -56,23 +56,23 @@ RUN = ("run", "flow.yaml", "--input", '{"project": "demo"}', "--script", "script
 RESUME = ("resume", "t", "flow.yaml", "--script", "script.json", "--json")
 
 
-def test_a_run_waits_at_a_breakpoint_and_goes_on_with_a_text(statewright: Any, flow: Path) -> None:
+def test_a_run_waits_at_a_breakpoint_and_is_resumed_with_a_text(statewright: Any, flow: Path) -> None:
     waiting = statewright(*RUN)
     assert waiting.code == 3
-    told = json.loads(waiting.out)
-    assert (told["status"], told["thread_id"], told["error"]) == ("waiting", "t", None)
-    assert [visit["state"] for visit in told["visits"]] == ["plan", "look", "look"]
-    assert [visit["item"] for visit in told["visits"]] == [None, "a.py", "b.py"]
+    record = json.loads(waiting.out)
+    assert (record["status"], record["thread_id"], record["error"]) == ("waiting", "t", None)
+    assert [visit["state"] for visit in record["visits"]] == ["plan", "look", "look"]
+    assert [visit["item"] for visit in record["visits"]] == [None, "a.py", "b.py"]
 
-    again = statewright(*RESUME, "--answer", "look closer")
-    assert again.code == 3
-    assert {"role": "user", "content": "look closer"} in json.loads(again.out)["messages"]
+    repeated = statewright(*RESUME, "--answer", "look closer")
+    assert repeated.code == 3
+    assert {"role": "user", "content": "look closer"} in json.loads(repeated.out)["messages"]
 
-    done = statewright(*RESUME, "--answer", '{"mood": "good"}')
-    assert done.code == 0
-    told = json.loads(done.out)
-    assert (told["status"], told["result"]) == ("completed", "Well done.")
-    assert told["context"] == {
+    completed = statewright(*RESUME, "--answer", '{"mood": "good"}')
+    assert completed.code == 0
+    record = json.loads(completed.out)
+    assert (record["status"], record["result"]) == ("completed", "Well done.")
+    assert record["context"] == {
         "project": "demo",
         "files": ["a.py", "b.py"],
         "bad": "b.py",
@@ -81,13 +81,13 @@ def test_a_run_waits_at_a_breakpoint_and_goes_on_with_a_text(statewright: Any, f
     }
 
 
-def test_a_run_for_people_prints_its_result_and_how_to_go_on(statewright: Any, flow: Path) -> None:
+def test_a_waiting_run_prints_its_result_and_the_next_command(statewright: Any, flow: Path) -> None:
     ended = statewright("run", "flow.yaml", "--script", "script.json", "--thread", "t")
     assert (ended.code, ended.out) == (3, '{"bad": "b.py"}\n')
     assert "statewright resume t flow.yaml --answer TEXT --script script.json" in ended.err
 
 
-def test_people_are_told_how_to_look_at_a_run_and_how_to_go_on(
+def test_hints_about_a_workflow_are_printed_for_users(
     statewright: Any, flow: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("statewright.cli.workflow.follow.is_interactive", lambda: True)
@@ -96,19 +96,19 @@ def test_people_are_told_how_to_look_at_a_run_and_how_to_go_on(
     assert "statewright resume t flow.yaml --script script.json --database other.db" in waiting.err
     failed = statewright("run", "flow.yaml", "--thread", "u")
     assert (failed.code, "Once that is fixed, continue with:" in failed.err) == (1, True)
-    assert "Look at it" not in statewright("run", "flow.yaml", "--script", "script.json", "--database", "memory:").err
+    assert "Inspect it" not in statewright("run", "flow.yaml", "--script", "script.json", "--database", "memory:").err
 
 
 def test_a_state_without_a_model_is_named(statewright: Any, flow: Path) -> None:
     ended = statewright("run", "flow.yaml", "--json")
     assert ended.code == 1
-    told = json.loads(ended.out)
-    assert told["status"] == "failed"
-    assert "State 'plan' needs a model" in told["error"]
+    record = json.loads(ended.out)
+    assert record["status"] == "failed"
+    assert "State 'plan' needs a model" in record["error"]
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "message"),
     [
         ('{"plann": "x"}', "Did you mean 'plan'?"),
         ('{"plan": 7}', "Use a text"),
@@ -116,22 +116,22 @@ def test_a_state_without_a_model_is_named(statewright: Any, flow: Path) -> None:
         ("{", "is not valid JSON"),
     ],
 )
-def test_a_script_that_is_none_is_wrong_use(statewright: Any, flow: Path, script: str, said: str) -> None:
+def test_an_invalid_script_is_a_usage_error(statewright: Any, flow: Path, script: str, message: str) -> None:
     Path("script.json").write_text(script, encoding="utf-8")
     ended = statewright("run", "flow.yaml", "--script", "script.json", "--database", "memory:")
     assert ended.code == 2
-    assert said in ended.err
+    assert message in ended.err
 
 
-def test_a_result_that_is_too_large_to_split_is_a_failure_that_says_so(statewright: Any, flow: Path) -> None:
+def test_a_result_with_too_many_items_is_a_failure(statewright: Any, flow: Path) -> None:
     ended = statewright(*RUN, "--max-items", "1")
     assert ended.code == 1
     assert "returned 2 items to iterate over; at most 1" in json.loads(ended.out)["error"]
 
 
-def test_an_input_is_a_text_or_the_content_of_a_file(statewright: Any, flow: Path) -> None:
-    Path("given.txt").write_text('{"project": "from a file"}', encoding="utf-8")
-    ended = statewright(*RUN[:2], "--input", "@given.txt", *RUN[4:], "--file", "a.txt")
+def test_an_input_can_be_a_file(statewright: Any, flow: Path) -> None:
+    Path("input.txt").write_text('{"project": "from a file"}', encoding="utf-8")
+    ended = statewright(*RUN[:2], "--input", "@input.txt", *RUN[4:], "--file", "a.txt")
     assert json.loads(ended.out)["context"]["project"] == "from a file"
     assert json.loads(ended.out)["context"]["file_names"] == ["a.txt"]
 
@@ -147,7 +147,7 @@ def test_cases_are_run_without_a_model_and_reported(statewright: Any, flow: Path
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
 
 
-def test_several_files_are_checked_and_all_problems_told(statewright: Any, flow: Path) -> None:
+def test_several_files_are_checked_and_all_problems_reported(statewright: Any, flow: Path) -> None:
     Path("bad.yaml").write_text("states:\n- {id: a, assistant_id: x, next: {state_id: b}}\n", encoding="utf-8")
     ended = statewright("check", "flow.yaml", "bad.yaml")
     assert ended.code == 2
@@ -157,19 +157,19 @@ def test_several_files_are_checked_and_all_problems_told(statewright: Any, flow:
     assert "Traceback" not in ended.err
 
 
-def test_the_drawing_shows_what_the_author_wrote(statewright: Any, flow: Path) -> None:
+def test_the_drawing_shows_the_states_of_the_author(statewright: Any, flow: Path) -> None:
     drawn = statewright("draw", "flow.yaml", "--format", "mermaid").out
     assert "each of files" in drawn
     assert "score" in drawn
     assert "final_summary" not in drawn
 
 
-def test_the_schema_of_the_language_is_for_editors(statewright: Any, flow: Path) -> None:
+def test_the_schema_of_the_language_is_printed(statewright: Any, flow: Path) -> None:
     schema = json.loads(statewright("schema", "states").out)
     assert schema["$schema"].startswith("https://json-schema.org/")
 
 
-def test_cases_are_for_workflows_alone(statewright: Any, folder: Path) -> None:
+def test_test_cases_need_a_workflow(statewright: Any, folder: Path) -> None:
     (folder / "graph.py").write_text("", encoding="utf-8")
     (folder / "cases.json").write_text("[]", encoding="utf-8")
     ended = statewright("test", "graph.py", "cases.json")
@@ -178,7 +178,7 @@ def test_cases_are_for_workflows_alone(statewright: Any, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["check", "run", "draw"])
-def test_a_workflow_of_steps_is_told_from_one_of_states(statewright: Any, folder: Path, command: str) -> None:
+def test_a_workflow_of_steps_is_refused(statewright: Any, folder: Path, command: str) -> None:
     (folder / "steps.json").write_text('{"name": "x", "version": "1", "steps": []}', encoding="utf-8")
     ended = statewright(command, "steps.json")
     assert (ended.code, ended.out) == (2, "")

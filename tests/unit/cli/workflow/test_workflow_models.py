@@ -1,4 +1,4 @@
-"""Who answers in a workflow by the command line."""
+"""Models of assistants from the command line."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ URL = "http://127.0.0.1:9/v1"
 
 
 def names(models: Models) -> dict[str, str]:
-    found = connect_assistant_models(load_workflow(FLOW).definition, Project(Path()), models)
-    assert all(isinstance(one, PinnedModel) for one in (found or {}).values())
-    return {key: str(getattr(model, "name", "")) for key, model in (found or {}).items()}
+    connected = connect_assistant_models(load_workflow(FLOW).definition, Project(Path()), models) or {}
+    assert all(isinstance(model, PinnedModel) for model in connected.values())
+    return {key: str(getattr(model, "name", "")) for key, model in connected.items()}
 
 
-def test_one_model_is_for_all_assistants() -> None:
+def test_one_model_for_all_assistants() -> None:
     assert names(Models("openai-chat:x", base_url=URL)) == {"default": "openai-chat:x"}
 
 
-def test_one_assistant_can_have_another() -> None:
-    given = Models("openai-chat:x", {"b": "openai-chat:y"}, URL)
-    assert names(given) == {"default": "openai-chat:x", "b": "openai-chat:y"}
+def test_another_model_for_one_assistant() -> None:
+    models = Models("openai-chat:x", {"b": "openai-chat:y"}, URL)
+    assert names(models) == {"default": "openai-chat:x", "b": "openai-chat:y"}
 
 
-def test_without_a_model_the_workflow_finds_its_own() -> None:
+def test_without_models_the_workflow_uses_its_own() -> None:
     assert connect_assistant_models(load_workflow(FLOW).definition, Project(Path()), NO_MODELS) is None
 
 
@@ -44,7 +44,7 @@ def test_a_model_for_an_assistant_that_does_not_exist_is_refused() -> None:
         names(Models(by_name={"c": "openai-chat:y"}, base_url=URL))
 
 
-def test_a_missing_key_is_wrong_use(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with pytest.raises(UsageError, match="OPENAI_API_KEY"):

@@ -1,4 +1,4 @@
-"""Streams that break, end and are taken up again, without any network."""
+"""Event streams that break, end and are resumed, without a network."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from statewright.client.call import Reply
-from statewright.client.flow.effects import Lost, Open, Read, Send, Sleep, Yield, advance
+from statewright.client.flow.effects import ConnectionLost, Open, Read, Send, Sleep, Yield, advance
 from statewright.client.flow.follow import RunFollower
 from statewright.client.settings import ClientSettings
 from statewright.errors import NotFound, ServiceError
@@ -19,24 +19,24 @@ OPEN = Reply(status=200, headers={})
 
 def data_of(seq: int) -> dict[str, Any]:
     created = "2026-01-01T00:00:00Z"
-    known = {"id": f"r:{seq}", "seq": seq, "workflowRunId": "r", "stepRunId": None, "eventType": "E"}
-    return {**known, "payload": {}, "createdAt": created}
+    fields = {"id": f"r:{seq}", "seq": seq, "workflowRunId": "r", "stepRunId": None, "eventType": "E"}
+    return {**fields, "payload": {}, "createdAt": created}
 
 
-def sent(*numbers: int) -> bytes:
-    return b"".join(b"event: E\ndata: %b\nid: %d\n\n" % (json.dumps(data_of(one)).encode(), one) for one in numbers)
+def stream(*numbers: int) -> bytes:
+    return b"".join(b"event: E\ndata: %b\nid: %d\n\n" % (json.dumps(data_of(seq)).encode(), seq) for seq in numbers)
 
 
-def told(data: Any) -> Reply:
+def answer(data: Any) -> Reply:
     return Reply(status=200, headers={}, content=json.dumps({"success": True, "data": data}).encode())
 
 
 def page(*numbers: int) -> Reply:
-    return told([data_of(one) for one in numbers])
+    return answer([data_of(seq) for seq in numbers])
 
 
 class Script:
-    """Plays the service from a list of what comes of each effect."""
+    """A service that answers effects from a list of outcomes."""
 
     def __init__(self, *outcomes: Any, retries: int = 2, live: bool = False, after: int = 0) -> None:
         self.clock = FakeClock()
@@ -54,7 +54,7 @@ class Script:
                 effect = advance(self.flow, self._outcome(effect))
         except StopIteration:
             assert not self.outcomes
-            return [getattr(one, "seq", 0) for one in self.seen]
+            return [getattr(event, "seq", 0) for event in self.seen]
 
     def _outcome(self, effect: Any) -> Any:
         match effect:
@@ -71,71 +71,88 @@ class Script:
         return self.outcomes.pop(0)
 
 
-def test_until_the_run_has_ended() -> None:
-    script = Script(OPEN, sent(1, 2), sent(3), b"", told({"status": "completed"}), page())
+def test_following_until_the_run_has_ended() -> None:
+    script = Script(OPEN, stream(1, 2), stream(3), b"", answer({"status": "completed"}), page())
     assert script.play() == [1, 2, 3]
     assert (script.opened, script.pauses) == ([None], 0)
 
 
-def test_what_broke_goes_on_after_the_last_event() -> None:
-    half = sent(3)[:20]
-    script = Script(OPEN, sent(1, 2) + half, Lost("reset"), OPEN, sent(2, 3), b"", told({"status": "failed"}), page())
+def test_a_broken_stream_is_resumed_after_the_last_event() -> None:
+    half = stream(3)[:20]
+    script = Script(
+        OPEN,
+        stream(1, 2) + half,
+        ConnectionLost("reset"),
+        OPEN,
+        stream(2, 3),
+        b"",
+        answer({"status": "failed"}),
+        page(),
+    )
     assert script.play() == [1, 2, 3]
     assert script.opened == [None, "2"]
 
 
 def test_a_stream_that_ends_before_its_run_is_opened_again() -> None:
     script = Script(
-        OPEN, sent(1), b"", told({"status": "waiting"}), OPEN, sent(2), b"", told({"status": "cancelled"}), page()
+        OPEN,
+        stream(1),
+        b"",
+        answer({"status": "waiting"}),
+        OPEN,
+        stream(2),
+        b"",
+        answer({"status": "cancelled"}),
+        page(),
     )
     assert script.play() == [1, 2]
     assert script.opened == [None, "1"]
 
 
-def test_what_came_after_the_stream_is_fetched() -> None:
-    script = Script(OPEN, sent(1), b"", told({"status": "completed"}), page(2, 3), page())
+def test_events_after_the_end_of_the_stream_are_fetched() -> None:
+    script = Script(OPEN, stream(1), b"", answer({"status": "completed"}), page(2, 3), page())
     assert script.play() == [1, 2, 3]
 
 
-def test_from_an_event_on() -> None:
-    script = Script(OPEN, sent(5), b"", told({"status": "completed"}), page(), after=4)
+def test_following_from_an_event_on() -> None:
+    script = Script(OPEN, stream(5), b"", answer({"status": "completed"}), page(), after=4)
     assert script.play() == [5]
     assert script.opened == ["4"]
 
 
-def test_failures_in_a_row_are_bounded_and_an_event_ends_the_row() -> None:
-    lost = Lost("refused")
-    script = Script(lost, lost, OPEN, sent(1), lost, lost, OPEN, b"", told({"status": "completed"}), page())
+def test_consecutive_failures_are_limited() -> None:
+    lost = ConnectionLost("refused")
+    script = Script(lost, lost, OPEN, stream(1), lost, lost, OPEN, b"", answer({"status": "completed"}), page())
     assert script.play() == [1]
-    with pytest.raises(ServiceError, match="stream had no answer: refused"):
+    with pytest.raises(ServiceError, match="stream got no answer: refused"):
         Script(lost, lost, lost).play()
 
 
-def test_a_connection_that_lasted_was_no_failure() -> None:
-    """Proxies cut what is silent for long; that may happen for ever."""
+def test_a_connection_that_lasted_resets_the_count_of_failures() -> None:
+    """Proxies close connections that are silent for long, which may happen again and again."""
 
-    class Lasting(Script):
+    class SlowScript(Script):
         def _outcome(self, effect: Any) -> Any:
             if isinstance(effect, Read):
                 self.clock.advance(60)
             return super()._outcome(effect)
 
-    cut = [OPEN, Lost("silent")] * 10
-    assert Lasting(*cut, OPEN, sent(1), b"", told({"status": "completed"}), page()).play() == [1]
+    cut = [OPEN, ConnectionLost("silent")] * 10
+    assert SlowScript(*cut, OPEN, stream(1), b"", answer({"status": "completed"}), page()).play() == [1]
 
 
-def test_refusals() -> None:
+def test_refused_streams() -> None:
     busy = Reply(status=503, headers={}, content=b"")
-    assert Script(busy, OPEN, sent(1), b"", told({"status": "completed"}), page()).play() == [1]
+    assert Script(busy, OPEN, stream(1), b"", answer({"status": "completed"}), page()).play() == [1]
     with pytest.raises(NotFound):
         Script(Reply(status=404, headers={}, content=b"")).play()
     with pytest.raises(ServiceError):
         Script(busy, busy, busy).play()
 
 
-def test_what_is_not_kept_comes_between() -> None:
+def test_live_events_are_yielded_in_between() -> None:
     live = {"workflowRunId": "r", "stepName": "s", "eventType": "message", "payload": "Hel"}
     piece = b"event: message\ndata: %b\n\n" % json.dumps(live).encode()
-    script = Script(OPEN, sent(1) + piece + sent(2), b"", told({"status": "completed"}), page(), live=True)
+    script = Script(OPEN, stream(1) + piece + stream(2), b"", answer({"status": "completed"}), page(), live=True)
     assert script.play() == [1, 0, 2]
     assert script.seen[1].payload == "Hel"

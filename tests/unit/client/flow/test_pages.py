@@ -24,29 +24,29 @@ def reply(page: int, total: int, *items: str) -> Reply:
 
 
 def read(*replies: Reply) -> tuple[list[str], list[Any]]:
-    """The ids that were given, and which pages were asked for."""
-    given: list[str] = []
-    asked: list[Any] = []
+    """Return the ids of the items, and the numbers of the requested pages."""
+    ids: list[str] = []
+    pages: list[Any] = []
     outcomes = list(replies)
     flow = all_of(CALL, ClientSettings())
     effect = next(flow)
     try:
         while True:
             if isinstance(effect, Yield):
-                given.append(effect.item.id)
+                ids.append(effect.item.id)
                 effect = flow.send(None)
             else:
                 assert isinstance(effect, Send)
-                asked.append(dict(effect.call.params)["page"])
+                pages.append(dict(effect.call.params)["page"])
                 effect = flow.send(outcomes.pop(0))
     except StopIteration:
-        return given, asked
+        return ids, pages
 
 
 def test_one_page() -> None:
     assert CALL.params == [("status", "a"), ("status", "b"), ("page", "1"), ("pageSize", "2")]
-    found = CALL.read(json.loads(reply(1, 3, "a", "b").content))
-    assert found == Page(items=(Item("a"), Item("b")), page=1, page_size=2, total=3, total_pages=2)
+    first = CALL.read(json.loads(reply(1, 3, "a", "b").content))
+    assert first == Page(items=(Item("a"), Item("b")), page=1, page_size=2, total=3, total_pages=2)
 
 
 def test_all_pages() -> None:
@@ -54,5 +54,5 @@ def test_all_pages() -> None:
     assert read(reply(1, 0)) == ([], ["1"])
 
 
-def test_what_moved_to_the_next_page_is_given_once() -> None:
+def test_an_item_that_moves_to_the_next_page_is_yielded_once() -> None:
     assert read(reply(1, 3, "a", "b"), reply(2, 4, "b", "c")) == (["a", "b", "c"], ["1", "2"])

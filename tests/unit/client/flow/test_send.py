@@ -1,4 +1,4 @@
-"""Requests that are refused, lost, and repeated, without any network."""
+"""Requests that are refused, lost and repeated, without a network."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from statewright.client.call import Call, Reply, get, post, read_data
-from statewright.client.flow.effects import Flow, Lost, Send, Sleep, advance
-from statewright.client.flow.send import ask, pause_after
+from statewright.client.flow.effects import ConnectionLost, Flow, Send, Sleep, advance
+from statewright.client.flow.send import pause_after, send
 from statewright.client.settings import ClientSettings
 from statewright.errors import NotFound, ServiceError, TooManyRequests
 
 SETTINGS = ClientSettings(retries=2, first_pause=1, longest_pause=10)
-LOOK = get("/api/v1/x", read_data)
-DO = post("/api/v1/x", read_data)
+READ = get("/api/v1/x", read_data)
+WRITE = post("/api/v1/x", read_data)
 
 
 def refusal(status: int, code: str = "", headers: dict[str, str] | None = None) -> Reply:
@@ -23,12 +23,12 @@ def refusal(status: int, code: str = "", headers: dict[str, str] | None = None) 
     return Reply(status=status, headers=headers or {}, content=content)
 
 
-def well(data: Any) -> Reply:
+def success(data: Any) -> Reply:
     return Reply(status=200, headers={}, content=json.dumps({"success": True, "data": data}).encode())
 
 
 def drive(flow: Flow[Any], outcomes: list[Any]) -> tuple[Any, list[float]]:
-    """What a conversation ends with, and the pauses that it has made."""
+    """Run a flow, and return its result and its pauses."""
     pauses: list[float] = []
     try:
         effect = next(flow)
@@ -44,58 +44,58 @@ def drive(flow: Flow[Any], outcomes: list[Any]) -> tuple[Any, list[float]]:
         return end.value, pauses
 
 
-def test_an_answer_is_read() -> None:
-    assert drive(ask(LOOK, SETTINGS), [well(3)]) == (3, [])
+def test_an_answer_is_parsed() -> None:
+    assert drive(send(READ, SETTINGS), [success(3)]) == (3, [])
 
 
-def test_what_only_looks_is_tried_again_after_pauses_that_grow() -> None:
-    value, pauses = drive(ask(LOOK, SETTINGS), [Lost("reset"), refusal(503), well(3)])
+def test_reads_are_retried_after_growing_pauses() -> None:
+    value, pauses = drive(send(READ, SETTINGS), [ConnectionLost("reset"), refusal(503), success(3)])
     assert value == 3
     assert 0.5 <= pauses[0] <= 1
     assert 1 <= pauses[1] <= 2
 
 
-def test_tries_are_bounded() -> None:
-    with pytest.raises(ServiceError, match=r"GET http://127.0.0.1:8123/api/v1/x had no answer: reset\. Check"):
-        drive(ask(LOOK, SETTINGS), [Lost("reset")] * 3)
+def test_retries_are_limited() -> None:
+    with pytest.raises(ServiceError, match=r"GET http://127.0.0.1:8123/api/v1/x got no answer: reset\. Check"):
+        drive(send(READ, SETTINGS), [ConnectionLost("reset")] * 3)
     with pytest.raises(ServiceError) as refused:
-        drive(ask(LOOK, SETTINGS), [refusal(503, "UNAVAILABLE")] * 3)
+        drive(send(READ, SETTINGS), [refusal(503, "UNAVAILABLE")] * 3)
     assert refused.value.details == {"status": 503, "code": "UNAVAILABLE", "details": None}
 
 
-def test_what_does_something_is_not_tried_again() -> None:
+def test_writes_are_not_retried() -> None:
     with pytest.raises(ServiceError, match="not known whether the request was carried out"):
-        drive(ask(DO, SETTINGS), [Lost("reset")])
+        drive(send(WRITE, SETTINGS), [ConnectionLost("reset")])
     with pytest.raises(TooManyRequests):
-        drive(ask(DO, SETTINGS), [refusal(429)])
+        drive(send(WRITE, SETTINGS), [refusal(429)])
 
 
 @pytest.mark.parametrize("status", [400, 404, 409, 500])
-def test_what_stays_wrong_is_not_tried_again(status: int) -> None:
+def test_permanent_errors_are_not_retried(status: int) -> None:
     with pytest.raises(ServiceError):
-        drive(ask(LOOK, SETTINGS), [refusal(status)])
+        drive(send(READ, SETTINGS), [refusal(status)])
 
 
-def test_the_service_says_how_long_to_wait() -> None:
-    value, pauses = drive(ask(LOOK, SETTINGS), [refusal(429, headers={"retry-after": "7"}), well(1)])
+def test_retry_after_is_honoured() -> None:
+    value, pauses = drive(send(READ, SETTINGS), [refusal(429, headers={"retry-after": "7"}), success(1)])
     assert (value, pauses) == (1, [7])
-    with pytest.raises(TooManyRequests) as refused:  # it would have to wait for longer than it is willing to
-        drive(ask(LOOK, SETTINGS), [refusal(429, headers={"retry-after": "60"})])
+    with pytest.raises(TooManyRequests) as refused:  # the pause is longer than the longest one
+        drive(send(READ, SETTINGS), [refusal(429, headers={"retry-after": "60"})])
     assert refused.value.retry_after == 60
     assert pause_after(refusal(404), SETTINGS, 1) is None
 
 
 def test_an_error_may_be_an_answer() -> None:
     call = Call(method="GET", path="/health", read=lambda answer: answer, accepted=(503,))
-    assert drive(ask(call, SETTINGS), [Reply(status=503, headers={}, content=b"{}")]) == ({}, [])
+    assert drive(send(call, SETTINGS), [Reply(status=503, headers={}, content=b"{}")]) == ({}, [])
 
 
 @pytest.mark.parametrize("content", [b"<html>", b"{}", b"[]", b"\xff"])
-def test_an_answer_of_somebody_else_is_told_apart(content: bytes) -> None:
+def test_an_answer_of_another_server_is_detected(content: bytes) -> None:
     with pytest.raises(ServiceError, match="Check that base_url belongs to a Statewright service"):
-        drive(ask(LOOK, SETTINGS), [Reply(status=200, headers={}, content=content)])
+        drive(send(READ, SETTINGS), [Reply(status=200, headers={}, content=content)])
 
 
-def test_a_refusal_without_an_envelope_is_told_by_its_status() -> None:
+def test_an_error_without_an_envelope_is_raised_by_its_status() -> None:
     with pytest.raises(NotFound, match="GET /api/v1/x was answered with status 404"):
-        drive(ask(LOOK, SETTINGS), [Reply(status=404, headers={}, content=b"<html>")])
+        drive(send(READ, SETTINGS), [Reply(status=404, headers={}, content=b"<html>")])

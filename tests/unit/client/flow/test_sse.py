@@ -1,4 +1,4 @@
-"""Streams of events, cut anywhere."""
+"""Event streams, cut anywhere."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ TEXT = (
     "id: 8\ndata\n\n"
     "event: x\n\n"
 )
-WHOLE = [Message("STEP", '{"a":1}', "7"), Message("message", "grün\ntwo", "7"), Message("message", "", "8")]
+MESSAGES = [Message("STEP", '{"a":1}', "7"), Message("message", "grün\ntwo", "7"), Message("message", "", "8")]
 
 
 @given(st.lists(st.integers(min_value=0, max_value=len(TEXT.encode())), max_size=20))
 def test_it_does_not_matter_where_the_bytes_are_cut(cuts: list[int]) -> None:
     content, parser = TEXT.encode(), Parser()
-    places = [0, *sorted(cuts), len(content)]
-    found = [one for begin, end in pairwise(places) for one in parser.feed(content[begin:end])]
-    assert found == WHOLE
+    positions = [0, *sorted(cuts), len(content)]
+    messages = [message for begin, end in pairwise(positions) for message in parser.feed(content[begin:end])]
+    assert messages == MESSAGES
 
 
 def test_byte_by_byte() -> None:
     parser = Parser()
-    assert [one for byte in TEXT.encode() for one in parser.feed(bytes([byte]))] == WHOLE
+    assert [message for byte in TEXT.encode() for message in parser.feed(bytes([byte]))] == MESSAGES
 
 
 @pytest.mark.parametrize("text", ["data: begun", "data: begun\n", "event: x\nid: 3\n\n", ": note\n\n", "", "\r\n\n"])
-def test_what_is_not_complete_is_no_message(text: str) -> None:
+def test_incomplete_events_are_not_messages(text: str) -> None:
     assert list(Parser().feed(text.encode())) == []
 
 
-def test_an_id_with_a_nul_is_none() -> None:
+def test_an_id_with_a_nul_is_ignored() -> None:
     assert list(Parser().feed(b"id: 1\0\ndata: x\n\n")) == [Message("message", "x", None)]

@@ -82,7 +82,7 @@ RUNS: Calls = [
     lambda c: c.runs.cancel_all(**FILTER),
     lambda c: c.runs.retry_all(**FILTER),
 ]
-WAITING: Calls = [
+INTERRUPTS: Calls = [
     lambda c: c.interrupts.list(run_id="r", page=1, page_size=5),
     lambda c: list(c.interrupts.iterate()),
     lambda c: c.approvals.list(pending=True, run_id="r", page=1, page_size=5),
@@ -93,7 +93,7 @@ WAITING: Calls = [
     lambda c: c.approvals.edit("a", {"x": 1}, by="Ada"),
     lambda c: c.events.send("e", {"a": 1}, key="k"),
 ]
-SERVED: Calls = [
+DEFINITIONS: Calls = [
     lambda c: c.definitions.add({**STEPS, "description": "said"}),
     lambda c: c.definitions.get("d"),
     lambda c: c.definitions.list(page=1, page_size=5),
@@ -107,7 +107,7 @@ SERVED: Calls = [
     lambda c: c.threads.update("t", {"x": 1}, as_node="n", checkpoint_id="c"),
     lambda c: c.costs.summary(NOW, NOW),
 ]
-STANDING: Calls = [
+AUTOMATION: Calls = [
     lambda c: c.webhooks.add("https://e.example/x", events=["e"], description="d"),
     lambda c: c.webhooks.get("w"),
     lambda c: c.webhooks.list(page=1, page_size=5),
@@ -151,12 +151,12 @@ ACCESS: Calls = [
     lambda c: c.ready(),
     lambda c: c.metrics(),
 ]
-CALLS: Calls = [*RUNS, *WAITING, *SERVED, *STANDING, *ACCESS]
+CALLS: Calls = [*RUNS, *INTERRUPTS, *DEFINITIONS, *AUTOMATION, *ACCESS]
 
 
 @pytest.fixture(scope="module")
 def documented() -> Any:
-    """The document, after every operation was called."""
+    """Call every operation, and return the recording transport."""
     transport = served.Documented(served.document())
     with Client(transport=transport, retries=0) as client:
         for call in CALLS:
@@ -178,10 +178,11 @@ def test_every_operation_can_be_called(documented: Any) -> None:
 def test_every_parameter_can_be_given(documented: Any) -> None:
     same_as_header = ("lastEventId", "idempotency-key")
     missing = [
-        (method, path, one["name"])
+        (method, path, parameter["name"])
         for method, path, operation in operations(documented.document)
-        for one in operation.get("parameters", ())
-        if one["in"] != "path" and one["name"] not in documented.parameters[method, path] | {*same_as_header}
+        for parameter in operation.get("parameters", ())
+        if parameter["in"] != "path"
+        and parameter["name"] not in documented.parameters[method, path] | {*same_as_header}
     ]
     assert missing == []
 
@@ -195,13 +196,15 @@ def test_every_field_of_a_body_can_be_given(documented: Any) -> None:
 
 
 def test_every_method_of_the_client_was_called() -> None:
-    """A new method is added above: the other tests rest on this."""
+    """The other tests rely on this: add a call of a new method above."""
     client = Client(transport=served.Documented(served.document()))
-    spaces = {"": client, **{name: one for name, one in vars(client).items() if isinstance(one, Namespace)}}
+    spaces = {"": client, **{name: member for name, member in vars(client).items() if isinstance(member, Namespace)}}
     methods = {
         f"{space}.{name}".lstrip(".")
-        for space, one in spaces.items()
-        for name, _ in inspect.getmembers(type(one), lambda found: isinstance(found, FlowMethod | IteratingMethod))
+        for space, namespace in spaces.items()
+        for name, _ in inspect.getmembers(
+            type(namespace), lambda member: isinstance(member, FlowMethod | IteratingMethod)
+        )
     }
     source = Path(__file__).read_text("utf-8")
     assert [name for name in sorted(methods) if f"c.{name}(" not in source] == []
@@ -242,15 +245,15 @@ RECORDS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "schema"), RECORDS.items(), ids=lambda one: getattr(one, "__name__", ""))
-def test_a_value_has_the_fields_of_its_schema(kind: type[Resource], schema: str, documented: Any) -> None:
+@pytest.mark.parametrize(("kind", "schema"), RECORDS.items(), ids=lambda value: getattr(value, "__name__", ""))
+def test_a_resource_has_the_fields_of_its_schema(kind: type[Resource], schema: str, documented: Any) -> None:
     document = documented.document["components"]["schemas"][schema]
-    assert {camel(one.name) for one in fields(kind) if one.name != "raw"} == set(document["properties"])
+    assert {camel(field.name) for field in fields(kind) if field.name != "raw"} == set(document["properties"])
     value = kind.from_json(documented.sample({"$ref": f"#/components/schemas/{schema}"}))
     assert value.raw[served.UNKNOWN] == 1
 
 
-def test_every_value_is_held_against_a_schema() -> None:
-    kinds = {one for one in vars(front).values() if isinstance(one, type) and issubclass(one, Resource)}
-    live = {front.LiveEvent, front.Told}  # of streams, whose events the document describes in words
+def test_every_resource_is_checked_against_a_schema() -> None:
+    kinds = {kind for kind in vars(front).values() if isinstance(kind, type) and issubclass(kind, Resource)}
+    live = {front.LiveEvent, front.Told}  # of streams, whose events have no schema in the document
     assert kinds - live == set(RECORDS)

@@ -13,7 +13,7 @@ from statewright.server.bodies.runs import FilterBody, ResumeBody, StartRunBody
 from statewright.service import RunFilter, StartRun
 
 
-def test_a_start_with_everything():
+def test_a_start_with_all_fields():
     body = {
         "graph": "lead",
         "input": [1],
@@ -44,7 +44,7 @@ def test_a_start_with_everything():
     )
 
 
-def test_a_start_with_the_least():
+def test_a_minimal_start():
     assert StartRunBody.model_validate({"definitionId": "d"}).request() == StartRun(
         definition_id="d", input={}, tags=[], metadata={}
     )
@@ -64,7 +64,7 @@ def test_a_filter():
 @pytest.mark.parametrize(
     "body", [{}, {"status": []}, {"tags": [], "metadata": {}}, {"graph": None}, {"status": "failed"}]
 )
-def test_a_filter_that_means_all_is_refused(body: dict[str, Any]):
+def test_an_empty_or_invalid_filter_is_refused(body: dict[str, Any]):
     with pytest.raises(ValidationError):
         FilterBody.model_validate(body)
 
@@ -80,6 +80,6 @@ def test_a_filter_that_means_all_is_refused(body: dict[str, Any]):
         {"signalType": ""},
     ],
 )
-def test_a_resume_is_one_thing(body: dict[str, Any]):
+def test_invalid_combinations_of_resume_fields_are_refused(body: dict[str, Any]):
     with pytest.raises(ValidationError):
         ResumeBody.model_validate(body)

@@ -1,4 +1,4 @@
-"""Who may come in, and what they may do there."""
+"""Authentication and authorization."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tests.unit.server.serving import ADMIN_TOKEN, LEAD, Api, serving, two_works
 
 from statewright.service.access import METRICS, SCOPES
 
-WITHIN = [scope for scope in SCOPES if scope != METRICS]
-"""What an owner of a workspace may let others do."""
+WORKSPACE_SCOPES = [scope for scope in SCOPES if scope != METRICS]
+"""The scopes that the owner of a workspace can give to keys."""
 OPEN = {"/health", "/ready"}
 
 
 def operations(api: Api) -> list[tuple[str, str, dict[str, Any]]]:
-    """Every route of the document."""
-    told = api.app.openapi()["paths"]
-    return [(method.upper(), path, operation) for path, some in told.items() for method, operation in some.items()]
+    """Return the method, the path and the operation of every route."""
+    paths = api.app.openapi()["paths"]
+    return [(method.upper(), path, operation) for path, item in paths.items() for method, operation in item.items()]
 
 
 def concrete(path: str) -> str:
@@ -31,7 +31,7 @@ async def status_of(api: Api, method: str, path: str) -> tuple[int, str]:
     return response.status_code, code
 
 
-def test_no_route_is_open_but_those_of_health():
+def test_only_health_routes_are_public():
     async def run() -> None:
         async with serving(auth="keys", admin_token=ADMIN_TOKEN) as api:
             for method, path, operation in operations(api):
@@ -46,14 +46,14 @@ def test_no_route_is_open_but_those_of_health():
     asyncio.run(run())
 
 
-def test_every_route_asks_for_its_scope():
+def test_every_route_requires_its_scope():
     async def run() -> None:
         async with two_workspaces() as (api, _):
-            found = [one for one in operations(api) if one[2].get("x-scope") in WITHIN]
-            assert len(found) > 40
-            for method, path, operation in found:
+            scoped = [entry for entry in operations(api) if entry[2].get("x-scope") in WORKSPACE_SCOPES]
+            assert len(scoped) > 40
+            for method, path, operation in scoped:
                 scope = operation["x-scope"]
-                others = [one for one in WITHIN if one not in (scope, "admin")]
+                others = [name for name in WORKSPACE_SCOPES if name not in (scope, "admin")]
                 key = await api.post("/api-keys", {"name": "others", "scopes": others}, 201)
                 assert (await status_of(api.as_owner_of(key["key"]), method, path)) == (403, "FORBIDDEN"), (
                     method,
@@ -81,7 +81,7 @@ def test_every_route_asks_for_its_scope():
         {"x-api-key": "stw_\xff\xfe"},
     ],
 )
-def test_whoever_has_no_key_is_nobody(headers: dict[str, str]):
+def test_requests_without_a_valid_key_are_refused(headers: dict[str, str]):
     async def run() -> None:
         async with serving(auth="keys", admin_token=ADMIN_TOKEN) as api:
             raw = {name: value.encode("latin-1") for name, value in headers.items()}
@@ -91,7 +91,7 @@ def test_whoever_has_no_key_is_nobody(headers: dict[str, str]):
     asyncio.run(run())
 
 
-def test_a_key_comes_in_either_header():
+def test_a_key_is_accepted_in_either_header():
     async def run() -> None:
         async with two_workspaces() as (api, _):
             key = api.headers["x-api-key"]
@@ -102,27 +102,27 @@ def test_a_key_comes_in_either_header():
     asyncio.run(run())
 
 
-def test_a_key_is_shown_once_and_ends_when_it_is_revoked():
+def test_a_key_is_shown_once_and_can_be_revoked():
     async def run() -> None:
         async with two_workspaces() as (api, _):
-            made = await api.post("/api-keys", {"name": "mine", "scopes": ["runs:read"]}, 201)
-            assert made["key"].startswith(made["prefix"])
+            key = await api.post("/api-keys", {"name": "mine", "scopes": ["runs:read"]}, 201)
+            assert key["key"].startswith(key["prefix"])
             listed = await api.call("GET", "/api-keys")
-            assert made["key"] not in listed.text
+            assert key["key"] not in listed.text
             assert "digest" not in listed.text
-            reader = api.as_owner_of(made["key"])
+            reader = api.as_owner_of(key["key"])
             await reader.get("/workflow-runs")
-            assert (await api.delete(f"/api-keys/{made['id']}", 200))["revokedAt"] is not None
+            assert (await api.delete(f"/api-keys/{key['id']}", 200))["revokedAt"] is not None
             assert "revoked" in (await reader.get("/workflow-runs", 401))["message"]
 
     asyncio.run(run())
 
 
-def test_a_key_gives_nothing_that_it_does_not_have():
+def test_a_key_cannot_grant_scopes_that_it_lacks():
     async def run() -> None:
         async with two_workspaces() as (api, _):
-            made = await api.post("/api-keys", {"name": "clerk", "scopes": ["keys:manage", "runs:read"]}, 201)
-            clerk = api.as_owner_of(made["key"])
+            key = await api.post("/api-keys", {"name": "clerk", "scopes": ["keys:manage", "runs:read"]}, 201)
+            clerk = api.as_owner_of(key["key"])
             await clerk.post("/api-keys", {"name": "reader", "scopes": ["runs:read"]}, 201)
             await clerk.post("/api-keys", {"name": "all", "scopes": ["admin"]}, 403)
             await clerk.post("/api-keys", {"name": "all"}, 403)
@@ -132,24 +132,28 @@ def test_a_key_gives_nothing_that_it_does_not_have():
     asyncio.run(run())
 
 
-def test_workspaces_are_made_by_the_operator():
+def test_only_the_operator_creates_workspaces():
     async def run() -> None:
         async with serving(auth="keys", admin_token=ADMIN_TOKEN) as api:
             for token in ({}, {"x-admin-token": "wrong"}, {"x-admin-token": "\xff".encode("latin-1")}):
                 await api.post("/workspaces", {"slug": "one"}, 401, headers=token)
             operator = {"x-admin-token": ADMIN_TOKEN}
-            made = await api.post("/workspaces", {"slug": "one", "startsPerMinute": 3}, 201, headers=operator)
-            assert (made["slug"], made["startsPerMinute"], made["apiKey"]["scopes"]) == ("one", 3, ["admin"])
+            workspace = await api.post("/workspaces", {"slug": "one", "startsPerMinute": 3}, 201, headers=operator)
+            assert (workspace["slug"], workspace["startsPerMinute"], workspace["apiKey"]["scopes"]) == (
+                "one",
+                3,
+                ["admin"],
+            )
             error = await api.post("/workspaces", {"slug": "one"}, 409, headers=operator)
             assert error["code"] == "CONFLICT"
             await api.post("/workspaces", {"slug": "No Slug"}, 400, headers=operator)
-            current = await api.as_owner_of(made["apiKey"]["key"]).get("/workspaces/current")
-            assert current["id"] == made["id"]
+            current = await api.as_owner_of(workspace["apiKey"]["key"]).get("/workspaces/current")
+            assert current["id"] == workspace["id"]
 
     asyncio.run(run())
 
 
-def test_without_a_token_nobody_manages_workspaces():
+def test_without_an_admin_token_workspaces_cannot_be_managed():
     async def run() -> None:
         async with serving(auth="keys") as api:
             assert (await api.post("/workspaces", {"slug": "one"}, 403))["code"] == "FORBIDDEN"
@@ -157,7 +161,7 @@ def test_without_a_token_nobody_manages_workspaces():
     asyncio.run(run())
 
 
-def test_without_keys_everybody_owns_the_default_workspace():
+def test_without_keys_every_caller_owns_the_default_workspace():
     async def run() -> None:
         async with serving() as api:
             run = await api.start(LEAD)
@@ -167,7 +171,7 @@ def test_without_keys_everybody_owns_the_default_workspace():
     asyncio.run(run())
 
 
-def test_a_key_has_so_many_requests_in_a_minute():
+def test_the_rate_limit_of_a_key():
     async def run() -> None:
         async with two_workspaces() as (api, _):
             body = {"name": "slow", "scopes": ["runs:read"], "requestsPerMinute": 2}
@@ -184,17 +188,17 @@ def test_a_key_has_so_many_requests_in_a_minute():
     asyncio.run(run())
 
 
-def test_a_workspace_starts_so_many_runs_in_a_minute():
+def test_the_limit_of_started_runs_per_minute():
     async def run() -> None:
         async with serving() as api:
             workspace = await api.get("/workspaces/current")
             await api.patch(f"/workspaces/{workspace['id']}", {"startsPerMinute": 2})
-            identity = await api.define(LEAD)
+            definition_id = await api.define(LEAD)
             for _ in range(2):
-                await api.post("/workflow-runs", {"definitionId": identity}, 201)
-            error = await api.post("/workflow-runs", {"definitionId": identity}, 429)
+                await api.post("/workflow-runs", {"definitionId": definition_id}, 201)
+            error = await api.post("/workflow-runs", {"definitionId": definition_id}, 429)
             assert error["details"]["retryAfter"] > 0
             await api.patch(f"/workspaces/{workspace['id']}", {"startsPerMinute": None})
-            await api.post("/workflow-runs", {"definitionId": identity}, 201)
+            await api.post("/workflow-runs", {"definitionId": definition_id}, 201)
 
     asyncio.run(run())

@@ -1,4 +1,4 @@
-"""Who waits for long is told when the server is about to stop."""
+"""Long waits end when the server is about to stop."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tests.unit.server.serving import serving
 from statewright.server.context.server_context import Closing
 
 
-def test_work_is_waited_for_until_the_server_stops():
+def test_work_is_awaited_until_the_shutdown_begins():
     async def run() -> None:
         closing = Closing()
-        assert await closing.unless(asyncio.sleep(0, "done")) == "done"
-        waiting = asyncio.ensure_future(closing.unless(asyncio.sleep(100, "late")))
+        assert await closing.race(asyncio.sleep(0, "done")) == "done"
+        waiting = asyncio.ensure_future(closing.race(asyncio.sleep(100, "late")))
         await asyncio.sleep(0)
         closing.begin()
         assert await waiting is None
-        assert await closing.unless(asyncio.sleep(100, "later")) is None
+        assert await closing.race(asyncio.sleep(100, "later")) is None
 
     asyncio.run(run())
 
@@ -27,7 +27,7 @@ def test_a_cancelled_request_stays_cancelled():
     async def run() -> None:
         closing = Closing()
         work = asyncio.get_running_loop().create_future()
-        waiting = asyncio.ensure_future(closing.unless(work))
+        waiting = asyncio.ensure_future(closing.race(work))
         await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -43,12 +43,12 @@ def test_failures_of_the_work_are_passed_on():
 
     async def run() -> None:
         with pytest.raises(OSError, match="gone"):
-            await Closing().unless(failing())
+            await Closing().race(failing())
 
     asyncio.run(run())
 
 
-def test_a_long_wait_for_a_run_ends_with_the_server():
+def test_a_long_wait_for_a_run_ends_at_the_shutdown():
     async def run() -> None:
         async with serving() as api:
             body = {"graph": "greeter", "after": "2999-01-01T00:00:00Z", "input": {}}
@@ -60,7 +60,7 @@ def test_a_long_wait_for_a_run_ends_with_the_server():
                 async with asyncio.timeout(600):
                     answer = await waiting
                 assert answer.json()["data"]["status"] == "pending"
-                api.app.state.context.closing.begun = False
+                api.app.state.context.closing.has_begun = False
             assert len(await api.get("/workflow-runs")) == 2
 
     asyncio.run(run())

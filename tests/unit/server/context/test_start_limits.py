@@ -1,4 +1,4 @@
-"""Limits of workspaces are counted, and changes of them seen soon."""
+"""Starts are limited per workspace, and changed limits take effect soon."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from statewright.service.access.rates import RateLimiter
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
-def test_so_many_in_a_minute_and_a_change_is_seen_after_a_while():
+def test_starts_are_limited_and_a_change_takes_effect_after_a_while():
     async def run() -> None:
         ledger = InMemoryLedger()
         ledger.write([Insert(Workspace(id="w", slug="w", starts_per_minute=1, created_at=NOW))])

@@ -1,4 +1,4 @@
-"""Whether writes are taken is looked at with a write, at most once in some seconds, and never for long."""
+"""The probe writes at most once every few seconds, and never waits for long."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def now() -> datetime:
     return datetime(2026, 1, 2, tzinfo=UTC)
 
 
-class Ill(InMemoryLedger):
-    """Reads, and does not write."""
+class ReadOnlyLedger(InMemoryLedger):
+    """A ledger that can be read, and refuses writes."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__()
@@ -38,13 +38,13 @@ def full() -> Any:
 
 
 @pytest.mark.parametrize("answer", [full, LightFuture], ids=["full", "hangs"])
-def test_a_database_that_takes_no_writes_is_found_out(answer: Any) -> None:
-    assert not asyncio.run(WriteProbe(Ill(answer), now, patience=0.01).succeeds())
+def test_a_database_that_refuses_writes_is_detected(answer: Any) -> None:
+    assert not asyncio.run(WriteProbe(ReadOnlyLedger(answer), now, patience=0.01).succeeds())
 
 
-def test_many_questions_cost_one_write() -> None:
+def test_many_calls_cost_one_write() -> None:
     async def run() -> None:
-        ledger = Ill(lambda: None)
+        ledger = ReadOnlyLedger(lambda: None)
         probe = WriteProbe(ledger, now, fresh=3600)
         assert all(await asyncio.gather(*(probe.succeeds() for _ in range(20))))
         assert ledger.writes == 1
@@ -55,7 +55,7 @@ def test_many_questions_cost_one_write() -> None:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_nothing_is_left_of_it(kind: str, tmp_path: Path) -> None:
+def test_the_probe_leaves_no_record(kind: str, tmp_path: Path) -> None:
     async def run(ledger: Ledger) -> None:
         assert await WriteProbe(ledger, now).succeeds()
         assert list(await aresolve(ledger.find(Worker))) == []

@@ -1,4 +1,4 @@
-"""Bodies are read strictly: what would trouble anybody later is refused here, with its reason."""
+"""Bodies are decoded strictly: values that would cause trouble later are refused with a reason."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ HOSTILE = {
     "comment": (b'{"a": 1 /* one */}', "not valid JSON"),
     "trailing comma": (b"[1,]", "not valid JSON"),
     "byte order mark": (b"\xef\xbb\xbf{}", "not valid JSON"),
-    "no UTF-8": (b'{"a": "\xff\xfe"}', "not valid JSON"),
+    "invalid UTF-8": (b'{"a": "\xff\xfe"}', "not valid JSON"),
     "overlong UTF-8": (b'"\xc0\xaf"', "not valid JSON"),
     "UTF-16": ('{"a": 1}'.encode("utf-16"), "not valid JSON"),
     "lone surrogate": (b'{"a": "\\ud800"}', "not valid JSON"),
     "lone surrogate as a name": (b'{"\\udfff": 1}', "not valid JSON"),
-    "raw control sign": (b'{"a": "\x01"}', "not valid JSON"),
+    "raw control character": (b'{"a": "\x01"}', "not valid JSON"),
     "raw NUL": (b'{"a": "\x00"}', "not valid JSON"),
     "NUL": (b'{"a": "b\\u0000c"}', "NUL"),
     "NUL as a name": (b'{"a\\u0000": 1}', "NUL"),
@@ -54,16 +54,16 @@ def test_hostile_bodies_are_refused_with_a_reason(name: str):
         decode(body)
 
 
-def test_what_is_as_deep_as_it_may_be_is_read():
+def test_the_largest_depth_is_accepted():
     text = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
     assert decode(text) == json.loads(text)
 
 
-def test_many_containers_beside_each_other_are_not_deep():
+def test_many_sibling_containers_are_not_deep():
     assert decode(b"[" + b",".join([b"[]"] * 5000) + b"]") == [[]] * 5000
 
 
-def test_an_escaped_backslash_before_u0000_is_no_nul():
+def test_an_escaped_backslash_before_u0000_is_not_a_nul():
     assert decode(b'"\\\\u0000"') == "\\u0000"
 
 
@@ -82,7 +82,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_every_other_value_is_read_as_it_was_written(value: Any):
+def test_every_other_value_is_decoded_unchanged(value: Any):
     assert decode(json.dumps(value).encode()) == value
 
 

@@ -1,4 +1,4 @@
-"""Answers are JSON, whatever a state holds."""
+"""Any value of a state can be encoded as JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from statewright.server.http.encode import answer, encode, refusal
+from statewright.server.http.encode import answer, encode, error_response
 
 
 class Odd:
@@ -29,33 +29,33 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "lone surrogate as a name": ({"\udfff": [1]}, {"\udfff": [1]}),
     "unknown class": ({"a": Odd()}, {"a": "an odd thing"}),
     "class without text": ([Broken()], ["<Broken>"]),
-    "names that are no texts": ({1: "a", (1, 2): "b"}, {"1": "a", "1,2": "b"}),
+    "names that are not strings": ({1: "a", (1, 2): "b"}, {"1": "a", "1,2": "b"}),
     "a set": ({"a": {1}}, {"a": [1]}),
     "large number": (10**60, 10**60),
 }
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_every_value_has_a_form(name: str):
+def test_every_value_can_be_encoded(name: str):
     value, expected = VALUES[name]
     assert json.loads(encode(value)) == expected
 
 
-def test_what_is_deeper_than_the_fast_way_goes_is_shown_to_a_depth():
+def test_deep_values_are_cut_off_at_a_depth():
     value: Any = 1
     for _ in range(1000):
         value = [value]
     assert b'"..."' in encode(value)
 
 
-def test_the_answer_is_one_line_even_where_texts_have_several():
+def test_the_encoding_is_one_line_even_for_multiline_strings():
     assert b"\n" not in encode({"a": "one\ntwo\r\n"})
 
 
 def test_the_envelopes():
     assert json.loads(answer({"a": 1}).body) == {"success": True, "data": {"a": 1}}
     assert json.loads(answer([], meta={"page": 1}).body)["meta"] == {"page": 1}
-    refused = refusal(409, "CONFLICT", "taken", {"x": 1}, headers={"retry-after": "1"})
+    refused = error_response(409, "CONFLICT", "taken", {"x": 1}, headers={"retry-after": "1"})
     assert json.loads(refused.body) == {
         "success": False,
         "error": {"code": "CONFLICT", "message": "taken", "details": {"x": 1}},

@@ -1,4 +1,4 @@
-"""Every error of the tree has its status and code, and no other tells anything."""
+"""Every error class has a status and a code, and responses for other errors reveal nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from statewright.errors import (
     Unauthorized,
     WorkflowError,
 )
-from statewright.server.http.errors import answer_to, invalid
+from statewright.server.http.errors import response_to, validation_error
 
 ENDS_AT = datetime(2026, 2, 1, tzinfo=UTC)
 USED_UP = SpendingLimitReached("w", "cost_per_day", used=5.1, most=5, ends_at=ENDS_AT, now=ENDS_AT - timedelta(hours=1))
@@ -65,7 +65,7 @@ PATH = "/var/lib/statewright/runs.db"
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (StorageFull(f"no room for {PATH}"), "no room left"),
         (StorageLocked(f"{PATH} is locked"), "is busy"),
@@ -74,68 +74,66 @@ PATH = "/var/lib/statewright/runs.db"
         (DamagedDatabase("torn", where=PATH), "internal error"),
         (RuntimeError(PATH), "internal error"),
     ],
-    ids=lambda one: type(one).__name__,
+    ids=lambda value: type(value).__name__,
 )
-def test_faults_of_the_machine_name_none_of_its_files(error: Exception, told: str):
-    answer = answer_to(error, "req_1")
-    assert answer.status_code >= 500
-    assert told in str(json.loads(answer.body)["error"]["message"])
-    assert PATH.encode() not in answer.body
-    assert b"req_1" in answer.body
+def test_responses_for_server_faults_do_not_name_files(error: Exception, message: str):
+    response = response_to(error, "req_1")
+    assert response.status_code >= 500
+    assert message in str(json.loads(response.body)["error"]["message"])
+    assert PATH.encode() not in response.body
+    assert b"req_1" in response.body
 
 
-@pytest.mark.parametrize(("error", "status", "code"), TABLE, ids=lambda one: type(one).__name__)
-def test_known_errors_say_what_happened(error: StatewrightError, status: int, code: str):
-    told = answer_to(error)
-    body = json.loads(told.body)["error"]
-    assert (told.status_code, body["code"], body["message"]) == (status, code, str(error))
+@pytest.mark.parametrize(("error", "status", "code"), TABLE, ids=lambda value: type(value).__name__)
+def test_known_errors_have_status_code_and_message(error: StatewrightError, status: int, code: str):
+    response = response_to(error)
+    body = json.loads(response.body)["error"]
+    assert (response.status_code, body["code"], body["message"]) == (status, code, str(error))
 
 
-def test_details_go_with_the_error():
-    body = json.loads(answer_to(InvalidTransition("Run 1", "failed", "paused", ["running"])).body)["error"]
+def test_errors_have_details():
+    body = json.loads(response_to(InvalidTransition("Run 1", "failed", "paused", ["running"])).body)["error"]
     assert body["details"] == {"status": "failed", "wanted": "paused", "allowed": ["running"]}
     problem = Problem("steps[0].type", 0, 0, "There is no type 'tsak'.", "Did you mean 'task'?")
-    body = json.loads(answer_to(WorkflowError([problem])).body)["error"]
+    body = json.loads(response_to(WorkflowError([problem])).body)["error"]
     assert body["details"]["problems"][0]["path"] == "steps[0].type"
 
 
-def test_who_was_too_quick_is_told_when_to_come_again():
-    assert answer_to(TooManyRequests("x", retry_after=3.2)).headers["retry-after"] == "4"
-    assert answer_to(TooManyRequests("x", retry_after=0.01)).headers["retry-after"] == "1"
-    assert answer_to(USED_UP).headers["retry-after"] == "3600"
-    assert answer_to(StorageLocked("x")).headers["retry-after"] == "1"
+def test_temporary_errors_have_retry_after():
+    assert response_to(TooManyRequests("x", retry_after=3.2)).headers["retry-after"] == "4"
+    assert response_to(TooManyRequests("x", retry_after=0.01)).headers["retry-after"] == "1"
+    assert response_to(USED_UP).headers["retry-after"] == "3600"
+    assert response_to(StorageLocked("x")).headers["retry-after"] == "1"
 
 
 @pytest.mark.parametrize("error", [RuntimeError("the password is 1234"), DamagedDatabase("page 4 is /secret/path")])
-def test_what_is_our_fault_is_told_by_an_id_only(error: Exception, caplog: pytest.LogCaptureFixture):
+def test_an_internal_error_only_has_the_id_of_the_request(error: Exception, caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.ERROR):
-        told = answer_to(error, "req_7")
-    assert told.status_code == 500
-    assert json.loads(told.body)["error"]["details"] == {"requestId": "req_7"}
-    assert str(error) not in told.body.decode()
+        response = response_to(error, "req_7")
+    assert response.status_code == 500
+    assert json.loads(response.body)["error"]["details"] == {"requestId": "req_7"}
+    assert str(error) not in response.body.decode()
     assert "req_7" in caplog.text
     assert str(error) in caplog.text
 
 
-def test_every_error_of_the_service_that_is_not_ours_has_a_status_below_500():
+def test_every_client_error_of_the_service_has_a_status_below_500():
     def all_under(kind: type[Any]) -> list[type[Any]]:
-        return [kind, *(one for child in kind.__subclasses__() for one in all_under(child))]
+        return [kind, *(subclass for child in kind.__subclasses__() for subclass in all_under(child))]
 
-    named = [
-        one for one in all_under(errors.ServiceError) if one not in (errors.ServiceError, errors.ServiceUnreachable)
-    ]
-    assert all(400 <= one.status < 500 and one.api_code.isupper() for one in named)
+    kinds = set(all_under(errors.ServiceError)) - {errors.ServiceError, errors.ServiceUnreachable}
+    assert all(400 <= kind.status < 500 and kind.api_code.isupper() for kind in kinds)
 
 
-def test_everything_wrong_is_told_with_its_place():
-    found = [
+def test_every_problem_has_its_path():
+    problems = [
         {"loc": ("body", "steps", 0, "name"), "msg": "Field required", "input": {}},
         {"loc": ("query", "page"), "msg": "Input should be a valid integer", "input": "x"},
         {"loc": ("body",), "msg": "Value error, give either", "input": {}},
         {"loc": ("body", "x"), "msg": "Extra inputs are not permitted", "input": 1},
     ]
-    body = json.loads(invalid(found).body)["error"]
-    assert [one["path"] for one in body["details"]["problems"]] == [
+    body = json.loads(validation_error(problems).body)["error"]
+    assert [problem["path"] for problem in body["details"]["problems"]] == [
         "body.steps[0].name",
         "query.page",
         "body",

@@ -1,4 +1,4 @@
-"""The header Idempotency-Key says the same as the field of the body, wherever there is one."""
+"""The header Idempotency-Key is an alternative to the field of the body."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from statewright.server.http.parameters import resolve_key
     ("header", "field", "key"),
     [(None, None, None), (None, "f", "f"), ("h", None, "h"), ("k", "k", "k"), ('"k"', "k", "k"), ('"', None, '"')],
 )
-def test_either_is_taken(header: str | None, field: str | None, key: str | None) -> None:
+def test_header_or_field_is_accepted(header: str | None, field: str | None, key: str | None) -> None:
     assert resolve_key(header, field, "idempotencyKey") == key
 
 
 @pytest.mark.parametrize("header", ["", '""', "x" * 256, "a\x00b"])
-def test_what_cannot_be_a_key_is_refused(header: str) -> None:
+def test_invalid_keys_are_refused(header: str) -> None:
     with pytest.raises(InvalidRequest, match="Idempotency-Key"):
         resolve_key(header, None, "idempotencyKey")
 
 
-def test_two_that_differ_are_a_conflict() -> None:
+def test_different_keys_are_a_conflict() -> None:
     with pytest.raises(RequestConflict, match="signalId in the body is 'b'"):
         resolve_key("a", "b", "signalId")
 
 
-def test_runs_signals_and_events_count_once() -> None:
+def test_repeated_runs_signals_and_events_count_once() -> None:
     async def run() -> None:
         async with serving() as api:
             lead, header = await api.define(LEAD), {"idempotency-key": "k"}
@@ -49,7 +49,7 @@ def test_runs_signals_and_events_count_once() -> None:
             await api.post(path, {**signal, "signalId": "other"}, 409, headers=header)
 
             event = {"name": "happened"}
-            told = [await api.post("/events", event, headers=header) for _ in range(2)]
-            assert told[0]["id"] == told[1]["id"]
+            events = [await api.post("/events", event, headers=header) for _ in range(2)]
+            assert events[0]["id"] == events[1]["id"]
 
     asyncio.run(run())

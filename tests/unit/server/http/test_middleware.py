@@ -1,4 +1,4 @@
-"""What stands before every route: ids, sizes, names, and an answer where everything failed."""
+"""The middleware: ids of requests, limits of bodies, host names, and responses for unexpected errors."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.unit.server.serving import LEAD, serving
 
-from statewright.server.http.middleware import Alias, Frame, Names
+from statewright.server.http.middleware import Alias, Frame, HostCheck
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers what it was called with."""
+    """Answer with the parameters of the call."""
     request = Request(scope, receive)
-    told = {"path": scope["path"], "id": scope.get("request_id"), "raw": scope["raw_path"].decode()}
-    await JSONResponse({**told, "size": len(await request.body())})(scope, receive, send)
+    values = {"path": scope["path"], "id": scope.get("request_id"), "raw": scope["raw_path"].decode()}
+    await JSONResponse({**values, "size": len(await request.body())})(scope, receive, send)
 
 
 async def broken(scope: Scope, receive: Receive, send: Send) -> None:
@@ -34,30 +34,30 @@ async def cut_off(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def call(app: ASGIApp, method: str = "GET", path: str = "/x", **options: Any) -> httpx.Response:
-    async def called() -> httpx.Response:
+    async def send() -> httpx.Response:
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             return await client.request(method, path, **options)
 
-    return asyncio.run(called())
+    return asyncio.run(send())
 
 
-def test_a_request_keeps_the_id_it_came_with():
+def test_a_valid_request_id_is_kept():
     response = call(Frame(echo), headers={"x-request-id": "trace-1.a:b_c"})
     assert response.headers["x-request-id"] == response.json()["id"] == "trace-1.a:b_c"
 
 
-@pytest.mark.parametrize("given", ["", "a b", "é", "x" * 129, "a\tb", "<script>"])
-def test_an_id_of_another_form_is_replaced(given: str):
-    response = call(Frame(echo), headers={"x-request-id": given.encode("latin-1")})
+@pytest.mark.parametrize("request_id", ["", "a b", "é", "x" * 129, "a\tb", "<script>"])
+def test_an_invalid_request_id_is_replaced(request_id: str):
+    response = call(Frame(echo), headers={"x-request-id": request_id.encode("latin-1")})
     assert response.headers["x-request-id"].startswith("req_")
 
 
-def test_each_request_has_an_id_of_its_own():
+def test_each_request_gets_a_new_id():
     assert call(Frame(echo)).headers["x-request-id"] != call(Frame(echo)).headers["x-request-id"]
 
 
-def test_what_nobody_caught_is_a_500_that_tells_nothing(caplog: pytest.LogCaptureFixture):
+def test_an_unexpected_error_is_a_500_that_reveals_nothing(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.ERROR):
         response = call(Frame(broken), headers={"x-request-id": "r-1"})
     assert response.status_code == 500
@@ -66,12 +66,12 @@ def test_what_nobody_caught_is_a_500_that_tells_nothing(caplog: pytest.LogCaptur
     assert "1234" in caplog.text
 
 
-def test_an_answer_that_breaks_off_is_not_taken_for_whole():
+def test_an_error_during_the_response_breaks_the_connection():
     with pytest.raises(RuntimeError, match="in the middle"):
         call(Frame(cut_off))
 
 
-def test_answers_are_not_kept_by_anybody_between():
+def test_responses_are_not_cached():
     headers = call(Frame(echo)).headers
     assert (headers["cache-control"], headers["x-content-type-options"]) == ("no-store", "nosniff")
 
@@ -102,7 +102,7 @@ def test_requests_are_counted_by_route_not_by_path():
 
 
 @pytest.mark.parametrize("size", [2001, 100_000])
-def test_a_body_that_says_it_is_too_large_is_not_read(size: int):
+def test_a_body_with_too_large_a_declared_length_is_not_read(size: int):
     async def run() -> None:
         async with serving(max_body=2000) as api:
             error = await api.post("/workflow-runs", status=413, content=b"x" * size)
@@ -126,7 +126,7 @@ def test_a_body_without_a_length_is_counted():
     asyncio.run(run())
 
 
-def test_a_body_of_the_largest_size_is_taken():
+def test_a_body_of_the_largest_size_is_accepted():
     async def run() -> None:
         async with serving(max_body=2000) as api:
             text = b'{"x": 1' + b" " * 1992 + b"}"
@@ -143,16 +143,16 @@ def test_a_body_of_the_largest_size_is_taken():
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "127.0.0.1:8123", "localhost:1", "[::1]:8123", "dev.local", "DEV.local:9"]
 )
-def test_a_server_without_keys_answers_to_its_own_names(host: str):
-    assert call(Names(echo, ["dev.local"], []), headers={"host": host}).status_code == 200
+def test_a_server_without_keys_accepts_local_host_names(host: str):
+    assert call(HostCheck(echo, ["dev.local"], []), headers={"host": host}).status_code == 200
 
 
 @pytest.mark.parametrize(
     "host",
     ["evil.example", "evil.example:8123", "127.0.0.1.evil.example", "localhost.evil.example", "", "[::1", "10.0.0.1"],
 )
-def test_a_name_that_a_stranger_points_here_is_turned_away(host: str):
-    response = call(Names(echo, [], []), headers={"host": host})
+def test_a_server_without_keys_refuses_foreign_host_names(host: str):
+    response = call(HostCheck(echo, [], []), headers={"host": host})
     assert response.status_code == 403
     assert response.json()["error"]["code"] == "FORBIDDEN"
 
@@ -170,12 +170,12 @@ def test_a_name_that_a_stranger_points_here_is_turned_away(host: str):
         ("GET", "https://evil.example", 200),
     ],
 )
-def test_pages_of_strangers_change_nothing(method: str, origin: str, status: int):
-    app = Names(echo, [], ["https://app.example"])
+def test_foreign_pages_cannot_change_anything(method: str, origin: str, status: int):
+    app = HostCheck(echo, [], ["https://app.example"])
     assert call(app, method, headers={"origin": origin}).status_code == status
 
 
-def test_a_server_with_keys_may_have_any_name():
+def test_a_server_with_keys_accepts_any_host_name():
     async def run() -> None:
         async with serving(auth="keys") as api:
             assert (await api.call("GET", "/health", headers={"host": "api.example"})).status_code == 200
@@ -183,7 +183,7 @@ def test_a_server_with_keys_may_have_any_name():
     asyncio.run(run())
 
 
-def test_a_server_without_keys_turns_strange_names_away():
+def test_an_application_without_keys_refuses_foreign_host_names():
     async def run() -> None:
         async with serving() as api:
             response = await api.client.get("/health", headers={"host": "evil.example"})
@@ -195,7 +195,7 @@ def test_a_server_without_keys_turns_strange_names_away():
 # -- the other prefix, and other origins
 
 
-def test_the_short_prefix_is_the_long_one():
+def test_the_short_prefix_is_an_alias():
     assert call(Alias(echo), path="/v1/a%20b").json() == {
         "path": "/api/v1/a b",
         "raw": "/api/v1/a%20b",
@@ -215,7 +215,7 @@ def test_the_short_prefix_reaches_the_routes():
     asyncio.run(run())
 
 
-def test_only_pages_that_were_named_may_read_answers():
+def test_only_pages_of_allowed_origins_can_read_responses():
     async def run() -> None:
         async with serving(cors_origins=["https://app.example"]) as api:
             ours = await api.call("GET", "/graphs", headers={"origin": "https://app.example"})
@@ -223,8 +223,8 @@ def test_only_pages_that_were_named_may_read_answers():
             assert "x-request-id" in ours.headers["access-control-expose-headers"]
             theirs = await api.call("GET", "/graphs", headers={"origin": "https://evil.example"})
             assert "access-control-allow-origin" not in theirs.headers
-            asked = {"origin": "https://app.example", "access-control-request-method": "POST"}
-            asked["access-control-request-headers"] = "x-api-key,content-type"
-            assert (await api.client.options("/api/v1/workflow-runs", headers=asked)).status_code == 200
+            preflight = {"origin": "https://app.example", "access-control-request-method": "POST"}
+            preflight["access-control-request-headers"] = "x-api-key,content-type"
+            assert (await api.client.options("/api/v1/workflow-runs", headers=preflight)).status_code == 200
 
     asyncio.run(run())

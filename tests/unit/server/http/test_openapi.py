@@ -1,4 +1,4 @@
-"""The OpenAPI document is complete, and tells what this very application asks for."""
+"""The OpenAPI document is complete, and has the credentials that the application requires."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from statewright.service import Service
 
 
 def test_the_document_is_complete():
-    told = create_app(Service(catalog())).openapi()
-    schemas = told["components"]["schemas"]
-    assert not any(path.startswith("/v1") for path in told["paths"])
+    document = create_app(Service(catalog())).openapi()
+    schemas = document["components"]["schemas"]
+    assert not any(path.startswith("/v1") for path in document["paths"])
     names: set[str] = set()
-    for path, some in told["paths"].items():
-        for method, operation in some.items():
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
             assert operation["summary"], (method, path)
             assert operation["tags"], (method, path)
             assert "422" not in operation["responses"], (method, path)
@@ -25,24 +25,24 @@ def test_the_document_is_complete():
             if operation["security"]:
                 assert {"400", "401", "403", "429", "503"} <= operation["responses"].keys(), (method, path)
             names.add(operation["operationId"])
-            for one in _references(operation):
-                assert one in schemas, (method, path, one)
-    assert len(names) == sum(len(some) for some in told["paths"].values())
+            for reference in _references(operation):
+                assert reference in schemas, (method, path, reference)
+    assert len(names) == sum(len(item) for item in document["paths"].values())
     for name, schema in schemas.items():
-        assert all(one in schemas for one in _references(schema)), name
+        assert all(reference in schemas for reference in _references(schema)), name
     assert schemas["StartRunBody"]["additionalProperties"] is False
-    assert set(told["components"]["securitySchemes"]) == {"apiKey", "bearer", "adminToken"}
+    assert set(document["components"]["securitySchemes"]) == {"apiKey", "bearer", "adminToken"}
 
 
 def _references(value: Any) -> list[str]:
-    """The schemas that something refers to."""
+    """Return the names of the schemas to which a value refers."""
     if isinstance(value, dict):
-        found = [value["$ref"].rpartition("/")[2]] if isinstance(value.get("$ref"), str) else []
-        return found + [one for part in value.values() for one in _references(part)]
-    return [one for part in value for one in _references(part)] if isinstance(value, list) else []
+        own = [value["$ref"].rpartition("/")[2]] if isinstance(value.get("$ref"), str) else []
+        return own + [name for part in value.values() for name in _references(part)]
+    return [name for part in value for name in _references(part)] if isinstance(value, list) else []
 
 
-def test_the_document_is_served_and_pages_that_load_scripts_from_elsewhere_are_not():
+def test_the_document_is_served_without_pages_that_load_foreign_scripts():
     async def run() -> None:
         async with serving() as api:
             assert (await api.call("GET", "/openapi.json")).json()["openapi"].startswith("3.")
@@ -52,20 +52,21 @@ def test_the_document_is_served_and_pages_that_load_scripts_from_elsewhere_are_n
     asyncio.run(run())
 
 
-def test_without_keys_the_document_asks_for_none():
+def test_without_keys_the_document_requires_no_credentials():
     app = create_app(Service(catalog()), settings=ServerSettings(auth="none"))
-    assert all(one["security"] == [] for some in app.openapi()["paths"].values() for one in some.values())
+    operations = [operation for item in app.openapi()["paths"].values() for operation in item.values()]
+    assert all(operation["security"] == [] for operation in operations)
 
 
-def test_with_a_token_only_the_routes_of_the_operator_ask_for_it():
+def test_only_the_routes_of_the_operator_require_the_admin_token():
     app = create_app(Service(catalog()), settings=ServerSettings(auth="none", admin_token=ADMIN_TOKEN))
-    told = app.openapi()["paths"]
-    assert told["/api/v1/workspaces"]["post"]["security"] == [{"adminToken": []}]
-    assert told["/api/v1/workflow-runs"]["post"]["security"] == []
+    paths = app.openapi()["paths"]
+    assert paths["/api/v1/workspaces"]["post"]["security"] == [{"adminToken": []}]
+    assert paths["/api/v1/workflow-runs"]["post"]["security"] == []
 
 
-def test_the_body_of_a_definition_is_told_in_full():
-    told = create_app(Service(catalog())).openapi()
-    body = told["paths"]["/api/v1/workflow-definitions"]["post"]["requestBody"]
+def test_the_document_has_the_schema_of_definitions():
+    document = create_app(Service(catalog())).openapi()
+    body = document["paths"]["/api/v1/workflow-definitions"]["post"]["requestBody"]
     assert body["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Definition"}
-    assert {"TaskStep", "LlmStep", "WaitStep", "ApprovalStep"} <= told["components"]["schemas"].keys()
+    assert {"TaskStep", "LlmStep", "WaitStep", "ApprovalStep"} <= document["components"]["schemas"].keys()

@@ -1,4 +1,4 @@
-"""Resources as records are encoded, and as the OpenAPI document describes them."""
+"""The encoding of records as resources, and their schemas in the OpenAPI document."""
 
 from __future__ import annotations
 

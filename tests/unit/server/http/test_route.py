@@ -6,19 +6,19 @@ import asyncio
 
 from tests.unit.server.serving import serving
 
-from statewright.server.http.route import described
+from statewright.server.http.route import describe
 from statewright.server.resources import RUN
 
 
 def test_every_route_documents_the_errors_of_any_request():
-    arguments = described("Something.", RUN, scope="runs:read", errors=(404,))
+    arguments = describe("Something.", RUN, scope="runs:read", errors=(404,))
     assert set(arguments["responses"]) == {200, 400, 401, 403, 404, 413, 429, 503}
     assert arguments["openapi_extra"] == {"x-scope": "runs:read"}
-    assert set(described("Something.", RUN)["responses"]) == {200}
+    assert set(describe("Something.", RUN)["responses"]) == {200}
 
 
-def test_a_page_has_meta_and_a_second_status_the_same_answer():
-    arguments = described("Something.", RUN, scope="runs:read", page=True, status=201, also={200: "again"})
+def test_a_page_has_meta_and_a_second_status_has_the_same_model():
+    arguments = describe("Something.", RUN, scope="runs:read", page=True, status=201, also={200: "again"})
     assert "meta" in arguments["responses"][201]["model"].model_fields
     assert arguments["responses"][200]["model"] is arguments["responses"][201]["model"]
     assert arguments["status_code"] == 201

@@ -1,4 +1,4 @@
-"""Which runs a query means: what is given together must all fit."""
+"""Filters of runs in a query; a run must match all of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.unit.server.serving import serving
         "tag=%ED%A0%80",
     ],
 )
-def test_queries_that_mean_something(query: str):
+def test_valid_queries(query: str):
     async def run() -> None:
         async with serving() as api:
             assert await api.get(f"/workflow-runs?{query}") == []
@@ -32,7 +32,7 @@ def test_queries_that_mean_something(query: str):
     asyncio.run(run())
 
 
-def test_a_status_that_there_is_not_is_told():
+def test_an_unknown_status_is_refused_with_a_suggestion():
     async def run() -> None:
         async with serving() as api:
             error = await api.get("/workflow-runs?status=complete", 400)

@@ -1,4 +1,4 @@
-"""Workspaces and keys over HTTP; who may use them is in `test_auth`."""
+"""Workspaces and keys over HTTP; access to them is tested in `test_auth`."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ def test_workspaces_are_listed_and_limited():
     async def run() -> None:
         async with serving(admin_token=ADMIN_TOKEN) as api:
             await api.get("/workspaces", 401)
-            made = await api.post("/workspaces", {"slug": "sales", "name": "Sales", "maxRunning": 5}, 201, **OPERATOR)
-            assert (made["name"], made["maxRunning"], made["retentionDays"]) == ("Sales", 5, None)
+            workspace = await api.post(
+                "/workspaces", {"slug": "sales", "name": "Sales", "maxRunning": 5}, 201, **OPERATOR
+            )
+            assert (workspace["name"], workspace["maxRunning"], workspace["retentionDays"]) == ("Sales", 5, None)
             listed = await api.get("/workspaces", **OPERATOR)
-            assert [one["slug"] for one in listed] == ["default", "sales"]
-            path = f"/workspaces/{made['id']}"
+            assert [entry["slug"] for entry in listed] == ["default", "sales"]
+            path = f"/workspaces/{workspace['id']}"
             response = await api.call("PATCH", path, json={"maxRunning": None, "retentionDays": 30}, **OPERATOR)
             changed = response.json()["data"]
             assert (changed["maxRunning"], changed["retentionDays"], changed["name"]) == (None, 30, "Sales")
-            wrong: list[dict[str, Any]] = [
+            invalid_bodies: list[dict[str, Any]] = [
                 {"slug": "other"},
                 {"maxRunning": 0},
                 {"maxRunning": "5"},
                 {"retentionDays": -1},
             ]
-            for body in wrong:
+            for body in invalid_bodies:
                 assert (await api.call("PATCH", path, json=body, **OPERATOR)).status_code == 400
             assert (await api.call("PATCH", "/workspaces/none", json={}, **OPERATOR)).status_code == 404
 
@@ -50,14 +52,14 @@ def test_slugs():
     asyncio.run(run())
 
 
-def test_keys_are_made_with_scopes_and_an_end():
+def test_keys_have_scopes_and_an_expiry():
     async def run() -> None:
         async with serving() as api:
             body = {"name": "ci", "scopes": ["runs:read", "runs:read"], "expiresAt": "2999-01-01T00:00:00+01:00"}
-            made = await api.post("/api-keys", body, 201)
-            assert (made["scopes"], made["expiresAt"]) == (["runs:read"], "2998-12-31T23:00:00Z")
-            assert [one["id"] for one in await api.get("/api-keys")] == [made["id"]]
-            wrong: list[dict[str, Any]] = [
+            key = await api.post("/api-keys", body, 201)
+            assert (key["scopes"], key["expiresAt"]) == (["runs:read"], "2998-12-31T23:00:00Z")
+            assert [entry["id"] for entry in await api.get("/api-keys")] == [key["id"]]
+            invalid_bodies: list[dict[str, Any]] = [
                 {},
                 {"name": ""},
                 {"name": "a", "scopes": []},
@@ -68,22 +70,22 @@ def test_keys_are_made_with_scopes_and_an_end():
                 {"name": "a", "key": "stw_mine"},
                 {"name": "a\u0000"},
             ]
-            for one in wrong:
-                await api.post("/api-keys", one, 400)
+            for invalid in invalid_bodies:
+                await api.post("/api-keys", invalid, 400)
             assert len(await api.get("/api-keys")) == 1
 
     asyncio.run(run())
 
 
-def test_what_a_workspace_has_spent_is_told_with_its_limits_and_no_run_starts_beyond_them():
+def test_spending_is_reported_and_limits_the_starts_of_runs():
     noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
     limits = SpendingLimits(requests_per_day=1, cost_per_day=2.5)
 
     async def run() -> None:
         service = Service(catalog(), clock=FakeClock(noon), spending_limits=limits)
         async with serving(service=service) as api:
-            found = await api.get("/workspaces/current/spending")
-            assert found == {
+            spending = await api.get("/workspaces/current/spending")
+            assert spending == {
                 "workspaceId": "default",
                 "day": "2026-01-31",
                 "endsAt": "2026-02-01T00:00:00Z",
@@ -97,8 +99,8 @@ def test_what_a_workspace_has_spent_is_told_with_its_limits_and_no_run_starts_be
             }
             start = {"graph": "greeter", "input": {"messages": "hi"}}
             await api.post("/workflow-runs?wait=60", start, 201)
-            found = await api.get("/workspaces/current/spending")
-            assert (found["requests"], found["reached"]) == (1, "requests_per_day")
+            spending = await api.get("/workspaces/current/spending")
+            assert (spending["requests"], spending["reached"]) == (1, "requests_per_day")
             refused = await api.call("POST", "/workflow-runs", json=start)
             assert (refused.status_code, refused.headers["retry-after"]) == (429, str(12 * 3600))
             error = refused.json()["error"]
@@ -108,12 +110,12 @@ def test_what_a_workspace_has_spent_is_told_with_its_limits_and_no_run_starts_be
     asyncio.run(run())
 
 
-def test_without_limits_only_what_was_spent_is_told():
+def test_spending_is_reported_without_limits():
     async def run() -> None:
         async with serving() as api:
-            found = await api.get("/workspaces/current/spending")
-            assert (found["requests"], found["limits"], found["reached"]) == (0, None, None)
-            day = datetime.fromisoformat(found["day"]).replace(tzinfo=UTC)
-            assert datetime.fromisoformat(found["endsAt"]) == day + timedelta(days=1)
+            spending = await api.get("/workspaces/current/spending")
+            assert (spending["requests"], spending["limits"], spending["reached"]) == (0, None, None)
+            day = datetime.fromisoformat(spending["day"]).replace(tzinfo=UTC)
+            assert datetime.fromisoformat(spending["endsAt"]) == day + timedelta(days=1)
 
     asyncio.run(run())

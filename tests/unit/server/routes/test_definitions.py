@@ -1,4 +1,4 @@
-"""Definitions are stored once and for all; what is served can be looked at."""
+"""Stored definitions, which never change, and served graphs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_version_is_stored_once_and_never_changes():
             assert (error["code"], error["details"]) == ("CONFLICT", {"definitionId": stored["id"]})
             second = await api.post(PATH, {**LEAD, "version": "2"}, 201)
             listed = await api.get(PATH)
-            assert [one["id"] for one in listed] == [second["id"], stored["id"]]
+            assert [entry["id"] for entry in listed] == [second["id"], stored["id"]]
             assert "definition" not in listed[0]
             assert (await api.get(f"{PATH}/{stored['id']}"))["definition"]["steps"][0]["handler"] == "enrich"
             await api.get(f"{PATH}/def_none", 404)
@@ -35,8 +35,8 @@ WRONG: dict[str, Any] = {
     "unknown type": {"name": "a", "version": "1", "steps": [{"type": "tsak", "name": "x"}]},
     "unknown handler": {"name": "a", "version": "1", "steps": [{**STEP, "handler": "enrch"}]},
     "a module": {"name": "a", "version": "1", "steps": [{**STEP, "handler": "os:system"}]},
-    "two of one name": {"name": "a", "version": "1", "steps": [STEP, STEP]},
-    "nowhere to go": {"name": "a", "version": "1", "steps": [{**STEP, "next": "b"}]},
+    "duplicate name": {"name": "a", "version": "1", "steps": [STEP, STEP]},
+    "unknown target": {"name": "a", "version": "1", "steps": [{**STEP, "next": "b"}]},
     "long name": {"name": "a" * 201, "version": "1", "steps": [STEP]},
 }
 
@@ -57,7 +57,7 @@ def test_wrong_definitions_are_refused_with_all_problems():
     asyncio.run(run())
 
 
-def test_near_misses_are_named():
+def test_similar_names_are_suggested():
     async def run() -> None:
         async with serving() as api:
             error = await api.post(PATH, WRONG["unknown handler"], 400)
@@ -70,17 +70,17 @@ def test_graphs_are_listed_and_drawn():
     async def run() -> None:
         async with serving() as api:
             await api.define(LEAD)
-            assert [(one["name"], one["kind"]) for one in await api.get("/graphs")] == [
+            assert [(entry["name"], entry["kind"]) for entry in await api.get("/graphs")] == [
                 ("greeter", "graph"),
                 ("lead", "steps"),
             ]
-            shown = await api.get("/graphs/lead")
-            assert "enrich-lead" in shown["drawing"]
-            assert "send-email" in [node["id"] for node in shown["nodes"]]
+            graph = await api.get("/graphs/lead")
+            assert "enrich-lead" in graph["drawing"]
+            assert "send-email" in [node["id"] for node in graph["nodes"]]
             assert {"source": "enrich-lead", "target": "send-email"}.items() <= next(
-                edge for edge in shown["edges"] if edge["source"] == "enrich-lead"
+                edge for edge in graph["edges"] if edge["source"] == "enrich-lead"
             ).items()
-            assert shown["inputSchema"] is not None
+            assert graph["inputSchema"] is not None
             await api.define({**LEAD, "name": "sales/eu"})
             assert (await api.get("/graphs/sales/eu"))["name"] == "sales/eu"
             error = await api.get("/graphs/laed", 404)

@@ -1,4 +1,4 @@
-"""Whether it works is told to everybody."""
+"""Health, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -13,103 +13,103 @@ from statewright.runs import InMemoryLedger
 from statewright.service import Service
 
 
-class Unplugged(InMemoryLedger):
-    """A ledger whose disk can be taken away."""
+class UnavailableLedger(InMemoryLedger):
+    """A ledger whose disk can become unavailable."""
 
-    gone = False
+    is_gone = False
 
     def find(self, *args, **options):
-        if self.gone:
+        if self.is_gone:
             raise StorageUnavailable("The disk is gone.")
         return super().find(*args, **options)
 
 
-def test_everything_works():
+def test_a_healthy_service():
     async def run() -> None:
         async with serving(auth="keys") as api:
             for path in ("/health", "/api/v1/health", "/v1/health"):
-                told = (await api.call("GET", path)).json()
-                assert told == {"status": "ok", "checks": {"database": "ok", "writes": "ok", "queue": "ok"}}
+                response = (await api.call("GET", path)).json()
+                assert response == {"status": "ok", "checks": {"database": "ok", "writes": "ok", "queue": "ok"}}
             assert (await api.call("GET", "/ready")).json() == {"status": "ready"}
 
     asyncio.run(run())
 
 
-def test_a_database_that_is_gone_is_told_and_answers_are_503():
+def test_an_unavailable_database_is_reported_and_requests_get_503():
     async def run() -> None:
-        ledger = Unplugged()
+        ledger = UnavailableLedger()
         async with serving(service=Service(catalog(), ledger=ledger, saver=InMemorySaver())) as api:
-            ledger.gone = True
-            told = await api.call("GET", "/health")
-            assert (told.status_code, told.json()["checks"]["database"]) == (503, "failing")
+            ledger.is_gone = True
+            response = await api.call("GET", "/health")
+            assert (response.status_code, response.json()["checks"]["database"]) == (503, "failing")
             refused = await api.call("GET", "/workflow-runs")
             assert (refused.status_code, refused.json()["error"]["code"]) == (503, "UNAVAILABLE")
             assert refused.headers["retry-after"] == "1"
-            ledger.gone = False
+            ledger.is_gone = False
             assert (await api.call("GET", "/health")).status_code == 200
 
     asyncio.run(run())
 
 
-def test_who_is_about_to_stop_is_not_ready():
+def test_a_stopping_server_is_not_ready():
     async def run() -> None:
         async with serving() as api:
             api.app.state.context.closing.begin()
-            told = await api.call("GET", "/ready")
-            assert (told.status_code, told.json()) == (503, {"status": "stopping"})
+            response = await api.call("GET", "/ready")
+            assert (response.status_code, response.json()) == (503, {"status": "stopping"})
 
     asyncio.run(run())
 
 
-def test_who_does_not_work_yet_is_not_ready():
+def test_a_starting_server_is_not_ready():
     async def run() -> None:
         async with serving() as api:
             await api.service.stop()
-            told = await api.call("GET", "/ready")
-            assert (told.status_code, told.json()) == (503, {"status": "starting"})
+            response = await api.call("GET", "/ready")
+            assert (response.status_code, response.json()) == (503, {"status": "starting"})
             assert (await api.call("GET", "/health")).json()["checks"]["queue"] == "failing"
 
     asyncio.run(run())
 
 
-def test_numbers_for_prometheus():
+def test_metrics_for_prometheus():
     async def run() -> None:
         async with serving(metrics=Metrics()) as api:
             run = await api.start(LEAD)
             await api.get(f"/workflow-runs/{run['id']}")
-            told = await api.call("GET", "/metrics")
-            assert told.headers["content-type"].startswith("text/plain")
+            response = await api.call("GET", "/metrics")
+            assert response.headers["content-type"].startswith("text/plain")
             expected = (
                 'statewright_http_requests_total{method="GET",route="/api/v1/workflow-runs/{id}",status="200"} 1.0'
             )
-            assert expected in told.text
-            assert "statewright_sse_clients 0.0" in told.text
+            assert expected in response.text
+            assert "statewright_sse_clients 0.0" in response.text
 
     asyncio.run(run())
 
 
-class Full(InMemoryLedger):
-    """A ledger that can be read, and takes no writes any more."""
+class FullLedger(InMemoryLedger):
+    """A ledger that can be read, but may refuse writes."""
 
-    full = False
+    is_full = False
 
     def write(self, changes):
-        if self.full:
+        if self.is_full:
             raise StorageFull("There is no room left for /var/lib/runs.db.")
         return super().write(changes)
 
 
-def test_a_database_that_takes_no_writes_is_told_though_it_can_be_read():
+def test_a_database_that_refuses_writes_is_reported():
     async def run() -> None:
-        ledger = Full()
+        ledger = FullLedger()
         async with serving(service=Service(catalog(), ledger=ledger, saver=InMemorySaver())) as api:
-            ledger.full = True
-            told = await api.call("GET", "/health")
-            assert told.status_code == 503
-            assert told.json()["checks"] == {"database": "ok", "writes": "failing", "queue": "ok"}
+            ledger.is_full = True
+            response = await api.call("GET", "/health")
+            assert response.status_code == 503
+            assert response.json()["checks"] == {"database": "ok", "writes": "failing", "queue": "ok"}
             refused = await api.post("/workflow-runs", {"graph": "greeter", "input": {}}, 503)
             assert "no room left" in refused["message"]
             assert "/var/lib" not in str(refused)
-            ledger.full = False
+            ledger.is_full = False
 
     asyncio.run(run())

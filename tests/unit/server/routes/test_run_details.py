@@ -1,4 +1,4 @@
-"""What can be seen of a run."""
+"""Details of a run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import asyncio
 from tests.unit.server.serving import LEAD, PAYMENT, serving
 
 
-def test_the_views_of_a_run():
+def test_the_details_of_a_run():
     async def run() -> None:
         async with serving() as api:
             started = await api.start(LEAD, input={"leadEmail": "a@b.example"})
             path = f"/workflow-runs/{started['id']}"
-            assert [one["status"] for one in await api.get(f"{path}/steps")] == ["completed", "completed"]
+            assert [step["status"] for step in await api.get(f"{path}/steps")] == ["completed", "completed"]
             assert await api.get(f"{path}/state") == started["output"]
             assert await api.get(f"{path}/llm-calls") == []
             cost = await api.get(f"{path}/cost")
@@ -21,7 +21,7 @@ def test_the_views_of_a_run():
     asyncio.run(run())
 
 
-def test_the_state_of_a_run_that_waits():
+def test_the_state_of_a_waiting_run():
     async def run() -> None:
         async with serving() as api:
             started = await api.start(PAYMENT)
@@ -31,7 +31,7 @@ def test_the_state_of_a_run_that_waits():
     asyncio.run(run())
 
 
-def test_calls_of_models_are_counted():
+def test_model_calls_are_counted():
     async def run() -> None:
         async with serving() as api:
             body = {"graph": "greeter", "input": {"messages": [{"role": "user", "content": "hi"}]}}
@@ -48,16 +48,16 @@ def test_calls_of_models_are_counted():
     asyncio.run(run())
 
 
-def test_the_log_comes_in_pages_oldest_first():
+def test_events_are_listed_in_pages_oldest_first():
     async def run() -> None:
         async with serving() as api:
             started = await api.start(LEAD)
             path = f"/workflow-runs/{started['id']}/events"
-            whole = (await api.call("GET", f"{path}?pageSize=100")).json()
-            numbers = [one["seq"] for one in whole["data"]]
-            assert numbers == list(range(1, whole["meta"]["total"] + 1))
-            assert [one["seq"] for one in await api.get(f"{path}?pageSize=2&page=2")] == [3, 4]
-            assert [one["seq"] for one in await api.get(f"{path}?after=4&pageSize=2")] == [5, 6]
+            page = (await api.call("GET", f"{path}?pageSize=100")).json()
+            numbers = [event["seq"] for event in page["data"]]
+            assert numbers == list(range(1, page["meta"]["total"] + 1))
+            assert [event["seq"] for event in await api.get(f"{path}?pageSize=2&page=2")] == [3, 4]
+            assert [event["seq"] for event in await api.get(f"{path}?after=4&pageSize=2")] == [5, 6]
             assert await api.get(f"{path}?after=999") == []
             for wrong in ("after=-1", "after=x", "pageSize=1000", "after=99999999999999999999"):
                 await api.get(f"{path}?{wrong}", 400)

@@ -1,4 +1,4 @@
-"""Runs over HTTP: started, found, stopped, gone on with. On both ledgers."""
+"""Runs over HTTP: started, listed, stopped and resumed, with both ledgers."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ def service(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service]
 def test_a_run_from_its_start_to_its_end(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
-            given = {"leadEmail": "jane@example.com"}
-            started = await api.start(LEAD, input=given, tags=["vip"], metadata={"customer": "acme", "n": 3})
+            run_input = {"leadEmail": "jane@example.com"}
+            started = await api.start(LEAD, input=run_input, tags=["vip"], metadata={"customer": "acme", "n": 3})
             assert (started["status"], started["created"]) == ("completed", True)
             assert started["output"] == {"leadName": "Jane Smith", "company": "Acme Inc", "messageId": "msg_789"}
-            assert started["input"] == given
-            shown = await api.get(f"{RUNS}/{started['id']}")
-            assert [step["stepName"] for step in shown["stepRuns"]] == ["enrich-lead", "send-email"]
-            assert {step["status"] for step in shown["stepRuns"]} == {"completed"}
-            assert shown["stepRuns"][0]["output"] == {"found": True}
-            assert (shown["tags"], shown["metadata"]) == (["vip"], {"customer": "acme", "n": 3})
-            assert shown["completedAt"] >= shown["startedAt"] >= shown["createdAt"]
+            assert started["input"] == run_input
+            details = await api.get(f"{RUNS}/{started['id']}")
+            assert [step["stepName"] for step in details["stepRuns"]] == ["enrich-lead", "send-email"]
+            assert {step["status"] for step in details["stepRuns"]} == {"completed"}
+            assert details["stepRuns"][0]["output"] == {"found": True}
+            assert (details["tags"], details["metadata"]) == (["vip"], {"customer": "acme", "n": 3})
+            assert details["completedAt"] >= details["startedAt"] >= details["createdAt"]
 
     asyncio.run(run())
 
 
-def test_a_start_without_wait_answers_at_once(service: Service):
+def test_a_start_without_wait_returns_at_once(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
-            identity = await api.define(PAYMENT)
-            started = await api.post(RUNS, {"definitionId": identity}, 201)
+            definition_id = await api.define(PAYMENT)
+            started = await api.post(RUNS, {"definitionId": definition_id}, 201)
             assert started["status"] in ("pending", "running", "waiting")
             assert started["input"] == {}
 
@@ -68,76 +68,76 @@ def test_a_run_of_a_graph_by_its_name(service: Service):
     asyncio.run(run())
 
 
-def test_the_same_key_gives_the_same_run(service: Service):
+def test_the_same_idempotency_key_gives_the_same_run(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
             first = await api.start(LEAD, idempotencyKey="k-1")
             body = {"definitionId": first["definitionId"], "idempotencyKey": "k-1", "input": {"other": True}}
             for path in (RUNS, f"{RUNS}?wait=5"):
-                again = await api.post(path, body, 200)
-                assert (again["id"], again["created"], again["input"]) == (first["id"], False, {})
-            found = await api.get(f"{RUNS}?idempotencyKey=k-1")
-            assert [one["id"] for one in found] == [first["id"]]
+                repeated = await api.post(path, body, 200)
+                assert (repeated["id"], repeated["created"], repeated["input"]) == (first["id"], False, {})
+            listed = await api.get(f"{RUNS}?idempotencyKey=k-1")
+            assert [entry["id"] for entry in listed] == [first["id"]]
 
     asyncio.run(run())
 
 
-def test_many_at_once_with_one_key_are_one_run(service: Service):
+def test_concurrent_starts_with_one_key_are_one_run(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
             body = {"definitionId": await api.define(LEAD), "idempotencyKey": "k-2"}
-            answers = await asyncio.gather(*(api.call("POST", f"{RUNS}?wait=5", json=body) for _ in range(20)))
-            assert sorted(one.status_code for one in answers) == [200] * 19 + [201]
-            assert len({one.json()["data"]["id"] for one in answers}) == 1
+            responses = await asyncio.gather(*(api.call("POST", f"{RUNS}?wait=5", json=body) for _ in range(20)))
+            assert sorted(response.status_code for response in responses) == [200] * 19 + [201]
+            assert len({response.json()["data"]["id"] for response in responses}) == 1
 
     asyncio.run(run())
 
 
-def test_runs_are_found_by_what_they_are(service: Service):
+def test_filters_of_runs(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
             done = await api.start(LEAD, tags=["a", "b"], metadata={"customer": "acme", "size": 3})
             waits = await api.start(PAYMENT, tags=["a"], metadata={"customer": "other"}, threadId="t-1")
             failed = await api.start(BROKEN)
 
-            async def found(query: str) -> set[str]:
-                return {one["id"] for one in await api.get(f"{RUNS}?{query}")}
+            async def matching(query: str) -> set[str]:
+                return {entry["id"] for entry in await api.get(f"{RUNS}?{query}")}
 
-            everything = {done["id"], waits["id"], failed["id"]}
-            assert await found("") == everything
-            assert await found("status=completed") == {done["id"]}
-            assert await found("status=COMPLETED&status=Failed") == {done["id"], failed["id"]}
-            assert await found("status=waiting,failed") == {waits["id"], failed["id"]}
-            assert await found("tag=a") == {done["id"], waits["id"]}
-            assert await found("tag=a&tag=b") == {done["id"]}
-            assert await found("metadata.customer=acme") == {done["id"]}
-            assert await found("metadata[customer]=other") == {waits["id"]}
-            assert await found("metadata.size=3") == {done["id"]}
-            assert await found("threadId=t-1") == {waits["id"]}
-            assert await found("graph=broken") == {failed["id"]}
-            assert await found(f"definitionId={done['definitionId']}&status=waiting") == set()
-            assert await found(f"createdFrom={waits['createdAt']}") == {waits["id"], failed["id"]}
-            assert await found(f"createdTo={waits['createdAt']}") == {done["id"]}
-            assert await found("parentId=run_0") == set()
+            all_ids = {done["id"], waits["id"], failed["id"]}
+            assert await matching("") == all_ids
+            assert await matching("status=completed") == {done["id"]}
+            assert await matching("status=COMPLETED&status=Failed") == {done["id"], failed["id"]}
+            assert await matching("status=waiting,failed") == {waits["id"], failed["id"]}
+            assert await matching("tag=a") == {done["id"], waits["id"]}
+            assert await matching("tag=a&tag=b") == {done["id"]}
+            assert await matching("metadata.customer=acme") == {done["id"]}
+            assert await matching("metadata[customer]=other") == {waits["id"]}
+            assert await matching("metadata.size=3") == {done["id"]}
+            assert await matching("threadId=t-1") == {waits["id"]}
+            assert await matching("graph=broken") == {failed["id"]}
+            assert await matching(f"definitionId={done['definitionId']}&status=waiting") == set()
+            assert await matching(f"createdFrom={waits['createdAt']}") == {waits["id"], failed["id"]}
+            assert await matching(f"createdTo={waits['createdAt']}") == {done["id"]}
+            assert await matching("parentId=run_0") == set()
 
     asyncio.run(run())
 
 
-def test_lists_come_in_pages(service: Service):
+def test_lists_have_pages(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
             runs = [(await api.start(LEAD))["id"] for _ in range(5)]
             first = (await api.call("GET", f"{RUNS}?pageSize=2")).json()
-            assert [one["id"] for one in first["data"]] == [runs[4], runs[3]]
+            assert [entry["id"] for entry in first["data"]] == [runs[4], runs[3]]
             assert first["meta"] == {"page": 1, "pageSize": 2, "total": 5, "totalPages": 3}
             last = (await api.call("GET", f"{RUNS}?pageSize=2&page=3&sort=createdAt")).json()
-            assert [one["id"] for one in last["data"]] == [runs[4]]
+            assert [entry["id"] for entry in last["data"]] == [runs[4]]
             assert await api.get(f"{RUNS}?page=9") == []
 
     asyncio.run(run())
 
 
-def test_a_signal_lets_a_run_go_on(service: Service):
+def test_a_signal_resumes_a_run(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
             started = await api.start(PAYMENT)
@@ -147,18 +147,18 @@ def test_a_signal_lets_a_run_go_on(service: Service):
             assert (error["code"], error["details"]) == ("SIGNAL_MISMATCH", {"waitsFor": ["payment_confirmed"]})
             body = {"signalType": "payment_confirmed", "payload": {"amount": 5}}
             await api.post(f"{path}/resume", body)
-            ended = await _ended(api, path)
+            ended = await _wait_until_ended(api, path)
             assert (ended["status"], ended["output"]["amount"]) == ("completed", 5)
             assert (await api.post(f"{path}/resume", body, 409))["code"] == "INVALID_TRANSITION"
 
     asyncio.run(run())
 
 
-def test_a_signal_may_come_early_and_twice(service: Service):
+def test_a_signal_may_arrive_early_and_twice(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
-            identity = await api.define(PAYMENT)
-            started = await api.post(RUNS, {"definitionId": identity, "after": "2999-01-01T00:00:00Z"}, 201)
+            definition_id = await api.define(PAYMENT)
+            started = await api.post(RUNS, {"definitionId": definition_id, "after": "2999-01-01T00:00:00Z"}, 201)
             path = f"{RUNS}/{started['id']}"
             body = {"signalType": "payment_confirmed", "payload": {"n": 1}, "signalId": "s-1"}
             for _ in range(2):
@@ -180,13 +180,13 @@ def test_questions_are_answered_by_their_ids(service: Service):
             assert error["code"] == "NOT_FOUND"
             decision = {"decision": "approved", "content": "Acme Inc", "decidedBy": "me"}
             await api.post(f"{path}/resume", {"answers": {wait["id"]: decision}})
-            assert (await _ended(api, path))["status"] == "completed"
+            assert (await _wait_until_ended(api, path))["status"] == "completed"
             assert await api.get("/interrupts") == []
 
     asyncio.run(run())
 
 
-def test_cancel_is_the_end_and_asked_twice_changes_nothing(service: Service):
+def test_cancel_is_final_and_idempotent(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
             started = await api.start(PAYMENT)
@@ -201,15 +201,15 @@ def test_cancel_is_the_end_and_asked_twice_changes_nothing(service: Service):
     asyncio.run(run())
 
 
-def test_a_failed_run_is_tried_again(service: Service):
+def test_a_failed_run_can_be_retried(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
             failed = await api.start(BROKEN)
             assert (failed["status"], failed["error"]["code"]) == ("failed", "NO_LUCK")
             path = f"{RUNS}/{failed['id']}"
-            again = await api.post(f"{path}/retry")
-            assert again["status"] in ("running", "failed")
-            ended = await _ended(api, path)
+            retried = await api.post(f"{path}/retry")
+            assert retried["status"] in ("running", "failed")
+            ended = await _wait_until_ended(api, path)
             events = [event["eventType"] for event in await api.get(f"{path}/events?pageSize=100")]
             assert ended["status"] == "failed"
             assert events.count("WORKFLOW_FAILED") == 2
@@ -218,7 +218,7 @@ def test_a_failed_run_is_tried_again(service: Service):
     asyncio.run(run())
 
 
-def test_many_are_cancelled_and_retried_by_a_filter(service: Service):
+def test_runs_are_cancelled_and_retried_by_a_filter(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
             marked = [(await api.start(PAYMENT, tags=["old"]))["id"] for _ in range(3)]
@@ -259,9 +259,9 @@ WRONG_BODIES: dict[str, Any] = {
     "timeout below zero": {"graph": "greeter", "timeout": -1},
     "timeout too long": {"graph": "greeter", "timeout": 1e12},
     "timeout as text": {"graph": "greeter", "timeout": "5"},
-    "timeout as truth": {"graph": "greeter", "timeout": True},
+    "timeout as boolean": {"graph": "greeter", "timeout": True},
     "limit as text": {"graph": "greeter", "concurrencyKey": "k", "concurrencyLimit": "1"},
-    "limit as truth": {"graph": "greeter", "concurrencyKey": "k", "concurrencyLimit": True},
+    "limit as boolean": {"graph": "greeter", "concurrencyKey": "k", "concurrencyLimit": True},
     "instant as a text of digits": {"graph": "greeter", "after": "1700000000"},
     "tags": {"graph": "greeter", "tags": "vip"},
     "tags of numbers": {"graph": "greeter", "tags": [1]},
@@ -276,7 +276,7 @@ WRONG_BODIES: dict[str, Any] = {
 }
 
 
-def test_wrong_bodies_are_told_with_their_places():
+def test_invalid_bodies_are_refused_with_the_path_of_each_problem():
     async def run() -> None:
         async with serving() as api:
             for name, body in WRONG_BODIES.items():
@@ -290,25 +290,25 @@ def test_wrong_bodies_are_told_with_their_places():
     asyncio.run(run())
 
 
-def test_all_that_is_wrong_is_told_at_once():
+def test_all_problems_are_reported_together():
     async def run() -> None:
         async with serving() as api:
             body = {"graph": "", "tags": ["a", 5], "timeout": "x", "settings": {"maxConcurrency": 0}}
             error = await api.post(RUNS, body, 400)
-            paths = {one["path"] for one in error["details"]["problems"]}
+            paths = {problem["path"] for problem in error["details"]["problems"]}
             assert paths == {"body.graph", "body.tags[1]", "body.timeout", "body.settings.maxConcurrency"}
 
     asyncio.run(run())
 
 
 HOSTILE_BODIES = {
-    "no JSON": b"{",
+    "invalid JSON": b"{",
     "NaN": b'{"graph": "greeter", "input": {"a": NaN}}',
     "infinite": b'{"graph": "greeter", "input": {"a": 1e999}}',
     "NUL": b'{"graph": "greeter", "input": {"a": "\\u0000"}}',
     "NUL in a name": b'{"graph": "gre\\u0000eter"}',
     "surrogate": b'{"graph": "greeter", "input": {"a": "\\ud800"}}',
-    "no UTF-8": b'{"graph": "\xff"}',
+    "invalid UTF-8": b'{"graph": "\xff"}',
     "deep": b'{"graph": "greeter", "input": ' + b"[" * 50_000 + b"]" * 50_000 + b"}",
     "twice": b'{"graph": "greeter", "graph": "lead"}',
     "digits": b'{"graph": "greeter", "input": ' + b"1" * 5000 + b"}",
@@ -330,7 +330,7 @@ def test_hostile_bodies_are_refused(kind: str):
 @pytest.mark.parametrize(
     "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "a/b/c"]
 )
-def test_bodies_that_are_no_json_are_told_so(kind: str):
+def test_bodies_with_another_content_type_are_refused(kind: str):
     async def run() -> None:
         async with serving() as api:
             response = await api.call("POST", RUNS, content=b'{"graph": "greeter"}', headers={"content-type": kind})
@@ -340,12 +340,18 @@ def test_bodies_that_are_no_json_are_told_so(kind: str):
     asyncio.run(run())
 
 
-def test_an_input_with_large_numbers_and_odd_texts_comes_back_as_it_was():
+def test_an_input_with_unusual_values_is_returned_unchanged():
     async def run() -> None:
         async with serving() as api:
-            given = {"big": 2**64, "bigger": -(2**200), "small": 5e-324, "text": "\u2028\U0001f600 \x7f", "": {"": []}}
-            started = await api.start(LEAD, input=given)
-            assert (started["status"], started["input"]) == ("completed", given)
+            run_input = {
+                "big": 2**64,
+                "bigger": -(2**200),
+                "small": 5e-324,
+                "text": "\u2028\U0001f600 \x7f",
+                "": {"": []},
+            }
+            started = await api.start(LEAD, input=run_input)
+            assert (started["status"], started["input"]) == ("completed", run_input)
 
     asyncio.run(run())
 
@@ -372,7 +378,7 @@ WRONG_QUERIES = [
 ]
 
 
-def test_wrong_queries_are_told():
+def test_invalid_queries_are_refused():
     async def run() -> None:
         async with serving() as api:
             for query in WRONG_QUERIES:
@@ -385,18 +391,18 @@ def test_wrong_queries_are_told():
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("identity", ["nothing", "run_0", "%00", "%F0%9F%98%80", "..%2F..", "a" * 200, "%FF", "'--"])
-def test_ids_that_there_are_not(identity: str):
+@pytest.mark.parametrize("run_id", ["nothing", "run_0", "%00", "%F0%9F%98%80", "..%2F..", "a" * 200, "%FF", "'--"])
+def test_unknown_ids_are_not_found(run_id: str):
     async def run() -> None:
         async with serving() as api:
             for part in ("", "/steps", "/state", "/events", "/stream", "/llm-calls", "/logs", "/cost"):
-                response = await api.call("GET", f"{RUNS}/{identity}{part}")
+                response = await api.call("GET", f"{RUNS}/{run_id}{part}")
                 assert response.status_code == 404, (part, response.text)
 
     asyncio.run(run())
 
 
-def test_a_path_takes_the_methods_that_it_names():
+def test_unsupported_methods_and_unknown_paths():
     async def run() -> None:
         async with serving() as api:
             refused = await api.call("DELETE", RUNS)
@@ -408,11 +414,11 @@ def test_a_path_takes_the_methods_that_it_names():
     asyncio.run(run())
 
 
-def test_a_pause_halts_a_run_and_resume_lets_it_go_on():
+def test_a_pending_run_cannot_be_paused_or_resumed():
     async def run() -> None:
         async with serving() as api:
-            identity = await api.define(LEAD)
-            started = await api.post(RUNS, {"definitionId": identity, "after": "2999-01-01T00:00:00Z"}, 201)
+            definition_id = await api.define(LEAD)
+            started = await api.post(RUNS, {"definitionId": definition_id, "after": "2999-01-01T00:00:00Z"}, 201)
             path = f"{RUNS}/{started['id']}"
             assert (await api.post(f"{path}/pause", status=409))["code"] == "INVALID_TRANSITION"
             assert (await api.post(f"{path}/resume", status=409))["code"] == "INVALID_TRANSITION"
@@ -420,14 +426,14 @@ def test_a_pause_halts_a_run_and_resume_lets_it_go_on():
     asyncio.run(run())
 
 
-async def _ended(api: Any, path: str) -> dict[str, Any]:
-    """The run, once it rests again."""
+async def _wait_until_ended(api: Any, path: str) -> dict[str, Any]:
+    """Wait until a run has ended, and return it."""
     for _ in range(200):
         run = await api.get(path)
         if run["status"] in ("completed", "failed", "cancelled"):
             return run
         await asyncio.sleep(0.01)
-    raise AssertionError(f"It did not end: {run}")
+    raise AssertionError(f"The run has not ended: {run}")
 
 
 @pytest.mark.parametrize("value", [[1, 2], "text", 7, True])

@@ -10,28 +10,33 @@ from tests.unit.server.serving import LEAD, serving
 DAILY: dict[str, Any] = {"name": "daily", "cron": "0 9 * * *", "timezone": "Europe/Berlin", "graph": "lead"}
 
 
-def test_a_schedule_is_made_changed_paused_and_removed():
+def test_a_schedule_is_created_changed_paused_and_removed():
     async def run() -> None:
         async with serving() as api:
             await api.define(LEAD)
-            made = await api.post("/schedules", DAILY | {"input": {"a": 1}, "tags": ["x"]}, 201)
-            path = f"/schedules/{made['id']}"
-            assert (made["input"], made["overlap"], made["catchUp"], made["tags"]) == ({"a": 1}, "skip", "last", ["x"])
+            schedule = await api.post("/schedules", DAILY | {"input": {"a": 1}, "tags": ["x"]}, 201)
+            path = f"/schedules/{schedule['id']}"
+            assert (schedule["input"], schedule["overlap"], schedule["catchUp"], schedule["tags"]) == (
+                {"a": 1},
+                "skip",
+                "last",
+                ["x"],
+            )
             times = (await api.get(f"{path}/preview?count=3"))["times"]
-            assert (len(times), times[0]) == (3, made["nextAt"])
+            assert (len(times), times[0]) == (3, schedule["nextAt"])
             changed = await api.patch(path, {"cron": "0 10 * * *", "input": None})
             assert (changed["cron"], changed["input"], changed["name"]) == ("0 10 * * *", None, "daily")
-            assert changed["nextAt"] != made["nextAt"]
+            assert changed["nextAt"] != schedule["nextAt"]
             assert (await api.post(f"{path}/pause"))["paused"] is True
             assert (await api.post(f"{path}/resume"))["nextAt"] == changed["nextAt"]
-            assert [one["id"] for one in await api.get("/schedules")] == [made["id"]]
+            assert [entry["id"] for entry in await api.get("/schedules")] == [schedule["id"]]
             await api.delete(path)
             await api.get(path, 404)
 
     asyncio.run(run())
 
 
-def test_wrong_schedules_are_refused():
+def test_invalid_schedules_are_refused():
     async def run() -> None:
         async with serving() as api:
             await api.define(LEAD)
@@ -50,10 +55,10 @@ def test_wrong_schedules_are_refused():
             for body in wrong:
                 error = await api.post("/schedules", body, 400)
                 assert error["code"] == "VALIDATION_ERROR", body
-            made = await api.post("/schedules", DAILY, 201)
+            schedule = await api.post("/schedules", DAILY, 201)
             assert (await api.post("/schedules", DAILY, 409))["code"] == "CONFLICT"
-            await api.patch(f"/schedules/{made['id']}", {"cron": "never"}, 400)
-            await api.patch(f"/schedules/{made['id']}", {"paused": True}, 400)
-            await api.get(f"/schedules/{made['id']}/preview?count=101", 400)
+            await api.patch(f"/schedules/{schedule['id']}", {"cron": "never"}, 400)
+            await api.patch(f"/schedules/{schedule['id']}", {"paused": True}, 400)
+            await api.get(f"/schedules/{schedule['id']}/preview?count=101", 400)
 
     asyncio.run(run())

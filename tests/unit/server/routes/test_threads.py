@@ -1,4 +1,4 @@
-"""Threads over HTTP: seen at any checkpoint, compared, forked, changed."""
+"""Threads over HTTP: states, history, differences, forks and updates."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def test_state_history_and_differences():
             assert head["values"] == started["output"]
             history = await api.get(f"{path}/history")
             assert history[0]["checkpointId"] == head["checkpointId"]
-            ids = {one["checkpointId"] for one in history}
-            assert all(one["parentCheckpointId"] in ids for one in history[:-1])
+            ids = {saved["checkpointId"] for saved in history}
+            assert all(saved["parentCheckpointId"] in ids for saved in history[:-1])
             assert len(await api.get(f"{path}/history?limit=1")) == 1
             before = history[1]["checkpointId"]
             then = await api.get(f"{path}/state?checkpointId={before}")
             assert (then["next"], "messageId" in then["values"]) == (["send-email"], False)
-            found = await api.get(f"{path}/diff", params={"before": before, "after": head["checkpointId"]})
-            assert found["messageId"]["after"] == "msg_789"
+            diff = await api.get(f"{path}/diff", params={"before": before, "after": head["checkpointId"]})
+            assert diff["messageId"]["after"] == "msg_789"
             for wrong in ("/diff", "/history?limit=0", "/history?limit=x"):
                 await api.get(path + wrong, 400)
             await api.get(f"{path}/state?checkpointId=none", 404)
@@ -48,7 +48,7 @@ def test_a_branch_begins_at_a_checkpoint():
     asyncio.run(run())
 
 
-def test_the_state_is_changed_as_if_a_node_had_answered():
+def test_invalid_updates_change_nothing():
     async def run() -> None:
         async with serving() as api:
             started = await api.start(PAYMENT)

@@ -7,17 +7,17 @@ import asyncio
 from tests.unit.server.serving import LEAD, serving
 
 
-def test_a_trigger_is_made_changed_and_removed():
+def test_a_trigger_is_created_changed_and_removed():
     async def run() -> None:
         async with serving() as api:
             await api.define(LEAD)
-            made = await api.post("/triggers", {"event": "paid", "graph": "lead", "match": {"order.total": 5}}, 201)
-            path = f"/triggers/{made['id']}"
-            assert (made["active"], made["match"]) == (True, {"order.total": 5})
+            trigger = await api.post("/triggers", {"event": "paid", "graph": "lead", "match": {"order.total": 5}}, 201)
+            path = f"/triggers/{trigger['id']}"
+            assert (trigger["active"], trigger["match"]) == (True, {"order.total": 5})
             changed = await api.patch(path, {"active": False, "match": {}})
             assert (changed["active"], changed["match"], changed["event"]) == (False, {}, "paid")
             assert (await api.post("/events", {"name": "paid"}))["started"] == []
-            assert [one["id"] for one in await api.get("/triggers")] == [made["id"]]
+            assert [entry["id"] for entry in await api.get("/triggers")] == [trigger["id"]]
             assert await api.get(path) == changed
             await api.delete(path)
             await api.get(path, 404)
@@ -25,7 +25,7 @@ def test_a_trigger_is_made_changed_and_removed():
     asyncio.run(run())
 
 
-def test_wrong_triggers_are_refused():
+def test_invalid_triggers_are_refused():
     async def run() -> None:
         async with serving() as api:
             for body in (

@@ -1,4 +1,4 @@
-"""What a browser gets where there is no page yet."""
+"""The welcome page."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 @pytest.mark.parametrize("path", ["/", "/docs"])
 @pytest.mark.parametrize("auth", ["keys", "none"])
-def test_a_browser_gets_a_page_whose_links_lead_somewhere(path: str, auth: str) -> None:
+def test_a_browser_gets_a_page_with_valid_links(path: str, auth: str) -> None:
     async def run() -> None:
         async with serving(auth=auth) as api:
-            told = await api.client.get(path, headers=BROWSER)
-            assert told.status_code == 200
-            assert told.headers["content-type"] == "text/html; charset=utf-8"
-            links = re.findall(r'href="([^"]*)"', told.text)
+            response = await api.client.get(path, headers=BROWSER)
+            assert response.status_code == 200
+            assert response.headers["content-type"] == "text/html; charset=utf-8"
+            links = re.findall(r'href="([^"]*)"', response.text)
             assert links == ["/openapi.json", "/health", "/ready"]
             for link in links:
                 assert (await api.client.get(link)).status_code == 200
-            assert "statewright runs start GRAPH" in told.text
+            assert "statewright runs start GRAPH" in response.text
 
     asyncio.run(run())
 
 
-def test_the_page_loads_nothing_and_runs_nothing() -> None:
+def test_the_page_loads_nothing_and_has_no_scripts() -> None:
     async def run() -> None:
         async with serving() as api:
-            told = await api.client.get("/", headers=BROWSER)
-            (style,) = re.findall("<style>(.*)</style>", told.text)
-            policy = told.headers["content-security-policy"]
+            response = await api.client.get("/", headers=BROWSER)
+            (style,) = re.findall("<style>(.*)</style>", response.text)
+            policy = response.headers["content-security-policy"]
             assert policy.startswith("default-src 'none'; style-src 'sha256-")
             assert b64encode(sha256(style.encode()).digest()).decode() in policy
-            assert not re.search("<script|src=|style=", told.text)
+            assert not re.search("<script|src=|style=", response.text)
 
     asyncio.run(run())
 
@@ -47,8 +47,8 @@ def test_programs_get_json() -> None:
     async def run() -> None:
         async with serving() as api:
             for headers in ({"accept": "application/json"}, {"accept": "*/*"}):
-                told = (await api.client.get("/", headers=headers)).json()
-                assert told["links"]["openapi"] == "/openapi.json"
-                assert told["version"]
+                response = (await api.client.get("/", headers=headers)).json()
+                assert response["links"]["openapi"] == "/openapi.json"
+                assert response["version"]
 
     asyncio.run(run())

@@ -1,4 +1,4 @@
-"""What many watch is written once, and what is kept of it is bounded."""
+"""An event for many readers is encoded once, in a cache of limited size."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ def event(run: str, seq: int, text: str = "") -> RunEvent:
     return RunEvent(run, seq, "STEP_STARTED", {"text": text}, None, AT)
 
 
-def test_the_same_event_is_written_once():
-    kept = EventBytes()
-    assert kept.of(event("a", 1)) is kept.of(event("a", 1))
-    assert kept.of(event("a", 1)) != kept.of(event("b", 1))
-    assert kept.of(event("a", 1)) != kept.of(event("a", 2))
+def test_the_same_event_is_encoded_once():
+    cache = EventBytes()
+    assert cache.encode(event("a", 1)) is cache.encode(event("a", 1))
+    assert cache.encode(event("a", 1)) != cache.encode(event("b", 1))
+    assert cache.encode(event("a", 1)) != cache.encode(event("a", 2))
 
 
-def test_large_events_and_old_ones_are_not_kept():
-    kept = EventBytes()
+def test_large_and_old_events_are_not_cached():
+    cache = EventBytes()
     large = event("a", 1, "x" * 20_000)
-    assert kept.of(large) is not kept.of(large)
-    first = kept.of(event("b", 1))
+    assert cache.encode(large) is not cache.encode(large)
+    first = cache.encode(event("b", 1))
     for seq in range(2, 2000):
-        kept.of(event("b", seq))
-    assert kept.of(event("b", 1)) is not first
-    assert kept.of(event("b", 1999)) is kept.of(event("b", 1999))
+        cache.encode(event("b", seq))
+    assert cache.encode(event("b", 1)) is not first
+    assert cache.encode(event("b", 1999)) is cache.encode(event("b", 1999))
 
 
-def test_what_is_not_in_the_log_has_no_number_and_is_known_by_itself():
-    kept = EventBytes()
+def test_a_live_event_has_no_number_and_is_cached_by_identity():
+    cache = EventBytes()
     piece = LiveEvent("a", "message", {"text": "hel"}, "draft")
-    assert kept.of(piece) is kept.of(piece)
-    assert kept.of(piece) == (
+    assert cache.encode(piece) is cache.encode(piece)
+    assert cache.encode(piece) == (
         b"event: message\n"
         b'data: {"workflowRunId":"a","stepName":"draft","eventType":"message","payload":{"text":"hel"}}\n\n'
     )
-    others = [kept.of(LiveEvent("a", "message", {"n": n}, None)) for n in range(2000)]
-    assert len(set(others)) == 2000
+    encoded = [cache.encode(LiveEvent("a", "message", {"n": n}, None)) for n in range(2000)]
+    assert len(set(encoded)) == 2000

@@ -1,4 +1,4 @@
-"""Streams of events: their form on the wire, joined, held back, kept alive, and ended."""
+"""Event streams: their format, batching, backpressure, heartbeats and end."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ def event(seq: int, **payload: Any) -> RunEvent:
 
 
 async def source_of(*events: RunEvent) -> AsyncIterator[RunEvent]:
-    for one in events:
-        yield one
+    for item in events:
+        yield item
 
 
 class Reader:
-    """The other end of a stream, as a server of ASGI sees it."""
+    """The client of a stream, as an ASGI server presents it."""
 
     def __init__(self, *, slow: bool = False) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.pieces: list[bytes] = []
         self.sending = self.ended = False
-        self.left = asyncio.Event()
+        self.disconnected = asyncio.Event()
         self.ready = asyncio.Event()
         if not slow:
             self.ready.set()
 
     async def receive(self) -> dict[str, Any]:
-        await self.left.wait()
+        await self.disconnected.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: Any) -> None:
@@ -69,15 +69,15 @@ async def read(stream: EventStream, reader: Reader) -> None:
         await stream({"type": "http"}, reader.receive, reader.send)  # pyright: ignore[reportArgumentType]
 
 
-def test_an_event_is_its_type_one_line_of_data_and_its_number():
+def test_the_format_of_an_event():
     async def run() -> None:
         reader = Reader()
         await read(EventStream(source_of(event(1, text="two\nlines\r\n", n=1)), Caller(offer(), "default")), reader)
         lines = b"".join(reader.pieces).decode().split("\n")
         assert [line.partition(":")[0] for line in lines] == ["event", "data", "id", "", ""]
         assert (lines[0], lines[2]) == ("event: STEP_STARTED", "id: 1")
-        told = json.loads(lines[1].removeprefix("data: "))
-        assert told == {
+        data = json.loads(lines[1].removeprefix("data: "))
+        assert data == {
             "id": "run_1:1",
             "seq": 1,
             "workflowRunId": "run_1",
@@ -90,7 +90,7 @@ def test_an_event_is_its_type_one_line_of_data_and_its_number():
     asyncio.run(run())
 
 
-def test_the_headers_keep_proxies_from_holding_it_back():
+def test_the_headers_prevent_buffering_by_proxies():
     async def run() -> None:
         reader = Reader()
         await read(EventStream(source_of(), Caller(offer(), "default"), {"content-location": "/x"}), reader)
@@ -106,7 +106,7 @@ def test_the_headers_keep_proxies_from_holding_it_back():
     asyncio.run(run())
 
 
-def test_what_is_ready_goes_out_in_one_piece():
+def test_pending_events_are_sent_together():
     async def run() -> None:
         reader = Reader()
         await read(EventStream(source_of(*(event(n) for n in range(1, 101))), Caller(offer(), "default")), reader)
@@ -116,36 +116,36 @@ def test_what_is_ready_goes_out_in_one_piece():
     asyncio.run(run())
 
 
-def test_a_slow_reader_holds_its_source_back():
-    taken = 0
+def test_a_slow_reader_slows_down_its_source():
+    produced = 0
 
     async def endless() -> AsyncIterator[RunEvent]:
-        nonlocal taken
+        nonlocal produced
         while True:
-            taken += 1
-            yield event(taken, text="x" * 10_000)
+            produced += 1
+            yield event(produced, text="x" * 10_000)
 
     async def run() -> None:
         reader = Reader(slow=True)
         stream = asyncio.ensure_future(read(EventStream(endless(), Caller(offer(), "default")), reader))
         await asyncio.sleep(0.1)
-        assert taken < 100
+        assert produced < 100
         reader.ready.set()
-        while taken <= 100:
+        while produced <= 100:
             await asyncio.sleep(0.005)
-        reader.left.set()
+        reader.disconnected.set()
         await stream
 
     asyncio.run(run())
 
 
-def test_a_quiet_stream_says_that_it_is_alive():
+def test_a_silent_stream_sends_heartbeats():
     async def run() -> None:
         reader = Reader()
         stream = asyncio.ensure_future(read(EventStream(never(), Caller(offer(heartbeat=0.01), "default")), reader))
         while len(reader.pieces) < 3:
             await asyncio.sleep(0.005)
-        reader.left.set()
+        reader.disconnected.set()
         await stream
         assert all(piece.startswith(b":") and piece.endswith(b"\n\n") for piece in reader.pieces)
 
@@ -157,7 +157,7 @@ async def never() -> AsyncIterator[RunEvent]:
     yield event(1)
 
 
-def test_a_reader_that_leaves_closes_the_source():
+def test_a_disconnecting_reader_closes_the_source():
     closed = asyncio.Event()
 
     async def watched() -> AsyncIterator[RunEvent]:
@@ -169,11 +169,11 @@ def test_a_reader_that_leaves_closes_the_source():
 
     async def run() -> None:
         reader = Reader()
-        served = offer()
-        stream = asyncio.ensure_future(read(EventStream(watched(), Caller(served, "default")), reader))
+        context = offer()
+        stream = asyncio.ensure_future(read(EventStream(watched(), Caller(context, "default")), reader))
         while not reader.pieces:
             await asyncio.sleep(0.005)
-        reader.left.set()
+        reader.disconnected.set()
         await stream
         assert closed.is_set()
         assert not reader.ended
@@ -181,23 +181,23 @@ def test_a_reader_that_leaves_closes_the_source():
     asyncio.run(run())
 
 
-def test_streams_end_when_the_server_is_about_to_stop():
+def test_streams_end_at_the_shutdown():
     async def run() -> None:
-        served, reader = offer(), Reader()
-        stream = asyncio.ensure_future(read(EventStream(never(), Caller(served, "default")), reader))
+        context, reader = offer(), Reader()
+        stream = asyncio.ensure_future(read(EventStream(never(), Caller(context, "default")), reader))
         await asyncio.sleep(0.01)
-        served.closing.begin()
+        context.closing.begin()
         await stream
         assert reader.ended
         late = Reader()
-        await read(EventStream(never(), Caller(served, "default")), late)
+        await read(EventStream(never(), Caller(context, "default")), late)
         assert late.ended
 
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("why", ["the server stops", "the key is revoked"])
-def test_a_stream_that_is_ended_tells_a_slow_reader_nothing_more(why: str):
+@pytest.mark.parametrize("reason", ["the server stops", "the key is revoked"])
+def test_a_stopped_stream_discards_pending_events(reason: str):
     closed = asyncio.Event()
 
     async def endless() -> AsyncIterator[RunEvent]:
@@ -209,17 +209,17 @@ def test_a_stream_that_is_ended_tells_a_slow_reader_nothing_more(why: str):
             closed.set()
 
     async def run() -> None:
-        served, reader = offer(), Reader(slow=True)
+        context, reader = offer(), Reader(slow=True)
         key = ApiKey(id="key_1", workspace_id="default", name="reader", digest="", prefix="", created_at=AT)
-        stream = asyncio.ensure_future(read(EventStream(endless(), Caller(served, "default", key)), reader))
+        stream = asyncio.ensure_future(read(EventStream(endless(), Caller(context, "default", key)), reader))
         while not reader.sending:
             await asyncio.sleep(0)
-        for _ in range(20):  # more becomes ready while the reader takes its first piece
+        for _ in range(20):  # more events become ready while the reader takes its first piece
             await asyncio.sleep(0)
-        if why == "the server stops":
-            served.closing.begin()
+        if reason == "the server stops":
+            context.closing.begin()
         else:
-            served.streams.end_of_key(key.id)
+            context.streams.end_for_key(key.id)
         await closed.wait()
         reader.ready.set()
         await stream
@@ -228,7 +228,7 @@ def test_a_stream_that_is_ended_tells_a_slow_reader_nothing_more(why: str):
     asyncio.run(run())
 
 
-def test_a_slow_reader_is_told_all_that_a_source_had_before_its_end():
+def test_a_slow_reader_receives_all_events_of_an_ended_source():
     async def run() -> None:
         reader = Reader(slow=True)
         source = source_of(*(event(n) for n in range(1, 101)))
@@ -242,7 +242,7 @@ def test_a_slow_reader_is_told_all_that_a_source_had_before_its_end():
     asyncio.run(run())
 
 
-def test_a_source_that_fails_breaks_the_stream_off():
+def test_a_failing_source_breaks_the_stream():
     async def failing() -> AsyncIterator[RunEvent]:
         yield event(1)
         raise OSError("the disk is gone")
@@ -264,15 +264,15 @@ def ids(text: str) -> list[int]:
     return [int(line.removeprefix("id: ")) for line in text.split("\n") if line.startswith("id: ")]
 
 
-def test_a_run_that_has_ended_is_told_from_the_first_event_or_from_one_on():
+def test_the_stream_of_an_ended_run_begins_at_any_event():
     async def run() -> None:
         async with serving() as api:
             started = await api.start(LEAD)
             path = f"/workflow-runs/{started['id']}/stream"
-            whole = (await api.call("GET", path)).text
-            numbers = ids(whole)
+            text = (await api.call("GET", path)).text
+            numbers = ids(text)
             assert numbers == list(range(1, len(numbers) + 1))
-            assert "event: WORKFLOW_COMPLETED" in whole
+            assert "event: WORKFLOW_COMPLETED" in text
             for after, options in (
                 (3, {"headers": {"last-event-id": "3"}}),
                 (3, {"params": {"lastEventId": "3"}}),
@@ -291,7 +291,7 @@ def test_a_run_that_has_ended_is_told_from_the_first_event_or_from_one_on():
     asyncio.run(run())
 
 
-def test_a_stream_goes_on_until_the_run_ends():
+def test_a_stream_lasts_until_the_run_ends():
     async def run() -> None:
         async with serving() as api:
             started = await api.start(PAYMENT)
@@ -301,14 +301,14 @@ def test_a_stream_goes_on_until_the_run_ends():
             assert not reading.done()
             await api.post(f"{path}/resume", {"signalType": "payment_confirmed", "payload": {}})
             async with asyncio.timeout(600):
-                told = (await reading).text
-            logged = [one["seq"] for one in await api.get(f"{path}/events?pageSize=100")]
-            assert ids(told) == logged
+                text = (await reading).text
+            logged = [entry["seq"] for entry in await api.get(f"{path}/events?pageSize=100")]
+            assert ids(text) == logged
 
     asyncio.run(run())
 
 
-def test_live_pieces_come_to_those_who_ask():
+def test_live_events_are_sent_on_request():
     async def run() -> None:
         async with serving() as api:
             started = await api.start(PAYMENT)
@@ -327,7 +327,7 @@ def test_live_pieces_come_to_those_who_ask():
     asyncio.run(run())
 
 
-def test_nobody_follows_a_run_of_others():
+def test_a_run_of_another_workspace_cannot_be_followed():
     async def run() -> None:
         async with two_workspaces() as (one, two):
             started = await one.start(LEAD)

@@ -1,4 +1,4 @@
-"""Event streams: so many for a workspace, and none for longer than its key is valid."""
+"""Event streams are limited per workspace, and end when their key becomes invalid."""
 
 from __future__ import annotations
 
@@ -17,58 +17,58 @@ from statewright.service.access import create_key, revoke_key
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
-def test_a_workspace_reads_so_many_streams_and_others_read_theirs() -> None:
+def test_streams_are_counted_per_workspace() -> None:
     streams = Streams(InMemoryLedger(), lambda: NOW, 2)
-    with streams.reading("a", None, print), streams.reading("a", None, print):
+    with streams.open_stream("a", None, print), streams.open_stream("a", None, print):
         with pytest.raises(TooManyRequests):
             streams.check_room("a")
         streams.check_room("b")
     streams.check_room("a")
 
 
-class Sick(InMemoryLedger):
-    sick = False
+class UnavailableLedger(InMemoryLedger):
+    is_unavailable = False
 
     def find(self, *args: Any, **options: Any) -> Any:
-        if self.sick:
-            raise StorageUnavailable("sick")
+        if self.is_unavailable:
+            raise StorageUnavailable("is_unavailable")
         return super().find(*args, **options)
 
 
 def test_streams_end_when_another_process_has_revoked_their_key() -> None:
     async def run() -> None:
-        ledger, now = Sick(), NOW
+        ledger, now = UnavailableLedger(), NOW
         keys = [(await create_key(ledger, "a", name, ["admin"], now=NOW))[0] for name in ("one", "two")]
         short, _ = await create_key(ledger, "a", "short", ["runs:read"], now=NOW, expires_at=NOW + timedelta(hours=1))
         streams = Streams(ledger, lambda: now, 9, check_every=0.001)
         ended = [asyncio.Event() for _ in range(3)]
         with (
-            streams.reading("a", keys[0], ended[0].set),
-            streams.reading("a", keys[1], ended[1].set),
-            streams.reading("a", short, ended[2].set),
+            streams.open_stream("a", keys[0], ended[0].set),
+            streams.open_stream("a", keys[1], ended[1].set),
+            streams.open_stream("a", short, ended[2].set),
         ):
-            ledger.sick = True
-            await asyncio.sleep(0.01)  # it cannot be asked, and is asked again
-            ledger.sick = False
+            ledger.is_unavailable = True
+            await asyncio.sleep(0.01)  # the ledger cannot be read, and is read again later
+            ledger.is_unavailable = False
             await streams.check_keys()
-            assert [one.is_set() for one in ended] == [False] * 3
+            assert [event.is_set() for event in ended] == [False] * 3
             await revoke_key(ledger, "a", keys[0].id, NOW)
             await asyncio.wait_for(ended[0].wait(), 600)
             now = NOW + timedelta(hours=2)
             await asyncio.wait_for(ended[2].wait(), 600)
             assert not ended[1].is_set()
         async with asyncio.timeout(600):
-            while len(asyncio.all_tasks()) > 1:  # nobody reads any more: nothing is checked
+            while len(asyncio.all_tasks()) > 1:  # no stream is open, so no key is checked
                 await asyncio.sleep(0)
 
     asyncio.run(run())
 
 
-def test_a_stream_ends_in_the_instant_in_which_its_key_is_revoked_here() -> None:
+def test_a_stream_ends_as_soon_as_its_key_is_revoked() -> None:
     async def run() -> None:
         async with two_workspaces() as (owner, _):
-            made = await owner.post("/api-keys", {"name": "reader", "scopes": ["runs:read"]}, 201)
-            reader = owner.as_owner_of(made["key"])
+            key = await owner.post("/api-keys", {"name": "reader", "scopes": ["runs:read"]}, 201)
+            reader = owner.as_owner_of(key["key"])
             started = await owner.start(PAYMENT)
             path = f"/workflow-runs/{started['id']}/stream"
             reading = asyncio.create_task(reader.call("GET", path))
@@ -77,24 +77,24 @@ def test_a_stream_ends_in_the_instant_in_which_its_key_is_revoked_here() -> None
                 while True:
                     try:
                         streams.check_room("x")
-                        assert streams._by_key  # it is being read
+                        assert streams._by_key  # the stream is open
                         break
                     except AssertionError:
                         await asyncio.sleep(0.005)
-                await owner.delete(f"/api-keys/{made['id']}", 200)
-                answer = await reading
-            assert answer.status_code == 200
-            assert "WORKFLOW_COMPLETED" not in answer.text
+                await owner.delete(f"/api-keys/{key['id']}", 200)
+                response = await reading
+            assert response.status_code == 200
+            assert "WORKFLOW_COMPLETED" not in response.text
             assert (await reader.get(path, 401))["code"] == "AUTH_ERROR"
 
     asyncio.run(run())
 
 
-def test_more_streams_than_a_workspace_may_read_are_refused() -> None:
+def test_streams_above_the_limit_are_refused() -> None:
     async def run() -> None:
         async with serving(max_streams=1) as api:
             started = await api.start(PAYMENT)
-            with api.app.state.context.streams.reading("default", None, print):
+            with api.app.state.context.streams.open_stream("default", None, print):
                 refused = await api.call("GET", f"/workflow-runs/{started['id']}/stream")
             assert (refused.status_code, "retry-after" in refused.headers) == (429, True)
 
