@@ -205,7 +205,7 @@ async def test_a_service_that_stops_takes_no_more_and_leaves_the_rest(storage: S
     worker = service.worker
     assert worker is not None
     stopping = asyncio.create_task(service.stop())
-    while not all(attempt._control.drain_reason for attempt in worker._at_work.values()):
+    while not all(attempt._control.drain_reason for attempt in worker._attempts.values()):
         await asyncio.sleep(0.001)
     accepted = (await service.start(WS, StartRun(graph="g"))).run
     go.set()

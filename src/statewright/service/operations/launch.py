@@ -82,15 +82,15 @@ class Launcher:
         if isinstance(room, Run):
             return Started(room, created=False)
         worker = self._worker()
-        promise = worker.promise() if worker is not None and await self._can_begin(run) else None
-        if worker is None or promise is None:
+        reservation = worker.reserve() if worker is not None and await self._can_begin(run) else None
+        if worker is None or reservation is None:
             return await self._write(workspace_id, request, room, labels)
         room, begun = replace(room, run=claimed(room.run, worker.id)), None
         try:
             started = await self._write(workspace_id, request, room, labels)
             begun = started.run if started.created else None
         finally:
-            worker.take(promise, begun)
+            worker.settle(reservation, begun)
         return started
 
     async def _write(self, workspace_id: str, request: StartRun, room: Room, labels: Sequence[Change]) -> Started:

@@ -149,10 +149,10 @@ async def test_a_run_that_is_due_later_is_taken_then(ledger: Ledger, new_run: Ca
 async def test_what_is_given_is_begun_with_at_once(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     async with working(ledger, Asked(), look_every=60) as shop:
         run = claimed(new_run(), shop.worker.id)
-        promise = shop.worker.promise()
-        assert promise is not None
+        reservation = shop.worker.reserve()
+        assert reservation is not None
         await aresolve(ledger.write([Insert(run)]))
-        shop.worker.take(promise, run)
+        shop.worker.settle(reservation, run)
         await shop.begun_with(1)
         assert [one.run.claim for one in shop.attempts] == [run.claim]
         shop.go.set()
@@ -163,7 +163,7 @@ async def test_a_place_that_is_promised_is_kept_until_it_is_taken_or_given_back(
 ) -> None:
     clock = Asked()
     async with working(ledger, clock, capacity=2, look_every=1) as shop:
-        first, second, third = [shop.worker.promise() for _ in range(3)]
+        first, second, third = [shop.worker.reserve() for _ in range(3)]
         assert (first is not None, second is not None, third) == (True, True, None)
         assert first is not None
         assert second is not None
@@ -171,13 +171,13 @@ async def test_a_place_that_is_promised_is_kept_until_it_is_taken_or_given_back(
         await aresolve(ledger.write([Insert(one) for one in due]))
         await looks(shop, clock)
         assert shop.attempts == []
-        shop.worker.take(first, None)
+        shop.worker.settle(first, None)
         await shop.begun_with(1)
         await looks(shop, clock)
-        assert ([one.run_id for one in shop.attempts], shop.worker.promise()) == (["run_0"], None)
+        assert ([one.run_id for one in shop.attempts], shop.worker.reserve()) == (["run_0"], None)
         mine = claimed(new_run(id="run_9"), shop.worker.id)
         await aresolve(ledger.write([Insert(mine)]))
-        shop.worker.take(second, mine)
+        shop.worker.settle(second, mine)
         await shop.begun_with(2)
         await looks(shop, clock)
         assert [one.run_id for one in shop.attempts] == ["run_0", "run_9"]
@@ -392,14 +392,14 @@ async def test_a_run_that_is_just_being_given_to_a_worker_is_not_released(
 ) -> None:
     clock = Asked()
     async with working(ledger, clock, lease=30, look_every=60) as shop:
-        promise = shop.worker.promise()
-        assert promise is not None
+        reservation = shop.worker.reserve()
+        assert reservation is not None
         run = claimed(new_run(), shop.worker.id)
         await aresolve(ledger.write([Insert(run)]))
         await clock.beat()
         await clock.beat()
         assert [(one.claim, one.version) for one in await shop.find(Run)] == [(run.claim, run.version)]
-        shop.worker.take(promise, run)
+        shop.worker.settle(reservation, run)
         await shop.begun_with(1)
         await clock.beat()
         assert [one.claim for one in shop.attempts] == [run.claim]
@@ -411,18 +411,18 @@ async def test_a_claim_is_released_though_others_are_always_under_way(
 ) -> None:
     clock = Asked()
     async with working(ledger, clock, lease=30, look_every=60) as shop:
-        before = shop.worker.promise()
+        before = shop.worker.reserve()
         lost = claimed(new_run(id="run_lost"), shop.worker.id)
         await aresolve(ledger.write([Insert(lost)]))
         await clock.beat()
-        after = shop.worker.promise()
+        after = shop.worker.reserve()
         assert before is not None
         assert after is not None
-        shop.worker.take(before, None)
+        shop.worker.settle(before, None)
         await clock.beat()
         await shop.begun_with(1)
         assert [one.run_id for one in shop.attempts] == ["run_lost"]
-        shop.worker.take(after, None)
+        shop.worker.settle(after, None)
         shop.go.set()
 
 
