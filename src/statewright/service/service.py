@@ -138,7 +138,7 @@ class Service:
                 context.ledger, self.starter.prepare, self._control.cancellation, on_started=lambda _: self.ring()
             ),
             Retention(context.ledger, context.saver),
-            Deadlines(context.ledger, context.publish, self.starter.failure_changes),
+            Deadlines(context.ledger, context.publish, self.starter.failure_handler_changes),
         ]
 
     # -- lifecycle
@@ -166,7 +166,7 @@ class Service:
         hooks = RunHooks(
             load_graph=context.versions.load_graph,
             child_starter=lambda run, progress: ChildStarter(run, progress, context, self.starter),
-            on_end=self.starter.failure_changes,
+            on_end=self.starter.failure_handler_changes,
         )
         self._worker = RunWorker(
             context.ledger, context.clock, context.settings, lambda run: RunAttempt(run, context, hooks)

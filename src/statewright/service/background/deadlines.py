@@ -44,7 +44,7 @@ class Deadlines:
         progress = Progress(run, NO_GRAPH)
         progress.stopping, progress.on_end = "timeout", self._on_end
         try:
-            changes = progress.failed(TimeoutError(), now, guard=[Condition("version", "=", run.version)])
+            changes = progress.failure_changes(TimeoutError(), now, guard=[Condition("version", "=", run.version)])
             await aresolve(self._ledger.write(changes))
         except RecordConflict:  # it was changed concurrently
             return

@@ -24,7 +24,7 @@ from statewright.service.access.approval_permission import check_decider
 from statewright.service.context.records import Page, get_own
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.completion import Ending
-from statewright.service.operations.signals import answer_to, woken
+from statewright.service.operations.signals import answer_to, wake_changes
 from statewright.service.operations.starting import size_of
 
 _UNDECIDED: Final = [RunStatus.WAITING, RunStatus.RUNNING, RunStatus.PAUSED]
@@ -116,7 +116,7 @@ class Approvals:
             Update(Approval, approval.id, decided, where(decision=None)),
             Insert(answer_to(wait, answer, now)),
             Advance(run.id, now, {}, [event], [Condition("status", "in", _UNDECIDED)]),
-            *woken(run.id, now),
+            *wake_changes(run.id, now),
             Ending.announcement(run, "approval.decided", payload, now),
         ]
 

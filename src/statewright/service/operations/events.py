@@ -20,7 +20,7 @@ from statewright.runs import (
     where,
 )
 from statewright.service.context.service_context import ServiceContext
-from statewright.service.operations.signals import check_payload, guard_unanswered, unanswered, woken
+from statewright.service.operations.signals import check_payload, guard_unanswered, unanswered, wake_changes
 from statewright.service.operations.starting import Starter
 from statewright.service.operations.triggers import runs_of_event
 
@@ -99,5 +99,5 @@ class Events:
                 key=event.id,
                 created_at=now,
             )
-            changes += [Insert(signal), *woken(run_id, now)]
+            changes += [Insert(signal), *wake_changes(run_id, now)]
         return changes

@@ -38,7 +38,7 @@ from statewright.runs import (
 from statewright.service.access.approval_permission import check_answers
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.context.validation import LONGEST_NAME
-from statewright.service.engine.waits import approval_of, find_unfit, matches, only_end_of
+from statewright.service.engine.waits import approval_of, find_invalid, matches, only_end_of
 from statewright.service.operations.starting import size_of
 
 _ANSWER: Final = "answer:"
@@ -86,7 +86,7 @@ class Signals:
         )
         try:
             await context.write(
-                [*_guard_not_ended(run.id), *guard_unanswered(wait), Insert(signal), *woken(run.id, now)]
+                [*_guard_not_ended(run.id), *guard_unanswered(wait), Insert(signal), *wake_changes(run.id, now)]
             )
         except DuplicateRecord:  # the same signal arrived concurrently
             return run
@@ -129,7 +129,7 @@ class Signals:
         inserts: list[Change] = [Insert(answer_to(by_name[name], value, now)) for name, value in answers.items()]
         guards = [guard for name in answers for guard in guard_unanswered(by_name[name])]
         try:
-            await context.write([*guards, *inserts, *decisions, *woken(run.id, now)])
+            await context.write([*guards, *inserts, *decisions, *wake_changes(run.id, now)])
         except (DuplicateRecord, RecordPresent):
             raise _already_answered(run) from None
         except RecordConflict:  # it timed out, or the thread was changed, after the waits were read
@@ -181,7 +181,7 @@ class Signals:
             open_ids = {question.id for question in saved.pending.open} if saved is not None else set[str]()
             if not open_ids.issuperset(answers):  # it was closed after the waits were read
                 raise InvalidTransition(f"A question of run {run.id}", "closed", "answered", [], is_asked_for=True)
-            for why in find_unfit(saved, answers).values():
+            for why in find_invalid(saved, answers).values():
                 raise InvalidRequest(why)
 
     def _check(self, kind: str, payload: Json) -> None:
@@ -283,7 +283,7 @@ def _guard_not_ended(run_id: str) -> list[Change]:
     return [Absent(Run, [Condition("id", "=", run_id), Condition("status", "in", sorted(ENDED))])]
 
 
-def woken(run_id: str, now: datetime) -> list[Change]:
+def wake_changes(run_id: str, now: datetime) -> list[Change]:
     """Return the change that makes a run due if it waits."""
     waiting = [Condition("id", "=", run_id), Condition("status", "=", RunStatus.WAITING)]
     return [UpdateAll(Run, waiting, {"due_at": now})]

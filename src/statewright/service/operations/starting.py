@@ -129,7 +129,7 @@ class Starter:
             self._limited[workspace_id] = (now, limited)
         return limited
 
-    def failure_changes(self, run: Run, ending: Ending, now: datetime) -> Sequence[Change]:
+    def failure_handler_changes(self, run: Run, ending: Ending, now: datetime) -> Sequence[Change]:
         """Return the changes that start the failure handler of a run that has failed: its `on_failure` graph.
 
         A run that is itself a failure handler has none.

@@ -42,7 +42,7 @@ from statewright.runtime import RUN_ENDED
 from statewright.runtime.core.frontier import due_tasks
 from statewright.service.engine.changeset import ChangeSet
 from statewright.service.engine.step_records import StepRecords
-from statewright.service.engine.waits import arrived
+from statewright.service.engine.waits import match_signals
 
 AT_WORK: Final = [RunStatus.PENDING, RunStatus.RUNNING]
 """The statuses of runs that advance their thread, or are about to."""
@@ -119,7 +119,7 @@ class RestingRun:
         }
 
     def _check_answers(self, closed: Sequence[Wait], now: datetime) -> None:
-        if arrived(closed, self._inbox, now).signals:
+        if match_signals(closed, self._inbox, now).signals:
             raise RequestConflict(
                 f"Run {self.run.id} has been answered, and is about to be resumed. Wait until it rests, and try again.",
                 details={"runs": [self.run.id]},

@@ -23,7 +23,7 @@ from statewright.service.context.settings import ServiceSettings
 from statewright.service.engine.attempt import RunAttempt, RunHooks
 from statewright.service.following.hub import Hub
 from statewright.service.operations.approvals import Approvals
-from statewright.service.operations.signals import Signals, woken
+from statewright.service.operations.signals import Signals, wake_changes
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -317,7 +317,7 @@ async def test_an_answer_that_does_not_fit_leaves_the_question_open(
     wrong = Signal(
         id="sig", run_id=place.run.id, type="", interrupt_id=wait.interrupt_id, payload="many", key="k", created_at=now
     )  # one that was taken before what it must be was looked at
-    await place.context.write([Insert(wrong), *woken(place.run.id, now)])
+    await place.context.write([Insert(wrong), *wake_changes(place.run.id, now)])
     run = await place.advance()
     assert (run.status, run.claim, run.due_at, await place.waits()) == (
         RunStatus.WAITING,
@@ -373,7 +373,7 @@ class Late:
         self.sent += 1
         now = FakeClock().now()
         signal = Signal(id="sig", run_id=self._run_id, type="paid", payload={"amount": 5}, key="k", created_at=now)
-        written: Any = self._ledger.write([Insert(signal), *woken(self._run_id, now)])
+        written: Any = self._ledger.write([Insert(signal), *wake_changes(self._run_id, now)])
         if is_future(written):
             written.result()
 

@@ -31,7 +31,7 @@ from statewright.runs import (
     where,
 )
 from statewright.service.engine.progress import Progress
-from statewright.service.engine.waits import Arrived, wait_of
+from statewright.service.engine.waits import Arrivals, wait_of
 
 SECOND = timedelta(seconds=1)
 
@@ -122,7 +122,7 @@ def test_the_first_write_begins_the_run_and_its_first_steps(progress: Progress, 
     }  # fmt: skip
     [inserted] = of(changes, Insert, StepRun)
     assert (inserted.record.name, inserted.record.status, inserted.record.started_at) == ("first", "running", now)
-    assert not progress.rests
+    assert not progress.has_settled
 
 
 def test_each_superstep_completes_steps_and_begins_others(progress: Progress, now: datetime) -> None:
@@ -149,7 +149,7 @@ def test_the_last_superstep_ends_the_run(progress: Progress, now: datetime) -> N
     assert told(changes) == ["STEP_COMPLETED", "WORKFLOW_COMPLETED"]
     values = advance(changes).values
     assert (values["status"], values["output"], values["claim"]) == (RunStatus.COMPLETED, {"a": [1]}, None)
-    assert progress.rests
+    assert progress.has_settled
 
 
 def test_a_question_makes_a_wait_once(progress: Progress, run: Run, now: datetime) -> None:
@@ -202,8 +202,8 @@ def waiting(run: Run, now: datetime, *, due_at: datetime | None = None) -> tuple
     wait = wait_of(run, step, Interrupt(id="i", value=None, kind="event", event="paid", due_at=due_at), now)
     run.status, run.begun, run.started_at = RunStatus.WAITING, True, now
     signal = Signal(id="sig", run_id=run.id, type="paid", payload={}, key="k", created_at=now)
-    came = Arrived(answers={"i": {}}, ended=[wait], signals={} if due_at else {wait.id: signal})
-    return Progress(run, Graph(), steps=[step], waits=[wait], arrived=came), wait, first  # type: ignore[arg-type]
+    came = Arrivals(answers={"i": {}}, ended=[wait], signals={} if due_at else {wait.id: signal})
+    return Progress(run, Graph(), steps=[step], waits=[wait], arrivals=came), wait, first  # type: ignore[arg-type]
 
 
 def test_what_a_run_waited_for_is_taken_with_its_first_write(run: Run, now: datetime) -> None:
@@ -230,7 +230,7 @@ def test_who_does_not_have_the_run_says_what_is_expected_instead(run: Run, now: 
     progress = Progress(run, Graph())  # type: ignore[arg-type]
     progress.stopping = "timeout"
     guard = [Condition("version", "=", run.version)]
-    changes = progress.failed(TimeoutError(), now, guard=guard)
+    changes = progress.failure_changes(TimeoutError(), now, guard=guard)
     assert (advance(changes).expect, advance(changes).values["error"]["code"]) == (guard, "RUN_TIMEOUT")
 
 
@@ -358,7 +358,7 @@ def test_secrets_are_taken_out_of_what_is_told_and_not_out_of_results(progress: 
 
 
 def test_a_run_is_put_off_by_whoever_has_it(progress: Progress, now: datetime) -> None:
-    [change] = progress.postpone(now + SECOND, now)
+    [change] = progress.postpone_changes(now + SECOND, now)
     assert isinstance(change, Advance)
     assert change.values == {"claim": None, "worker_id": None, "due_at": now + SECOND}
     assert change.expect == [Condition("claim", "=", "token")]

@@ -84,7 +84,7 @@ async def test_the_run_its_thread_and_its_log_move_together(
         "WORKFLOW_STARTED", "STEP_STARTED", "STEP_COMPLETED", "WORKFLOW_COMPLETED",
     ]  # fmt: skip
     assert recorded.told == list(log)
-    assert recorded.progress.rests
+    assert recorded.progress.has_settled
 
 
 async def test_who_lost_the_run_saves_nothing(
@@ -115,7 +115,7 @@ async def test_a_run_that_asks_waits(storage: tuple[Ledger, Checkpointer], new_r
     recorded = Recorded(storage, new_run(claim="c"), asks)
     await recorded.advance()
     run = await recorded.found()
-    assert (run.status, run.claim, recorded.progress.rests) == (RunStatus.WAITING, None, True)
+    assert (run.status, run.claim, recorded.progress.has_settled) == (RunStatus.WAITING, None, True)
     assert recorded.told[-1].type == "WORKFLOW_PAUSED"
 
 
@@ -143,7 +143,7 @@ async def test_everything_else_is_what_the_saver_does(
 
 async def test_what_was_not_saved_is_not_told(tmp_path: Path, new_run: Callable[..., Run]) -> None:
     def doubles(state: Any) -> dict[str, int]:
-        recorded.progress.steps.add([], [Insert(recorded.run)])
+        recorded.progress.steps.queue([], [Insert(recorded.run)])
         return {"two": 2}
 
     with SqliteDatabase(tmp_path / "runs.db") as database:

@@ -82,28 +82,28 @@ def test_a_step_is_completed_once_and_the_input_is_none(steps: StepRecords, now:
 
 def test_what_a_task_adds_goes_once_with_the_write_that_keeps_the_task(steps: StepRecords, now: datetime) -> None:
     mine, others, unknown = more("mine"), more("others"), more("unknown")
-    steps.add([SECOND_ONE.id], [others])
-    steps.add([FIRST.id], [mine])
-    steps.add(["a task that nobody knows"], [unknown])
-    assert done(steps, FIRST, now).ends == [mine, unknown]
-    assert done(steps, SECOND_ONE, now).ends == [others]
-    steps.add([FIRST.id], [mine])
-    assert done(steps, SECOND_ONE, now).ends == []
+    steps.queue([SECOND_ONE.id], [others])
+    steps.queue([FIRST.id], [mine])
+    steps.queue(["a task that nobody knows"], [unknown])
+    assert done(steps, FIRST, now).final_changes == [mine, unknown]
+    assert done(steps, SECOND_ONE, now).final_changes == [others]
+    steps.queue([FIRST.id], [mine])
+    assert done(steps, SECOND_ONE, now).final_changes == []
 
 
 def test_what_a_task_adds_that_comes_to_wait_goes_with_its_question(steps: StepRecords, now: datetime) -> None:
     kid = more("kid")
-    steps.add([FIRST.id], [kid])
-    assert asked(steps, FIRST, now, Interrupt(id="i", value=None)).ends == [kid]
-    assert done(steps, FIRST, now).ends == []
+    steps.queue([FIRST.id], [kid])
+    assert asked(steps, FIRST, now, Interrupt(id="i", value=None)).final_changes == [kid]
+    assert done(steps, FIRST, now).final_changes == []
 
 
 def test_what_a_task_adds_that_fails_is_not_made(steps: StepRecords, now: datetime) -> None:
-    steps.add([FIRST.id], [more("kid")])
-    assert tried_again(steps, FIRST, now, now).ends == []
+    steps.queue([FIRST.id], [more("kid")])
+    assert tried_again(steps, FIRST, now, now).final_changes == []
     changeset = ChangeSet()
     steps.fail(changeset, FIRST.id, "ValueError: no luck", now)
-    assert (told(changeset), changeset.ends) == (["STEP_FAILED"], [])
+    assert (told(changeset), changeset.final_changes) == (["STEP_FAILED"], [])
 
 
 def test_a_run_backs_off_while_all_that_it_does_is_to_be_tried_again(steps: StepRecords, now: datetime) -> None:

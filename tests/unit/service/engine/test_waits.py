@@ -9,7 +9,7 @@ from typing import Any
 from statewright.checkpoint import Interrupt
 from statewright.runs import Run, Signal, StepRun, Wait
 from statewright.runtime import TIMED_OUT
-from statewright.service.engine.waits import approval_of, arrived, next_due, wait_id, wait_of
+from statewright.service.engine.waits import approval_of, match_signals, next_due, wait_id, wait_of
 
 HOUR = timedelta(hours=1)
 
@@ -25,33 +25,33 @@ def signal(identity: str, now: datetime, **more: Any) -> Signal:
 
 def test_an_answer_goes_to_the_question_that_it_names(now: datetime) -> None:
     one, two = wait("one", now), wait("two", now)
-    found = arrived([one, two], [signal("a", now, interrupt_id="two")], now)
-    assert (found.answers, found.ended, found.lapsed) == ({"two": "a"}, [two], [])
+    found = match_signals([one, two], [signal("a", now, interrupt_id="two")], now)
+    assert (found.answers, found.ended) == ({"two": "a"}, [two])
     assert found.signals == {"w-two": signal("a", now, interrupt_id="two")}
 
 
 def test_the_oldest_signal_goes_to_every_wait_for_its_type(now: datetime) -> None:
     waits = [wait("one", now, event="paid"), wait("two", now, event="paid"), wait("three", now, event="sent")]
     inbox = [signal("a", now, type="paid"), signal("b", now, type="paid")]
-    assert arrived(waits, inbox, now).answers == {"one": "a", "two": "a"}
+    assert match_signals(waits, inbox, now).answers == {"one": "a", "two": "a"}
 
 
 def test_a_signal_is_no_answer_to_a_question(now: datetime) -> None:
-    assert not arrived([wait("one", now)], [signal("a", now, type="paid"), signal("b", now)], now).ended
+    assert not match_signals([wait("one", now)], [signal("a", now, type="paid"), signal("b", now)], now).ended
 
 
 def test_a_wait_ends_at_its_time_and_not_before(now: datetime) -> None:
     naps = wait("nap", now, due_at=now + HOUR)
-    assert not arrived([naps], [], now + HOUR - timedelta(microseconds=1)).ended
-    found = arrived([naps], [], now + HOUR)
-    assert (found.ended, found.lapsed, found.signals) == ([naps], [naps], {})
+    assert not match_signals([naps], [], now + HOUR - timedelta(microseconds=1)).ended
+    found = match_signals([naps], [], now + HOUR)
+    assert (found.ended, found.signals) == ([naps], {})
     assert found.answers["nap"] is TIMED_OUT
 
 
 def test_a_signal_wins_against_the_end_of_a_wait(now: datetime) -> None:
     waits = [wait("one", now, event="paid", due_at=now)]
-    found = arrived(waits, [signal("a", now, type="paid")], now + HOUR)
-    assert (found.answers, found.lapsed) == ({"one": "a"}, [])
+    found = match_signals(waits, [signal("a", now, type="paid")], now + HOUR)
+    assert (found.answers, list(found.signals)) == ({"one": "a"}, [waits[0].id])
 
 
 def test_a_run_goes_on_by_itself_at_the_first_instant(now: datetime) -> None:
