@@ -176,7 +176,7 @@ class RunRecorder(Instrument):
     # -- as an instrument
 
     def wants_messages(self) -> bool:
-        return self._hub.is_heard(self.progress.run.id)
+        return self._hub.has_listeners(self.progress.run.id)
 
     def on_message(self, event: Event) -> None:
         self._publish_live("message", as_json(event.data), event)

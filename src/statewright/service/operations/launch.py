@@ -18,7 +18,7 @@ from statewright.runs import Change, Insert, Run
 from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.worker import RunWorker
-from statewright.service.following.follow import until_rest, wait_until_settled
+from statewright.service.following.follow import wait_for_settling, wait_until_settled
 from statewright.service.operations.control import Control
 from statewright.service.operations.starting import Room, Started, Starter, claimed
 
@@ -67,7 +67,7 @@ class Launcher:
             if not started.created:
                 run = await wait_until_settled(context, workspace_id, started.run.id, seconds)
                 return Started(run, created=False)
-            await until_rest(context.hub, listener, seconds)
+            await wait_for_settling(context.hub, listener, seconds)
         # It may have been woken by another change, such as the first step of a run that another process advances.
         run = await wait_until_settled(context, workspace_id, run_id, until - loop.time())
         return Started(run, created=True)

@@ -105,7 +105,7 @@ async def test_those_who_listen_are_told_of_events_with_their_numbers(rung: Rung
     with rung.context.hub.listening(run.id) as listener:
         for one, kinds in ((run, ["A", "B"]), (other, ["X"]), (run, ["C"])):
             await rung.write(Advance(one.id, rung.context.now(), {}, [NewEvent(kind, {}) for kind in kinds]))
-        news = rung.context.hub.news(listener)
+        news = rung.context.hub.take_events(listener)
     assert [(event.type, event.seq) for event in news] == [("A", 1), ("B", 2), ("C", 3)]  # type: ignore[union-attr]
 
 
@@ -117,4 +117,4 @@ async def test_what_is_refused_is_told_to_nobody(rung: Rung, new_run: Callable[.
     with rung.context.hub.listening(run.id) as listener:
         with pytest.raises(RecordConflict):
             await rung.write(moves)
-        assert (rung.heard, rung.context.hub.news(listener)) == ([], [])
+        assert (rung.heard, rung.context.hub.take_events(listener)) == ([], [])

@@ -54,7 +54,7 @@ class Recorded:
             try:
                 await self.app.ainvoke({}, thread_id=self.run.thread_id, run_id=self.run.id)
             finally:
-                self.told.extend(self.hub.news(listener))
+                self.told.extend(self.hub.take_events(listener))
 
     async def found(self) -> Any:
         return await aresolve(self.ledger.get(Run, self.run.id))

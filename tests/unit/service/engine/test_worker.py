@@ -286,14 +286,14 @@ class Coming:
 
     def find(self, kind: Any, *args: Any, **options: Any) -> Any:
         if kind is Worker:
-            self._look()
+            self._poll_once()
         return self._ledger.find(kind, *args, **options)
 
     def groups(self, *args: Any, **options: Any) -> Any:
-        self._look()
+        self._poll_once()
         return self._ledger.groups(*args, **options)
 
-    def _look(self) -> None:
+    def _poll_once(self) -> None:
         self._looks += 1
         if self._looks == 2:
             written = self._ledger.write([Insert(one) for one in self._records])

@@ -16,7 +16,7 @@ from statewright.runs import Advance, Insert, Ledger, NewEvent, Run, RunStatus
 from statewright.service.catalog.catalog import Catalog
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.context.settings import ServiceSettings
-from statewright.service.following.follow import PART, follow, wait_until_settled
+from statewright.service.following.follow import BATCH_SIZE, follow, wait_until_settled
 from statewright.service.following.run_watch import RunWatch
 from statewright.testing import FakeClock
 
@@ -102,11 +102,11 @@ async def test_a_log_that_is_longer_than_what_is_read_at_once_comes_whole_and_at
 ) -> None:
     run = new_run()
     await context.write([Insert(run)])
-    await told(context, run, *["A"] * (2 * PART + 20))
+    await told(context, run, *["A"] * (2 * BATCH_SIZE + 20))
     await told(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
     context.watch = RunWatch(context.ledger, every=3600)  # nobody wakes it: what there is is read without a wait
     async with asyncio.timeout(600):
-        assert len(await anext_all(context, run)) == 2 * PART + 21
+        assert len(await anext_all(context, run)) == 2 * BATCH_SIZE + 21
 
 
 @pytest.mark.parametrize(
