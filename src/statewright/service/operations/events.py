@@ -74,8 +74,8 @@ class Events:
         named = where(workspace_id=event.workspace_id, event=event.name, active=True)
         triggers = await aresolve(self._context.ledger.find(Trigger, named))
         changes: list[Change] = []
-        for wanted in runs_of_event(triggers, event.id, event.name, event.payload):
-            run, starting = await self._starter.prepare(event.workspace_id, wanted, now)
+        for request in runs_of_event(triggers, event.id, event.name, event.payload):
+            run, starting = await self._starter.prepare(event.workspace_id, request, now)
             event.started = [*event.started, run.id]
             changes += starting
         return changes

@@ -76,7 +76,7 @@ class Threads:
         on the thread, or is about to be resumed with an answer.
         """
         config = {"configurable": {"thread_id": thread_id, "checkpoint_id": checkpoint_id}}
-        return await self._edited(workspace_id, thread_id, key, lambda app: app.fork(config, branch=branch))
+        return await self._edit(workspace_id, thread_id, key, lambda app: app.fork(config, branch=branch))
 
     async def update(
         self,
@@ -96,13 +96,13 @@ class Threads:
         """
         named = {"thread_id": thread_id, "checkpoint_id": checkpoint_id}
         config = {"configurable": {name: value for name, value in named.items() if value is not None}}
-        return await self._edited(workspace_id, thread_id, key, lambda app: app.update_state(config, values, as_node))
+        return await self._edit(workspace_id, thread_id, key, lambda app: app.update_state(config, values, as_node))
 
-    async def _edited(
+    async def _edit(
         self, workspace_id: str, thread_id: str, key: ApiKey | None, edit: Callable[[CompiledGraph], dict[str, Any]]
     ) -> dict[str, Any]:
         """Edit a thread together with the run that rests on it. Return the new state of the thread."""
-        app = await self._idle(workspace_id, thread_id)
+        app = await self._app_if_idle(workspace_id, thread_id)
         context = self._context
         resting = await RestingRun.find(context.ledger, workspace_id, thread_id, app.graph)
         # Checked after the run was read: the edit is refused if the run changes, so the permission still holds then.
@@ -113,7 +113,7 @@ class Threads:
             changes_of = guard_no_run_since((await self.runs(workspace_id, thread_id))[0])
         recorder = EditRecorder(context.saver_of(workspace_id), context.ledger, changes_of)
         try:
-            head = await self._called(edit, app.with_services(checkpointer=cast("Checkpointer", recorder)))
+            head = await self._call(edit, app.with_services(checkpointer=cast("Checkpointer", recorder)))
         except RecordConflict as error:
             # A failed run changes only if it is retried; the conflict is most likely with a new run.
             moved = [resting.run.id] if resting is not None and resting.run.status is not RunStatus.FAILED else []
@@ -123,7 +123,7 @@ class Threads:
                 details={"runs": moved},
             ) from error
         context.publish(recorder.changes)
-        return _describe(await self._called(app.get_state, head))
+        return _describe(await self._call(app.get_state, head))
 
     async def _check_change(self, workspace_id: str, thread_id: str, key: ApiKey | None) -> None:
         async def body_of(definition_id: str) -> Any:
@@ -151,7 +151,7 @@ class Threads:
         graph = await self._context.versions.load_graph(newest)
         return graph.with_services(checkpointer=self._context.saver_of(workspace_id), clock=self._context.clock)
 
-    async def _idle(self, workspace_id: str, thread_id: str) -> CompiledGraph:
+    async def _app_if_idle(self, workspace_id: str, thread_id: str) -> CompiledGraph:
         app = await self._app(workspace_id, thread_id)
         mine = where(workspace_id=workspace_id, thread_id=thread_id)
         conditions = [*mine, Condition("status", "in", AT_WORK)]
@@ -164,9 +164,9 @@ class Threads:
         return app
 
     async def _snapshot(self, app: CompiledGraph, thread_id: str, checkpoint_id: str | None) -> StateSnapshot:
-        return await self._called(app.get_state, thread_id=thread_id, checkpoint_id=checkpoint_id)
+        return await self._call(app.get_state, thread_id=thread_id, checkpoint_id=checkpoint_id)
 
-    async def _called(self, function: Any, *args: Any, **options: Any) -> Any:
+    async def _call(self, function: Any, *args: Any, **options: Any) -> Any:
         try:
             return await call_in_thread(function, *args, **options)
         except CheckpointNotFound as error:

@@ -61,7 +61,7 @@ def _due_times(schedule: Schedule, first: datetime, now: datetime) -> list[datet
 
 Prepare = Callable[[str, StartRun, datetime], Awaitable[tuple[Run, Sequence[Change]]]]
 """For a workspace and a run to be started: the run, and the changes that start it; no changes if it runs already."""
-Cancelling = Callable[[Sequence[Run]], Awaitable[Cancellation]]
+CancelRuns = Callable[[Sequence[Run]], Awaitable[Cancellation]]
 """Returns the cancellation of runs; see `Control.cancellation`."""
 AT_ONCE: Final = 100
 """Schedules that one query reads."""
@@ -79,13 +79,13 @@ class Scheduler:
         self,
         ledger: Ledger,
         prepare: Prepare,
-        cancelling: Cancelling,
+        cancel_runs: CancelRuns,
         *,
         on_started: Callable[[Run], object] | None = None,
     ) -> None:
         self._ledger = ledger
         self._prepare = prepare
-        self._cancelling = cancelling
+        self._cancel_runs = cancel_runs
         self._on_started = on_started
         """Called with each run once it is written, to wake a worker."""
 
@@ -147,7 +147,7 @@ class Scheduler:
         if last is None:
             after = await self._write(schedule, turn, run, changes)
         else:  # it ends only with the write that starts another one
-            cancellation = await self._cancelling([last])
+            cancellation = await self._cancel_runs([last])
             after = await self._write(schedule, turn, run, [*cancellation.changes, *changes])
             cancellation.publish()
         if self._on_started is not None:

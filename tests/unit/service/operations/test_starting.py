@@ -18,7 +18,7 @@ from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.context.settings import ServiceSettings
 from statewright.service.operations.control import Cancellation
-from statewright.service.operations.starting import Room, Starter, check_start, claimed, size_of
+from statewright.service.operations.starting import Starter, ThreadSlot, check_start, claimed, size_of
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +54,7 @@ async def starter(ledger: Ledger) -> Starter:
         ({"timeout": -1}, "more than 0"),
         ({"timeout": float("nan")}, "more than 0"),
         ({"timeout": float("inf")}, "ten years"),
-        ({"concurrency_limit": 1}, "goes with a concurrencyKey"),
+        ({"concurrency_limit": 1}, "needs a concurrencyKey"),
         ({"concurrency_limit": 0, "concurrency_key": "k"}, "at least 1"),
         ({"input": {"a": object()}}, "represented as JSON"),
         ({"after": datetime(2030, 1, 1)}, "has no time zone"),
@@ -110,7 +110,7 @@ class Ends:
         self.asked: list[str] = []
         self.told = 0
 
-    async def cancelling(self, runs: Sequence[Run], reason: str) -> Cancellation:
+    async def cancel_runs(self, runs: Sequence[Run], reason: str) -> Cancellation:
         self.asked += [run.id for run in runs]
         return Cancellation([Advance(run.id, run.created_at) for run in runs], self.tell)
 
@@ -118,10 +118,10 @@ class Ends:
         self.told += 1
 
 
-async def room_of(start: Starter, run: Run, ends: Ends) -> Room:
-    room = await start.make_room(run, ends.cancelling)
-    assert isinstance(room, Room)
-    return room
+async def room_of(start: Starter, run: Run, ends: Ends) -> ThreadSlot:
+    slot = await start.find_slot(run, ends.cancel_runs)
+    assert isinstance(slot, ThreadSlot)
+    return slot
 
 
 async def test_a_thread_is_free_or_busy_in_its_workspace(ledger: Ledger, new_run: Any) -> None:
@@ -129,17 +129,17 @@ async def test_a_thread_is_free_or_busy_in_its_workspace(ledger: Ledger, new_run
     await aresolve(ledger.write([Insert(new_run(id="run_1", thread_id="t"))]))
     await aresolve(ledger.write([Insert(new_run(id="run_0", thread_id="u", status=RunStatus.COMPLETED))]))
     for free in (new_run(thread_id="u"), new_run(thread_id="t", workspace_id="other", on_busy="interrupt")):
-        room = await room_of(start, free, ends)
-        assert (room.run, [type(one) for one in room.changes]) == (free, [Absent])
+        slot = await room_of(start, free, ends)
+        assert (slot.run, [type(one) for one in slot.changes]) == (free, [Absent])
     with pytest.raises(RequestConflict, match="run_1, which is pending") as told:
-        await start.make_room(new_run(thread_id="t"), ends.cancelling)
+        await start.find_slot(new_run(thread_id="t"), ends.cancel_runs)
     assert told.value.details == {"runs": ["run_1"]}
     assert ends.asked == []
-    room = await room_of(start, new_run(thread_id="t", on_busy="rollback"), ends)
-    assert room.run.settings == {"takesOver": ["run_1"], "rollsBack": True}
-    assert [type(one) for one in room.changes] == [Advance, Absent]
+    slot = await room_of(start, new_run(thread_id="t", on_busy="rollback"), ends)
+    assert slot.run.settings == {"takesOver": ["run_1"], "rollsBack": True}
+    assert [type(one) for one in slot.changes] == [Advance, Absent]
     assert (ends.asked, ends.told) == (["run_1"], 0)
-    room.publish()
+    slot.publish()
     assert ends.told == 1
 
 
@@ -158,9 +158,9 @@ async def test_a_key_that_the_run_on_the_thread_has_is_that_run(ledger: Ledger, 
     ends = Ends()
     for on_busy in ("reject", "enqueue", "interrupt", "rollback"):
         again = new_run(thread_id="t", on_busy=on_busy, idempotency_key="k")
-        room = await start.make_room(again, ends.cancelling)
-        assert isinstance(room, Run)
-        assert room.id == "run_1"
+        slot = await start.find_slot(again, ends.cancel_runs)
+        assert isinstance(slot, Run)
+        assert slot.id == "run_1"
     assert ends.asked == []
 
 
@@ -171,8 +171,8 @@ async def test_who_takes_a_thread_over_takes_over_what_the_one_before_was_to_do(
     start = await starter(ledger)
     settings = {"takesOver": ["run_1"], "rollsBack": True}
     await aresolve(ledger.write([Insert(new_run(id="run_2", thread_id="t", begun=begun, settings=settings))]))
-    room = await room_of(start, new_run(thread_id="t", on_busy="interrupt"), Ends())
-    assert room.run.settings == {"takesOver": ["run_2", "run_1"], "rollsBack": rolls_back}
+    slot = await room_of(start, new_run(thread_id="t", on_busy="interrupt"), Ends())
+    assert slot.run.settings == {"takesOver": ["run_2", "run_1"], "rollsBack": rolls_back}
 
 
 def test_a_claimed_run_is_the_workers(new_run: Any, now: datetime) -> None:
