@@ -129,16 +129,13 @@ class Signals:
             self._check_value(by_id[question_id], value)
         by_wait = {by_id[question_id].id: value for question_id, value in answers.items()}
         answers, decisions = await self._decisions(by_wait, workspace_id, waits, key)
-        await self._check_types(
-            run, {by_id[question_id].interrupt_id: value for question_id, value in answers.items()}, waits
-        )
+        pairs = [(by_id[wait_id], value) for wait_id, value in answers.items()]
+        await self._check_types(run, {wait.interrupt_id: value for wait, value in pairs}, waits)
         if size_of(answers) > context.settings.max_payload:
             raise PayloadTooLarge(f"The answers have more than {context.settings.max_payload} bytes.")
         now = context.now()
-        inserts: list[Change] = [
-            Insert(answer_to(by_id[question_id], value, now)) for question_id, value in answers.items()
-        ]
-        guards = [guard for question_id in answers for guard in guard_unanswered(by_id[question_id])]
+        inserts: list[Change] = [Insert(answer_to(wait, value, now)) for wait, value in pairs]
+        guards = [guard for wait, _ in pairs for guard in guard_unanswered(wait)]
         try:
             await context.write([*guards, *inserts, *decisions, *wake_changes(run.id, now)])
         except (DuplicateRecord, RecordPresent):
