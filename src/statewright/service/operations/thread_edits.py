@@ -122,7 +122,7 @@ class RestingRun:
     def _check_answers(self, closed: Sequence[Wait], now: datetime) -> None:
         if match_signals(closed, self._inbox, now).signals:
             raise RequestConflict(
-                f"Run {self.run.id} has been answered, and is about to be resumed. Wait until it is idle, and try again.",
+                f"Run {self.run.id} was answered, and is about to be resumed. Wait until it is idle, and try again.",
                 details={"runs": [self.run.id]},
             )
 

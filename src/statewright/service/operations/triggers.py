@@ -47,7 +47,7 @@ def matching(triggers: Iterable[Trigger], name: str, payload: Json) -> list[Trig
 
 
 def runs_of_event(triggers: Iterable[Trigger], event_id: str, name: str, payload: Json) -> list[StartRun]:
-    """Return the requests for the runs that an event starts. Their idempotency keys contain its id and the trigger's."""
+    """Return the requests for the runs that an event starts. Their idempotency keys contain its id."""
     return [
         StartRun(
             graph=trigger.graph if trigger.definition_id is None else None,
