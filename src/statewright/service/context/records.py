@@ -114,5 +114,5 @@ async def load_if_claimed(ledger: Ledger, run: Run) -> Run | None:
 
 
 def guard_claim(run: Run) -> Change:
-    """Return a change that modifies nothing, and is refused if the run has another claim by now, or none."""
+    """Return a change that modifies nothing, and is refused unless the run still has the same claim."""
     return Absent(Run, [*where(id=run.id), Condition("claim", "!=", run.claim)])

@@ -68,7 +68,7 @@ def _between(cron: str, timezone: str, start: datetime, end: datetime) -> list[d
 
 def read_cron(cron: Any) -> None:
     """Validate a cron expression. Raises InvalidRequest, which names the field."""
-    text(cron, "A cron expression", longest=LONGEST_CRON)
+    text(cron, "A cron expression", max_length=LONGEST_CRON)
     next(iter(_simulated(cron, datetime(2000, 1, 1, tzinfo=UTC))), None)
 
 
