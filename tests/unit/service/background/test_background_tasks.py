@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from statewright.service.background.background_tasks import AFTER_FAILURE, LONGEST_REST, Background
+from statewright.service.background.background_tasks import MAX_INTERVAL, RETRY_AFTER, Background
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -70,7 +70,7 @@ async def test_a_part_with_nothing_to_do_is_looked_at_now_and_then_and_when_it_r
     await turns()
     background.ring()
     await turns()
-    clock.advance(timedelta(seconds=LONGEST_REST))
+    clock.advance(timedelta(seconds=MAX_INTERVAL))
     await turns()
     assert (len(part.at), len(other.at)) == (3, 3)
     await background.stop()
@@ -83,7 +83,7 @@ async def test_a_part_that_fails_is_tried_again_and_hinders_no_other(caplog: pyt
     with caplog.at_level(logging.ERROR, logger="statewright.service"):
         background.start()
         await turns()
-        clock.advance(timedelta(seconds=AFTER_FAILURE))
+        clock.advance(timedelta(seconds=RETRY_AFTER))
         await turns()
         await background.stop()
     assert (len(broken.at), len(part.at)) == (2, 2)

@@ -99,21 +99,21 @@ def test_times_grow_and_can_be_taken_up_anywhere(
         assert next_time(cron, zone, one + (other - one) * between) == other
 
 
-@given(cron=FIELDS, zone=st.sampled_from(ZONES), change=NEAR_CHANGES, days=st.integers(0, 9), most=st.integers(1, 30))
+@given(cron=FIELDS, zone=st.sampled_from(ZONES), change=NEAR_CHANGES, days=st.integers(0, 9), limit=st.integers(1, 30))
 @settings(deadline=None, max_examples=examples(60))
-def test_the_last_times_are_those_at_the_end_of_all(cron: str, zone: str, change: str, days: int, most: int) -> None:
+def test_the_last_times_are_those_at_the_end_of_all(cron: str, zone: str, change: str, days: int, limit: int) -> None:
     since, until = at(change) - timedelta(days=days), at(change) + timedelta(hours=5)
     every: list[datetime] = []
     for one in times(cron, zone, since):
         if one > until:
             break
         every.append(one)
-    assert last_times(cron, zone, since=since, until=until, most=most) == every[-most:]
+    assert last_times(cron, zone, since=since, until=until, limit=limit) == every[-limit:]
 
 
 def test_years_away_are_no_long_search() -> None:
     since, until = at("1996-01-01T00:00"), at("2026-01-01T00:00")
-    found = last_times("* * * * *", "Europe/Berlin", since=since, until=until, most=100)
+    found = last_times("* * * * *", "Europe/Berlin", since=since, until=until, limit=100)
     assert found == [until - timedelta(minutes=99 - place) for place in range(100)]
 
 
