@@ -131,9 +131,9 @@ class Service:
 
     def _background_parts(self) -> list[BackgroundTask]:
         context = self.context
-        record_try = context.meter.tried_delivery if context.meter is not None else _ignore_try
+        record_attempt = context.meter.tried_delivery if context.meter is not None else _ignore_attempt
         return [
-            Deliverer(context.ledger, context.clock, self.webhooks, tried=record_try),
+            Deliverer(context.ledger, context.clock, self.webhooks, on_attempt=record_attempt),
             Scheduler(
                 context.ledger, self.starter.prepare, self._control.cancellation, on_started=lambda _: self.ring()
             ),
@@ -403,5 +403,5 @@ class Service:
         await aresolve(self.context.ledger.find(Run, limit=1))
 
 
-def _ignore_try(outcome: str) -> None:
+def _ignore_attempt(outcome: str) -> None:
     """Ignore the outcome of a delivery, if nothing measures the service."""

@@ -82,12 +82,8 @@ def zone_of(timezone: Any) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        nearest_name = nearest(name, available_timezones())
-        hint = (
-            f"Did you mean {nearest_name!r}?"
-            if nearest_name
-            else "Names are those of the IANA database, such as 'Europe/Berlin'."
-        )
+        match = nearest(name, available_timezones())
+        hint = f"Did you mean {match!r}?" if match else "Names are those of the IANA database, such as 'Europe/Berlin'."
         raise InvalidRequest(f"There is no time zone {name!r}. {hint}") from None
 
 
