@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import UTC
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TextIO, cast
 
-from statewright.clock import Clock, SystemClock
+from statewright.clock import Clock, SystemClock, iso
 from statewright.redaction import Redactor
 from statewright.runtime.invocation.run import CallingTask
 from statewright.runtime.tasks.scope import current_scope
@@ -110,7 +109,7 @@ class LogCapture:
             self._captured.add(attempt_key, _format_record(record), fields)
 
     def _now(self) -> str:
-        return self._clock.now().astimezone(UTC).isoformat().replace("+00:00", "Z")
+        return iso(self._clock.now())
 
 
 class _Handler(logging.Handler):

@@ -33,12 +33,6 @@ def is_failure(error: BaseException | None) -> bool:
     return isinstance(error, Exception) and not isinstance(error, RunCancelled)
 
 
-def code_of(error: BaseException) -> str:
-    """Return the code of an error as in the API: its own, else the name of its class."""
-    code = getattr(error, "code", None)
-    return code if isinstance(code, str) and code else type(error).__name__
-
-
 def _handled(targets: Iterable[object]) -> BaseException | None:
     sent = (target.arg for target in targets if isinstance(target, Send))
     return next((arg.error for arg in sent if isinstance(arg, NodeError)), None)

@@ -15,10 +15,9 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TextIO
 
-from statewright.errors import InvalidConfig, ServiceError, suggestion
+from statewright.errors import InvalidConfig, ServiceError, code_of, suggestion
 from statewright.extras import optional
 from statewright.observe.capture import untapped
-from statewright.observe.event_facts import code_of
 from statewright.redaction import Redactor
 from statewright.runtime.tasks.scope import current_scope
 

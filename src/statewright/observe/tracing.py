@@ -15,10 +15,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.clock import Clock, SystemClock
+from statewright.errors import code_of
 from statewright.events import Event
 from statewright.extras import optional
 from statewright.lru_cache import LRUCache
-from statewright.observe.event_facts import Key, code_of, error_of, graph_of, is_failure, run_of, task_of
+from statewright.observe.event_facts import Key, error_of, graph_of, is_failure, run_of, task_of
 from statewright.observe.gen_ai import model_attributes, tool_attributes
 from statewright.redaction import Redactor
 from statewright.runtime import Instrument

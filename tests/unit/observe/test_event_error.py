@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from statewright import START, Instrument, RetryPolicy, StateGraph
-from statewright.errors import InvalidUpdateError, NotFound, RunCancelled
+from statewright.errors import InvalidUpdateError, NotFound, RunCancelled, code_of
 from statewright.events import Event
-from statewright.observe.event_facts import code_of, error_of, is_failure
+from statewright.observe.event_facts import error_of, is_failure
 from statewright.runtime.tasks.interrupt import Paused
 
 

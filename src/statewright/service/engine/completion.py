@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
+from statewright.clock import iso
 from statewright.ids import digest
 from statewright.runs import (
     ENDED,
@@ -23,7 +24,6 @@ from statewright.runs import (
     UpdateAll,
 )
 from statewright.runtime import RUN_ENDED
-from statewright.service.context.jsonable import iso
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 from pydantic_core import to_json
 
 from statewright.checkpoint import Commit, Pending, step_id
+from statewright.clock import iso
 from statewright.errors import SpendingLimitReached
 from statewright.events import Log
 from statewright.graph import START, Graph
@@ -40,7 +41,7 @@ from statewright.runs import (
     where,
 )
 from statewright.service.access.spending import SpendingLimits
-from statewright.service.context.jsonable import error_json, iso
+from statewright.service.context.jsonable import error_json
 from statewright.service.engine.changeset import ChangeSet, Redact, without_secrets
 from statewright.service.engine.completion import Ending, completion_changes
 from statewright.service.engine.step_records import StepRecords, StepsSnapshot

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from statewright.checkpoint import Interrupt, Task
+from statewright.clock import iso
 from statewright.events import Entry
 from statewright.graph import START, Graph
 from statewright.ids import digest
@@ -31,7 +32,7 @@ from statewright.runs import (
     Wait,
     where,
 )
-from statewright.service.context.jsonable import error_from_text, error_json, iso
+from statewright.service.context.jsonable import error_from_text, error_json
 from statewright.service.context.service_context import LogSource
 from statewright.service.engine.changeset import ChangeSet
 from statewright.service.engine.completion import Ending

@@ -11,6 +11,7 @@ from typing import Any, Final
 from pydantic_core import to_json
 
 from statewright.async_futures import adrive, aresolve
+from statewright.clock import iso
 from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge, RequestConflict, suggestion
 from statewright.futures import drive
 from statewright.ids import draw_checkpoint_id, draw_run_id
@@ -25,7 +26,7 @@ from statewright.runs import (
     Workspace,
     where,
 )
-from statewright.service.context.jsonable import entries_as_text, iso
+from statewright.service.context.jsonable import entries_as_text
 from statewright.service.context.records import MOST_LABELS, others_on_thread
 from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from statewright.async_futures import adrive, aresolve
 from statewright.checkpoint import Checkpointer
+from statewright.clock import iso
 from statewright.errors import (
     CheckpointNotFound,
     InvalidRequest,
@@ -22,7 +23,6 @@ from statewright.runs import ApiKey, Condition, Order, Run, RunStatus, where
 from statewright.runtime import CompiledGraph, StateSnapshot
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.service.access.approval_permission import check_thread_change
-from statewright.service.context.jsonable import iso
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.operations.thread_edits import AT_WORK, EditRecorder, RestingRun, guard_no_run_since
 

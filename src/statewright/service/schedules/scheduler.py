@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from statewright.async_futures import aresolve
+from statewright.clock import iso
 from statewright.errors import DuplicateRecord, RecordConflict, StorageUnavailable
 from statewright.runs import ENDED, Change, Condition, Ledger, Order, Plus, Run, Schedule, Update, where
-from statewright.service.context.jsonable import iso
 from statewright.service.context.requests import StartRun
 from statewright.service.operations.control import Cancellation
 from statewright.service.schedules.cron import last_times, next_time

@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from statewright.async_futures import aresolve
+from statewright.clock import iso
 from statewright.errors import InvalidRequest, NotFound, RecordConflict, RequestConflict, suggestion
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Delete, Delivery, Insert, Ledger, Order, Update, Webhook, where
-from statewright.service.context.jsonable import iso
 from statewright.service.context.records import get_own
 from statewright.service.webhooks.address import check_url
 from statewright.service.webhooks.settings import DEFAULT_SETTINGS, WebhookSettings
@@ -35,9 +35,7 @@ TEST_EVENT: Final = "webhook.test"
 def read_event_types(names: Sequence[str]) -> list[str]:
     """Validate event types, without duplicates. Raises InvalidRequest for unknown types."""
     if isinstance(names, str):
-        raise InvalidRequest(
-            f"The events of a webhook must be a list, not the string {names!r}. Write [{names!r}]."
-        )
+        raise InvalidRequest(f"The events of a webhook must be a list, not the string {names!r}. Write [{names!r}].")
     for name in names:
         if name not in EVENT_TYPES:
             raise InvalidRequest(

@@ -6,14 +6,13 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from statewright.errors import GraphRecursionError, InvalidRequest
+from statewright.clock import iso
+from statewright.errors import GraphRecursionError, InvalidRequest, code_of
 from statewright.service.context.jsonable import (
     LONGEST_MESSAGE,
-    code_of,
     entries_as_text,
     error_from_text,
     error_json,
-    iso,
 )
 
 
