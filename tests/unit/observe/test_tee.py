@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from statewright.observe.capture import Tee, untapped
+from statewright.observe.capture import Tee, original_stream
 
 
 def test_what_is_written_is_heard_and_goes_on() -> None:
@@ -58,5 +58,5 @@ def test_everything_else_is_the_stream() -> None:
 
 def test_the_stream_below_several() -> None:
     stream = io.StringIO()
-    assert untapped(Tee(Tee(stream, print), print)) is stream
-    assert untapped(sys.__stdout__) is sys.__stdout__
+    assert original_stream(Tee(Tee(stream, print), print)) is stream
+    assert original_stream(sys.__stdout__) is sys.__stdout__
