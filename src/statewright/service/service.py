@@ -98,7 +98,9 @@ class Service:
                 f"The saver {saver!r} has no for_workspace(), so it cannot separate the threads of workspaces. Use a "
                 f"WorkspaceCheckpointer, such as SqliteSaver or InMemorySaver."
             )
-        services: dict[str, Any] = {"store": store, "instruments": tuple(instruments)}
+        services: dict[str, Any] = {"store": store} if store is not None else {}
+        if instruments:
+            services["instruments"] = tuple(instruments)
         self.context = context = ServiceContext(
             ledger or InMemoryLedger(),
             saver or InMemorySaver(),
@@ -106,7 +108,7 @@ class Service:
             clock or SystemClock(),
             settings or ServiceSettings(),
             spending_limits,
-            services={name: service for name, service in services.items() if service},
+            services=services,
             logs=logs,
             redact=redact,
             meter=meter,
