@@ -1,4 +1,4 @@
-"""What tasks have said, kept until somebody takes it, and bounded in every direction."""
+"""Captured lines of tasks: kept until they are taken, within all limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went wrong, as events tell it."""
+"""The errors that events report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces sent where the environment says."""
+"""Export of traces as configured by the environment."""
 
 from __future__ import annotations
 

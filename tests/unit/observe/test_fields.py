@@ -1,4 +1,4 @@
-"""What is known where something is logged."""
+"""Fields of log events from the current context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gauges that are asked for when somebody looks."""
+"""Gauges that are computed when the metrics are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of models and tools in the words of the conventions."""
+"""Attributes of model and tool calls by the conventions for generative AI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of labels that users make up."""
+"""Limits on user-defined label values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nodes log and print: kept by task, and everything outside goes on as before."""
+"""Capture of logs and printed lines by task; other output is unaffected."""
 
 from __future__ import annotations
 

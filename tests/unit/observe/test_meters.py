@@ -1,4 +1,4 @@
-"""The metrics by their names."""
+"""The names of the metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers about runs: what graphs tell by themselves, and what a server knows."""
+"""Metrics of runs, and those that a server reports."""
 
 from __future__ import annotations
 

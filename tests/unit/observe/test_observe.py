@@ -1,4 +1,4 @@
-"""The front door of the instruments."""
+"""The public names of the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refused updates, each found once, whichever way it comes up."""
+"""Refused updates are found once, however often they are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spans opened and closed, and which of them is current."""
+"""Opening and closing of spans, and which one is current."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is at work."""
+"""The current task."""
 
 from __future__ import annotations
 

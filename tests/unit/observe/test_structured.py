@@ -1,4 +1,4 @@
-"""Logs as events with fields."""
+"""Logs as structured events."""
 
 from __future__ import annotations
 

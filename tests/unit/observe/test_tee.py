@@ -1,4 +1,4 @@
-"""A stream that somebody listens to."""
+"""A stream that relays text to a listener."""
 
 from __future__ import annotations
 

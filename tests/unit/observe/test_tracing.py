@@ -1,4 +1,4 @@
-"""Traces of runs: which spans there are, within which others, and which is current where a node runs."""
+"""Traces of runs: their spans, how these are nested, and which one is current in a node."""
 
 from __future__ import annotations
 

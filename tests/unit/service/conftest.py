@@ -1,4 +1,4 @@
-"""What the tests of the service share: ledgers, and runs that are made by hand."""
+"""Fixtures for the tests of the service: ledgers, and records of runs."""
 
 from __future__ import annotations
 

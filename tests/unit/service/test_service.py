@@ -1,4 +1,4 @@
-"""The service: its parts brought together, started, worked with and stopped."""
+"""The service as a whole: started, used and stopped."""
 
 from __future__ import annotations
 

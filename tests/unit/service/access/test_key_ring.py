@@ -1,4 +1,4 @@
-"""Keys that were used lately: found without the ledger, and not longer than they are good."""
+"""The cache of recently used keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys: made and shown once, found by their hash, and closed for good."""
+"""API keys: creation, lookup by hash, expiry and revocation."""
 
 from __future__ import annotations
 

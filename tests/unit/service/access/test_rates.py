@@ -1,4 +1,4 @@
-"""Limits of how often: what is let through, when the next try is worth it, and how much memory that takes."""
+"""Rate limits: accepted requests, the time of the next try, and bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keys allow."""
+"""The scopes of keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workspaces: made once under their slug, and limited."""
+"""Workspaces: unique slugs, and limits."""
 
 from __future__ import annotations
 

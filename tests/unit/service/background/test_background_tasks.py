@@ -1,4 +1,4 @@
-"""Parts are swept when they are due, when the bell rings, and again though they fail."""
+"""Background tasks sweep when they are due or woken, also after failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs whose time is over have failed, wherever they stand, if nobody has them in hand."""
+"""Runs without a claim fail at their deadline."""
 
 from __future__ import annotations
 

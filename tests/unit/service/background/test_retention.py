@@ -1,4 +1,4 @@
-"""What is old is forgotten: whole runs with their threads, whoever dies meanwhile, and none that has not ended."""
+"""Deletion of old runs with their threads, also across crashes; unfinished runs are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a service can run: by name, and by version."""
+"""The catalog: graphs by name and by version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions of workflows stored, and what is served described."""
+"""Stored versions of workflows, and descriptions of graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be run: a graph or a definition, of the workspace or of the project."""
+"""Targets of schedules and triggers: a graph or a definition."""
 
 from __future__ import annotations
 

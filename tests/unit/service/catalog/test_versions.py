@@ -1,4 +1,4 @@
-"""Which version of a workflow a name or an id means."""
+"""Lookup of the version that a name or an id refers to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records read for workspaces: their own, by pages, and by what is asked of them."""
+"""Reading the records of a workspace, by pages and filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written is told to whom it concerns: those who listen, the worker, who tells webhooks. What is not is not."""
+"""Written changes are published to listeners, the worker and the background tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as requests give them: taken as they must be, or refused with what is wrong."""
+"""Validation of request values."""
 
 from __future__ import annotations
 

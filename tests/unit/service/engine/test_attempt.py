@@ -1,4 +1,4 @@
-"""One attempt of a worker to advance one run: to its rest, or until somebody stops it."""
+"""One attempt of a worker to advance one run."""
 
 from __future__ import annotations
 

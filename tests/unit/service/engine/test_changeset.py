@@ -1,4 +1,4 @@
-"""What one write does, gathered; and the secrets taken out of what it tells."""
+"""The changes of one write, and the removal of secrets from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that nodes start: with the write that keeps what their node has done, and once."""
+"""Child runs: created once, in the transaction that saves the result of their node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How runs end, and whom that concerns."""
+"""The ends of runs, and their consequences for webhooks and parents."""
 
 from __future__ import annotations
 

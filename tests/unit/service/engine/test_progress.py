@@ -1,4 +1,4 @@
-"""What the writes of a run mean for its records: pure, by writes made by hand."""
+"""Commits as changes of the records of a run, without I/O."""
 
 from __future__ import annotations
 

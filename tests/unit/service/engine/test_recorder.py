@@ -1,4 +1,4 @@
-"""The saver of one run: what it saves is told in the same transaction, or neither is there."""
+"""The checkpointer of a run: checkpoints and records are written in one transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps of a run as records: what goes with which step, and once."""
+"""Records of the steps of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task waits for as the ledger keeps it, and what has come for it as the graph takes it."""
+"""Waits as records, and the matching of signals with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker takes what is due, no more than it can, lives for all to see, and leaves what it has to others."""
+"""A worker claims due runs up to its capacity, keeps its lease, and releases its runs."""
 
 from __future__ import annotations
 

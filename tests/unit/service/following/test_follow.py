@@ -1,4 +1,4 @@
-"""Runs followed by their log, from any place on, and until they rest."""
+"""Following the events of a run, and waiting until it has settled."""
 
 from __future__ import annotations
 

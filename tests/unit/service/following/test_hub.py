@@ -1,4 +1,4 @@
-"""Who listens is told of what was saved, and of nothing else."""
+"""The hub publishes saved events to the listeners of a run."""
 
 from __future__ import annotations
 

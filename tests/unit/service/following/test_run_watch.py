@@ -1,4 +1,4 @@
-"""One poll for all who follow runs: its cost does not grow with the time for which nothing happens."""
+"""One poll for all followed runs, whose cost does not grow while nothing happens."""
 
 from __future__ import annotations
 

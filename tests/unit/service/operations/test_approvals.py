@@ -1,4 +1,4 @@
-"""Approvals: shown to their workspace, and decided once and for all."""
+"""Approvals: visible to their workspace, and decided once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs stopped, halted and set going again from outside, each change guarded by the version of the run."""
+"""Cancelling, pausing, resuming and retrying runs, guarded by their versions."""
 
 from __future__ import annotations
 

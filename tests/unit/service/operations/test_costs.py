@@ -1,4 +1,4 @@
-"""What runs have cost, one by one and in sums."""
+"""The costs of runs, one by one and in sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events sent to a workspace: they start what triggers name, and wake what waits for them, once."""
+"""Events sent to a workspace start the runs of triggers and wake waiting runs, once."""
 
 from __future__ import annotations
 

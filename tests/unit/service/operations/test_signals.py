@@ -1,4 +1,4 @@
-"""Signals and answers: kept until they are waited for, once each, and refused where they cannot be meant."""
+"""Signals and answers: stored until awaited, accepted once, and validated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs made: what is asked for is checked, and becomes the record of a run with its labels."""
+"""Creation of runs: validation of requests, and records with labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads of runs looked at and changed, by the workspace whose runs are on them."""
+"""Reading and editing the threads of a workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Triggers: which an event sets off, what that starts, and how a workspace keeps them."""
+"""Triggers: matching of events, the runs that they start, and their records."""
 
 from __future__ import annotations
 

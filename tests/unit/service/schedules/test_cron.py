@@ -1,4 +1,4 @@
-"""Cron expressions: when they are due, and what is told of those that mean nothing."""
+"""Cron expressions: due times, and errors of invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schedules of a workspace, made and changed; those of others are not there."""
+"""The schedules of a workspace: creation, changes and removal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules that are asked for: what none can be."""
+"""Validation of requested schedules."""
 
 from __future__ import annotations
 

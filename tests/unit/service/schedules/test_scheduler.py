@@ -1,4 +1,4 @@
-"""The scheduler: each time gives one run, whoever looks and whoever dies, and what does not start is told."""
+"""The scheduler starts one run for each time, also with concurrent processes and crashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs of a schedule are due, by what was missed and what is to be caught up."""
+"""The due runs of a schedule, with missed times caught up."""
 
 from __future__ import annotations
 

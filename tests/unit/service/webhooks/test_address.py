@@ -1,4 +1,4 @@
-"""URLs of webhooks: which are refused, and that a refusal says why without telling of the network."""
+"""URLs of webhooks: refused ones, with errors that reveal nothing of the network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The deliverer, with receivers from a script and a clock that stands still."""
+"""The deliverer, with scripted receivers and a fake clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a delivery sends, and what follows from an answer."""
+"""The content of deliveries, and the consequences of responses."""
 
 from __future__ import annotations
 

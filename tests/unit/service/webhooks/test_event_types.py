@@ -1,4 +1,4 @@
-"""The types of events of which webhooks can be told."""
+"""The event types that webhooks can subscribe to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One message on its way, as far as it gets without a network. What goes over one is in the integration tests."""
+"""Sending one message, as far as no network is needed; see the integration tests for the rest."""
 
 from __future__ import annotations
 

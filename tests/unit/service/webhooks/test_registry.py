@@ -1,4 +1,4 @@
-"""Webhooks of a workspace: made, listed, changed, removed, tried out."""
+"""Webhooks of a workspace: creation, listing, changes, removal and test messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets of webhooks, and their replacement."""
+"""Secrets of webhooks, and their rotation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures: what they are made of, and what is refused."""
+"""Signatures: their parts, and refused ones."""
 
 from __future__ import annotations
 
