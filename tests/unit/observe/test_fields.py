@@ -11,7 +11,7 @@ from statewright.errors import InvalidUpdateError, NotFound
 from statewright.observe.logs import bound, current_fields, error_fields
 
 
-def test_what_is_bound_is_known_within() -> None:
+def test_bound_fields_apply_within_the_block() -> None:
     with bound(request_id="r", path="/a"):
         with bound(path="/b"):
             assert current_fields() == {"request_id": "r", "path": "/b"}
@@ -20,7 +20,7 @@ def test_what_is_bound_is_known_within() -> None:
 
 
 @pytest.mark.parametrize("thread", [None, "t"])
-def test_the_task_at_work_is_known(thread: str | None) -> None:
+def test_fields_of_the_current_task(thread: str | None) -> None:
     found: list[dict[str, Any]] = []
 
     def node(state: Any) -> None:
@@ -45,5 +45,5 @@ def test_the_task_at_work_is_known(thread: str | None) -> None:
         (KeyError("k"), {"error_code": "KeyError", "error": "KeyError: 'k'"}),
     ],
 )
-def test_what_programs_tell_an_error_by(error: Exception, fields: dict[str, Any]) -> None:
+def test_the_fields_of_an_error(error: Exception, fields: dict[str, Any]) -> None:
     assert error_fields(error) == fields

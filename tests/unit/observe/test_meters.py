@@ -29,7 +29,7 @@ NAMES = {
 }
 
 
-def test_every_metric_has_its_name_and_says_what_it_counts() -> None:
+def test_every_metric_has_a_name_and_a_help_text() -> None:
     registry = CollectorRegistry()
     Meters(registry)
     found = {family.name: family.documentation for family in registry.collect()}

@@ -90,7 +90,7 @@ def test_two_writers_of_one_value_which_only_the_end_of_the_run_tells(saver: Any
     assert found_in(graph, saver) == [("a+b", "SW-conflicting-writes")]
 
 
-def test_what_a_subgraph_refuses_is_found_where_it_was_and_not_again_outside() -> None:
+def test_a_refused_update_of_a_subgraph_is_found_once() -> None:
     inner = single(lambda state: 7).compile()
     outer = StateGraph(State).add_node("outer", inner).add_edge(START, "outer")
     heard = found_in(outer)

@@ -78,13 +78,13 @@ async def working(storage: tuple[Ledger, Checkpointer], *graphs: StateGraph, **o
 Storage = tuple[Ledger, Checkpointer]
 
 
-async def test_a_ledger_and_a_saver_go_together() -> None:
+async def test_a_ledger_needs_a_saver_and_the_reverse() -> None:
     with pytest.raises(ValueError, match="give both, or neither"):
         Service(Catalog(), ledger=InMemoryLedger())
     await Service(Catalog()).check()
 
 
-async def test_a_run_is_started_followed_and_looked_at(storage: Storage) -> None:
+async def test_a_run_is_started_followed_and_read(storage: Storage) -> None:
     async with working(storage, graph("g", first, asks)) as service:
         started = await service.start_and_wait(WS, StartRun(graph="g"), PATIENCE)
         run = started.run
@@ -120,7 +120,7 @@ async def test_a_run_that_has_not_begun_has_no_state(storage: Storage) -> None:
         await service.stop()
 
 
-async def test_the_same_key_gives_the_same_run(storage: Storage) -> None:
+async def test_the_same_idempotency_key_returns_the_same_run(storage: Storage) -> None:
     async with working(storage, graph("g", first)) as service:
         wanted = StartRun(graph="g", idempotency_key="k")
         one = await service.start_and_wait(WS, wanted, PATIENCE)
@@ -132,7 +132,7 @@ async def test_the_same_key_gives_the_same_run(storage: Storage) -> None:
         assert (await service.start(WS, StartRun(graph="g"))).run.id != one.run.id
 
 
-async def test_a_run_that_nothing_stands_in_the_way_of_is_begun_with_by_who_took_it(storage: Storage) -> None:
+async def test_an_unhindered_run_is_begun_by_the_process_that_started_it(storage: Storage) -> None:
     async with working(storage, graph("g", first)) as service:
         worker = service.worker
         assert worker is not None
@@ -151,7 +151,7 @@ async def test_a_run_that_nothing_stands_in_the_way_of_is_begun_with_by_who_took
         assert (await service.start("small", StartRun(graph="g"))).run.claim is None
 
 
-async def test_what_is_named_for_failures_is_started_with_them_once(storage: Storage) -> None:
+async def test_a_failure_handler_is_started_once_with_the_failure(storage: Storage) -> None:
     async with working(storage, graph("g", breaks), on_failure="g") as service:
         run = (await service.start_and_wait(WS, StartRun(graph="g", input={"said": 1}), PATIENCE)).run
         assert run.status is RunStatus.FAILED
@@ -162,7 +162,7 @@ async def test_what_is_named_for_failures_is_started_with_them_once(storage: Sto
         assert (await service.runs(WS, RunFilter())).total == 2  # its own failure starts nothing
 
 
-async def test_what_is_named_for_failures_and_not_there_hinders_no_end(
+async def test_a_missing_failure_handler_does_not_prevent_the_end(
     storage: Storage, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR, logger="statewright.service"):
@@ -173,7 +173,7 @@ async def test_what_is_named_for_failures_and_not_there_hinders_no_end(
     assert "on_failure graph cannot be started" in caplog.text
 
 
-async def test_others_know_nothing_of_a_run(storage: Storage) -> None:
+async def test_other_workspaces_cannot_see_a_run(storage: Storage) -> None:
     async with working(storage, graph("g", first)) as service:
         run = (await service.start_and_wait(WS, StartRun(graph="g"), PATIENCE)).run
         looks: list[Callable[[str, str], Any]] = [
@@ -189,7 +189,7 @@ async def test_others_know_nothing_of_a_run(storage: Storage) -> None:
         assert await service.cancel_all("other", RunFilter()) == []
 
 
-async def test_a_service_that_stops_takes_no_more_and_leaves_the_rest(storage: Storage) -> None:
+async def test_a_stopping_service_claims_no_runs_and_releases_its_own(storage: Storage) -> None:
     begun, go = threading.Event(), threading.Event()
 
     def holds(state: State) -> State:
@@ -227,7 +227,7 @@ async def test_a_service_can_work_again(storage: Storage) -> None:
             assert found.run.status is RunStatus.COMPLETED
 
 
-async def test_secrets_are_in_nothing_that_is_told(storage: Storage) -> None:
+async def test_secrets_are_not_reported(storage: Storage) -> None:
     def leaks(state: State) -> State:
         raise ValueError("the key is 1234")
 
@@ -242,7 +242,7 @@ async def test_secrets_are_in_nothing_that_is_told(storage: Storage) -> None:
         assert "1234" not in repr([await service.events(WS, run.id), await service.steps(WS, run.id)])
 
 
-async def test_how_long_runs_wait_for_their_turn_is_measured(storage: Storage) -> None:
+async def test_the_time_in_the_queue_is_measured(storage: Storage) -> None:
     clock, waited = FakeClock(), list[float]()
 
     class Measuring:
@@ -265,7 +265,7 @@ async def test_how_long_runs_wait_for_their_turn_is_measured(storage: Storage) -
     assert waited == [0, 2]
 
 
-async def test_a_ledger_that_cannot_be_read_is_told(tmp_path: Any) -> None:
+async def test_check_reports_an_unreadable_ledger(tmp_path: Any) -> None:
     database = SqliteDatabase(tmp_path / "runs.db")
     service = Service(Catalog(), ledger=SqliteLedger(database), saver=SqliteSaver(database))
     await service.check()
@@ -293,7 +293,7 @@ class Crowd:
         return {"said": 1}
 
 
-async def test_what_waits_in_the_ledger_is_done_without_more_at_once_than_there_is_room_for(storage: Storage) -> None:
+async def test_queued_runs_do_not_exceed_the_capacity(storage: Storage) -> None:
     crowd = Crowd(3)
     service = service_of(storage, graph("g", crowd.counts), capacity=3)
     await aresolve(storage[0].write([Insert(one) for one in service.context.catalog.stored(service.clock.now())]))
@@ -304,7 +304,7 @@ async def test_what_waits_in_the_ledger_is_done_without_more_at_once_than_there_
     assert crowd.most == 3
 
 
-async def test_runs_that_are_started_meanwhile_are_no_more_at_once_than_there_is_room_for() -> None:
+async def test_started_runs_do_not_exceed_the_capacity() -> None:
     go = threading.Event()
 
     def holds(state: State) -> State:

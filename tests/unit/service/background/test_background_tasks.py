@@ -47,7 +47,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_part_is_swept_at_once_and_then_when_it_is_due() -> None:
+async def test_a_task_sweeps_at_once_and_then_when_it_is_due() -> None:
     clock, part = FakeClock(), Swept(lambda now: now + timedelta(seconds=2))
     background = Background([part], clock)
     background.start()
@@ -63,7 +63,7 @@ async def test_a_part_is_swept_at_once_and_then_when_it_is_due() -> None:
     assert (len(part.at), part.closed) == (3, 1)
 
 
-async def test_a_part_with_nothing_to_do_is_looked_at_now_and_then_and_when_it_rings() -> None:
+async def test_an_idle_task_sweeps_regularly_and_when_woken() -> None:
     clock, part, other = FakeClock(), Swept(lambda _: None), Swept(lambda now: now + timedelta(days=1))
     background = Background([part, other], clock)
     background.start()
@@ -77,7 +77,7 @@ async def test_a_part_with_nothing_to_do_is_looked_at_now_and_then_and_when_it_r
     background.ring()
 
 
-async def test_a_part_that_fails_is_tried_again_and_hinders_no_other(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_task_is_retried_and_does_not_affect_others(caplog: pytest.LogCaptureFixture) -> None:
     clock, broken, part = FakeClock(), Broken(lambda _: None), Swept(lambda _: None)
     background = Background([broken, part], clock)
     with caplog.at_level(logging.ERROR, logger="statewright.service"):

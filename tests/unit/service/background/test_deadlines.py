@@ -61,7 +61,7 @@ def place(ledger: Ledger) -> Place:
 
 
 @pytest.mark.parametrize("status", [RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING])
-async def test_a_run_that_nobody_has_in_hand_has_failed_at_its_deadline(
+async def test_an_unclaimed_run_fails_at_its_deadline(
     place: Place, new_run: Callable[..., Run], now: datetime, status: RunStatus
 ) -> None:
     await place.keep(new_run(id="run_1", status=status, deadline_at=now, due_at=now))
@@ -77,7 +77,7 @@ async def test_a_run_that_nobody_has_in_hand_has_failed_at_its_deadline(
     assert [one.event_type for one in place.told if isinstance(one, Announce)] == ["workflow.failed"]
 
 
-async def test_what_it_waited_for_is_closed(place: Place, new_run: Callable[..., Run], now: datetime) -> None:
+async def test_its_waits_are_closed(place: Place, new_run: Callable[..., Run], now: datetime) -> None:
     run = new_run(id="run_1", status=RunStatus.WAITING, deadline_at=now, begun=True, started_at=now)
     asked = {"run_id": "run_1", "workspace_id": "default", "step_id": "s", "step_name": "s", "created_at": now}
     step = StepRun(id="s", run_id="run_1", task_id="t", name="s", type="node", status=StepStatus.WAITING)
@@ -89,9 +89,7 @@ async def test_what_it_waited_for_is_closed(place: Place, new_run: Callable[...,
     assert await aresolve(place.ledger.count(Wait)) == 0
 
 
-async def test_what_somebody_has_in_hand_or_has_halted_is_left_alone(
-    place: Place, new_run: Callable[..., Run], now: datetime
-) -> None:
+async def test_claimed_and_paused_runs_are_not_failed(place: Place, new_run: Callable[..., Run], now: datetime) -> None:
     left = [
         new_run(id="run_1", status=RunStatus.RUNNING, claim="c", deadline_at=now),
         new_run(id="run_2", status=RunStatus.PAUSED, deadline_at=now),
@@ -104,15 +102,13 @@ async def test_what_somebody_has_in_hand_or_has_halted_is_left_alone(
     assert place.told == []
 
 
-async def test_it_is_told_when_the_next_one_has_no_more_time(
-    place: Place, new_run: Callable[..., Run], now: datetime
-) -> None:
+async def test_a_sweep_returns_the_next_deadline(place: Place, new_run: Callable[..., Run], now: datetime) -> None:
     await place.keep(*(new_run(deadline_at=now + n * SECOND) for n in (3, 0, 2)))
     assert await place.deadlines.sweep(now) == now + 2 * SECOND
     assert sorted(await place.statuses()) == ["failed", "pending", "pending"]
 
 
-async def test_a_run_that_moves_meanwhile_is_left_to_who_has_moved_it(
+async def test_a_run_that_changes_concurrently_is_not_failed(
     ledger: Ledger, new_run: Callable[..., Run], now: datetime
 ) -> None:
     claims = Advance("run_1", now, {"claim": "c", "worker_id": "w"})
@@ -143,9 +139,7 @@ class Moved:
         return found
 
 
-async def test_many_that_have_no_more_time_at_once_do_not_wait_for_each_other(
-    place: Place, new_run: Callable[..., Run], now: datetime
-) -> None:
+async def test_many_late_runs_fail_without_delay(place: Place, new_run: Callable[..., Run], now: datetime) -> None:
     await place.keep(*(new_run(deadline_at=now) for _ in range(250)))
     due: datetime | None = now
     for _ in range(10):

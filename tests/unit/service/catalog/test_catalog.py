@@ -30,7 +30,7 @@ def steps(expression: str = "a") -> dict[str, Any]:
     return {"name": "flow", "version": "1", "description": "It flows.", "steps": [choice, ends]}
 
 
-def test_everything_has_a_version_that_its_content_makes() -> None:
+def test_versions_are_derived_from_the_content() -> None:
     one, same, other = Catalog(), Catalog(), Catalog()
     for catalog, names in ((one, "ab"), (same, "ab"), (other, "abc")):
         catalog.serve("g", graph(*names))
@@ -41,7 +41,7 @@ def test_everything_has_a_version_that_its_content_makes() -> None:
     assert flows[0].version.startswith("1+")
 
 
-def test_a_name_is_taken_once_and_near_misses_are_known() -> None:
+def test_names_are_unique_and_similar_names_are_suggested() -> None:
     catalog = Catalog()
     catalog.serve("report", graph("a"))
     with pytest.raises(InvalidConfig, match="Two graphs are served as 'report'"):
@@ -51,7 +51,7 @@ def test_a_name_is_taken_once_and_near_misses_are_known() -> None:
     assert catalog.get("reprot") is None
 
 
-def test_what_is_served_is_stored_for_all(now: datetime) -> None:
+def test_served_graphs_are_stored_for_all_workspaces(now: datetime) -> None:
     catalog = Catalog()
     catalog.serve("z", graph("a"), description="Last.")
     catalog.serve_steps(steps(), name="flow")
@@ -67,7 +67,7 @@ def test_what_is_served_is_stored_for_all(now: datetime) -> None:
     assert [served.name for served in catalog.served] == ["agent", "flow", "z"]
 
 
-def test_a_stored_version_is_compiled_from_what_was_stored_and_once(now: datetime) -> None:
+def test_a_stored_version_is_compiled_once_from_its_stored_body(now: datetime) -> None:
     old = Catalog()
     old.serve_steps(steps("old"))
     [stored] = old.stored(now)
@@ -87,7 +87,7 @@ def test_code_that_is_not_served_any_more_is_not_found(now: datetime) -> None:
         Catalog().app_of(stored)
 
 
-def test_what_is_wrong_with_a_workflow_is_told_before_it_is_served() -> None:
+def test_problems_of_a_workflow_are_reported_before_it_is_served() -> None:
     catalog = Catalog()
     with pytest.raises(StatewrightError):
         catalog.serve_steps({"name": "flow", "version": "1", "steps": []})

@@ -72,7 +72,7 @@ async def test_workspaces_have_their_own(context: ServiceContext) -> None:
         {"steps": [{"name": "c", "type": "condition", "expression": "a", "trueStep": "x", "falseStep": "c"}]},
     ],
 )
-async def test_what_cannot_run_is_not_stored(context: ServiceContext, wrong: dict[str, Any]) -> None:
+async def test_invalid_definitions_are_not_stored(context: ServiceContext, wrong: dict[str, Any]) -> None:
     book = definitions(context)
     with pytest.raises(WorkflowError) as told:
         await book.add("default", {**body(), **wrong} if wrong else {})
@@ -80,7 +80,7 @@ async def test_what_cannot_run_is_not_stored(context: ServiceContext, wrong: dic
     assert (await book.page("default", page=1, page_size=10)).total == 0
 
 
-async def test_what_is_served_is_described_and_goes_before_what_is_stored(context: ServiceContext) -> None:
+async def test_served_graphs_are_described_and_precede_stored_ones(context: ServiceContext) -> None:
     graph = StateGraph(dict, name="flow")
     graph.add_node("one", lambda state: {})
     graph.add_edge(START, "one")

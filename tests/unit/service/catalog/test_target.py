@@ -35,7 +35,7 @@ def find(ledger: Ledger, graph: Any = None, definition_id: Any = None) -> Target
     return asyncio.run(find_target(ledger, "default", graph, definition_id))
 
 
-def test_a_graph_is_taken_by_its_name(ledger: Ledger) -> None:
+def test_a_graph_is_a_target_by_its_name(ledger: Ledger) -> None:
     assert find(ledger, "report") == Target("report", None)
 
 
@@ -45,7 +45,7 @@ def test_definitions_of_the_workspace_and_the_project_are_found(defined: Ledger)
 
 
 @pytest.mark.parametrize("identity", ["def_other", "def_none"])
-def test_others_are_not_there(defined: Ledger, identity: str) -> None:
+def test_definitions_of_others_are_not_found(defined: Ledger, identity: str) -> None:
     with pytest.raises(NotFound, match=identity):
         find(defined, definition_id=identity)
 
@@ -53,6 +53,6 @@ def test_others_are_not_there(defined: Ledger, identity: str) -> None:
 @pytest.mark.parametrize(
     ("graph", "definition_id"), [(None, None), ("report", "def_1"), ("", None), (5, None), (None, 5)]
 )
-def test_what_means_nothing_is_refused(ledger: Ledger, graph: Any, definition_id: Any) -> None:
+def test_invalid_targets_are_refused(ledger: Ledger, graph: Any, definition_id: Any) -> None:
     with pytest.raises(InvalidRequest):
         find(ledger, graph, definition_id)

@@ -43,7 +43,7 @@ async def versions(ledger: Ledger, now: datetime) -> tuple[Versions, Catalog]:
     return Versions(ledger, catalog), catalog
 
 
-async def test_a_name_means_the_newest_and_an_id_itself(ledger: Ledger, now: datetime) -> None:
+async def test_a_name_refers_to_the_newest_version_and_an_id_to_one(ledger: Ledger, now: datetime) -> None:
     found, catalog = await versions(ledger, now)
     assert (await adrive(found.newest("w", "flow"))).id == "def_new"
     assert (await adrive(found.stored("w", "def_old"))).version == "def_old"
@@ -51,7 +51,7 @@ async def test_a_name_means_the_newest_and_an_id_itself(ledger: Ledger, now: dat
     assert (await adrive(found.requested("w", StartRun(definition_id="def_old")))).id == "def_old"
 
 
-async def test_what_belongs_to_others_is_not_found(ledger: Ledger, now: datetime) -> None:
+async def test_definitions_of_other_workspaces_are_not_found(ledger: Ledger, now: datetime) -> None:
     found, _ = await versions(ledger, now)
     assert (await adrive(found.stored("x", "def_x"))).id == "def_x"
     with pytest.raises(NotFound):
@@ -64,13 +64,13 @@ async def test_what_belongs_to_others_is_not_found(ledger: Ledger, now: datetime
 
 
 @pytest.mark.parametrize("given", [{}, {"graph": "flow", "definition_id": "def_old"}])
-async def test_one_of_both_is_given(ledger: Ledger, now: datetime, given: dict[str, str]) -> None:
+async def test_either_a_graph_or_a_definition_is_required(ledger: Ledger, now: datetime, given: dict[str, str]) -> None:
     found, _ = await versions(ledger, now)
     with pytest.raises(InvalidRequest, match="not both"):
         await adrive(found.requested("w", StartRun(**given)))  # type: ignore[arg-type]
 
 
-async def test_a_thread_that_may_wait_finds_the_same(ledger: Ledger, now: datetime) -> None:
+async def test_lookups_from_a_worker_thread_return_the_same(ledger: Ledger, now: datetime) -> None:
     found, _ = await versions(ledger, now)
     there = await asyncio.to_thread(lambda: drive(found.newest("w", "flow")))
     assert there.id == "def_new"

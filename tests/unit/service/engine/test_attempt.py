@@ -94,7 +94,7 @@ async def test_a_run_is_advanced_to_its_end(place: Place) -> None:
 
 
 @pytest.mark.parametrize(("stop", "status"), [("pause", RunStatus.PAUSED), ("release", RunStatus.RUNNING)])
-async def test_a_run_that_is_stopped_rests_after_the_step_under_way(place: Place, stop: str, status: Any) -> None:
+async def test_a_stopped_run_finishes_its_current_step(place: Place, stop: str, status: Any) -> None:
     await place.keep()
     attempt = place.attempt()
     place.during = getattr(attempt, stop)
@@ -104,14 +104,14 @@ async def test_a_run_that_is_stopped_rests_after_the_step_under_way(place: Place
     assert (run.due_at is not None) is (stop == "release")
 
 
-async def test_a_wish_to_pause_that_was_there_before_holds(place: Place) -> None:
+async def test_a_pause_requested_before_the_claim_is_honoured(place: Place) -> None:
     place.run.settings = {"pause": True}
     await place.keep()
     await place.attempt().advance()
     assert ((await place.found()).status, place.done) == (RunStatus.PAUSED, [])
 
 
-async def test_what_others_have_made_of_the_run_is_heeded(place: Place, new_run: Callable[..., Run]) -> None:
+async def test_an_attempt_follows_changes_of_its_record(place: Place, new_run: Callable[..., Run]) -> None:
     await place.keep()
     attempt = place.attempt()
     place.during = lambda: attempt.check_record(new_run(id=place.run.id, claim="c", settings={"pause": True}))
@@ -119,7 +119,7 @@ async def test_what_others_have_made_of_the_run_is_heeded(place: Place, new_run:
     assert ((await place.found()).status, place.done) == (RunStatus.PAUSED, ["one"])
 
 
-async def test_a_thread_that_somebody_else_holds_is_tried_again(place: Place) -> None:
+async def test_a_busy_thread_is_retried(place: Place) -> None:
     await place.keep()
     now = place.clock.now()
     before = place.app.with_services(checkpointer=place.saver, clock=place.clock)
@@ -137,7 +137,7 @@ MISSING = [NotFound("There is no graph 'g'."), WorkflowError([Problem("steps[0].
 
 
 @pytest.mark.parametrize("error", MISSING)
-async def test_a_run_whose_code_is_not_here_now_waits_for_it(place: Place, error: Exception) -> None:
+async def test_a_run_without_its_code_is_postponed(place: Place, error: Exception) -> None:
     place.error = error
     await place.keep()
     await place.attempt().advance()
@@ -147,7 +147,7 @@ async def test_a_run_whose_code_is_not_here_now_waits_for_it(place: Place, error
 
 
 @pytest.mark.parametrize("error", MISSING)
-async def test_a_run_waits_for_its_code_as_long_as_it_has_time(place: Place, error: Exception) -> None:
+async def test_a_run_without_its_code_fails_at_its_deadline(place: Place, error: Exception) -> None:
     place.error = error
     place.run.deadline_at = place.clock.now()
     await place.keep()
@@ -156,7 +156,7 @@ async def test_a_run_waits_for_its_code_as_long_as_it_has_time(place: Place, err
     assert (run.status, run.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
 
 
-async def test_a_run_whose_graph_cannot_be_made_has_failed(place: Place) -> None:
+async def test_a_run_whose_graph_cannot_be_compiled_fails(place: Place) -> None:
     place.error = ValueError("no such module")
     await place.keep()
     await place.attempt().advance()
@@ -164,7 +164,7 @@ async def test_a_run_whose_graph_cannot_be_made_has_failed(place: Place) -> None
     assert (run.status, run.error["message"]) == (RunStatus.FAILED, "ValueError: no such module")
 
 
-async def test_a_run_that_is_out_of_time_has_failed_without_another_step(place: Place) -> None:
+async def test_a_late_run_fails_without_another_step(place: Place) -> None:
     place.run.deadline_at = place.clock.now()
     await place.keep()
     await place.attempt().advance()
@@ -172,7 +172,7 @@ async def test_a_run_that_is_out_of_time_has_failed_without_another_step(place: 
     assert (run.status, run.error["code"], place.done) == (RunStatus.FAILED, "RUN_TIMEOUT", [])
 
 
-async def test_who_has_no_claim_any_more_changes_nothing(place: Place) -> None:
+async def test_an_attempt_without_its_claim_changes_nothing(place: Place) -> None:
     await place.keep()
     place.run.claim = "old"
     await place.attempt().advance()
@@ -272,7 +272,7 @@ async def test_questions_of_a_nested_graph_are_answered_one_after_the_other(
     assert [events.count(one) for one in ("STEP_STARTED", "STEP_WAITING", "SIGNAL_RECEIVED")] == [1, 2, 2]
 
 
-async def test_an_approval_that_is_decided_while_another_branch_runs_is_heeded_after_it(
+async def test_an_approval_decided_while_another_branch_runs_is_handled_afterwards(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
     during: list[Approval] = []
@@ -295,7 +295,7 @@ async def test_an_approval_that_is_decided_while_another_branch_runs_is_heeded_a
     assert (await place.events()).count("APPROVAL_DECIDED") == 1
 
 
-async def test_a_run_for_which_nothing_has_come_goes_on_waiting(
+async def test_a_run_without_signals_keeps_waiting(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
     place = Waiting(storage, new_run(), side_by_side(hears))
@@ -307,7 +307,7 @@ async def test_a_run_for_which_nothing_has_come_goes_on_waiting(
     assert await place.events() == before
 
 
-async def test_an_answer_that_does_not_fit_leaves_the_question_open(
+async def test_an_invalid_answer_leaves_the_question_open(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
     place = Waiting(storage, new_run(), side_by_side(asks_two))
@@ -331,7 +331,7 @@ async def test_an_answer_that_does_not_fit_leaves_the_question_open(
 
 
 @pytest.mark.parametrize("due", [None, 60])
-async def test_what_comes_while_it_is_looked_what_has_come_is_not_lost(
+async def test_a_signal_that_arrives_while_the_inbox_is_read_is_not_lost(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run], due: int | None
 ) -> None:
     """Whether the run was to go on waiting, or its time is over: it is looked again."""
@@ -378,7 +378,7 @@ class Late:
             written.result()
 
 
-async def test_a_run_that_only_backs_off_is_released_at_once(
+async def test_a_run_that_only_waits_for_retries_is_released_at_once(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
     tries: list[int] = []

@@ -18,7 +18,7 @@ def redact(told: Any) -> Any:
     return told.replace("1234", "***") if isinstance(told, str) else told
 
 
-def test_what_is_told_of_a_step_names_it() -> None:
+def test_events_of_a_step_name_it() -> None:
     changeset = ChangeSet()
     changeset.add_event("WORKFLOW_STARTED", {"graph": "g"})
     changeset.add_event("STEP_FAILED", {"attempt": 1}, STEP)
@@ -28,7 +28,7 @@ def test_what_is_told_of_a_step_names_it() -> None:
     ]
 
 
-def test_secrets_are_taken_out_of_events_errors_and_messages(now: datetime) -> None:
+def test_secrets_are_removed_from_events_errors_and_messages(now: datetime) -> None:
     error = {"message": "the key is 1234", "code": "ValueError"}
     clean = {"message": "the key is ***", "code": "ValueError"}
     advance, update, announce = without_secrets(
@@ -50,7 +50,7 @@ def test_secrets_are_taken_out_of_events_errors_and_messages(now: datetime) -> N
     assert announce.data == {"error": clean, "output": None}
 
 
-def test_work_itself_is_kept_as_it_is(now: datetime) -> None:
+def test_outputs_are_not_redacted(now: datetime) -> None:
     signal = Insert(Signal(id="g", run_id="r", type="paid", payload={"card": "1234"}, created_at=now))
     output = Advance("r", now, {"output": {"card": "1234"}, "error": None})
     told = Announce("default", "workflow.completed", {"output": {"card": "1234"}, "graph": "1234"}, now)

@@ -84,7 +84,7 @@ def new(changes: Sequence[Change], kind: type[Any] = Run) -> list[Any]:
     return [one.record for one in changes if isinstance(one, Insert) and isinstance(one.record, kind)]
 
 
-async def test_a_child_is_a_change_of_the_write_that_keeps_its_task(
+async def test_a_child_is_created_with_the_result_of_its_task(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     parent = await parent_of(context, new_run(id="run_p"))
@@ -100,15 +100,13 @@ async def test_a_child_is_a_change_of_the_write_that_keeps_its_task(
     assert (await context.records.run("default", "run_k")).due_at == context.now()
 
 
-async def test_a_child_does_not_begin_when_its_node_fails(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+async def test_a_child_is_not_created_if_its_node_fails(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     parent = await parent_of(context, new_run())
     parent.start("run_k")
     assert (new(parent.tried_again()), new(parent.failed())) == ([], [])
 
 
-async def test_a_child_of_a_node_that_is_tried_again_begins_once(
-    context: ServiceContext, new_run: Callable[..., Run]
-) -> None:
+async def test_a_child_of_a_retried_node_is_created_once(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     parent = await parent_of(context, new_run())
     parent.start("run_k")
     parent.tried_again()
@@ -131,9 +129,7 @@ async def test_a_child_starts_once_however_often_its_node_is_executed(
     assert new(later.done()) == []
 
 
-async def test_what_cannot_be_started_is_refused_where_it_is_called(
-    context: ServiceContext, new_run: Callable[..., Run]
-) -> None:
+async def test_invalid_children_are_refused_at_the_call(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     parent = await parent_of(context, new_run(thread_id="mine"))
     context.settings = ServiceSettings(max_input=10)
     with pytest.raises(InvalidRequest, match="Did you mean 'thread_id'"):
@@ -147,7 +143,7 @@ async def test_what_cannot_be_started_is_refused_where_it_is_called(
     assert new(parent.done()) == []
 
 
-async def test_a_child_that_is_not_awaited_may_follow_on_the_thread_of_its_parent(
+async def test_a_child_that_is_not_awaited_may_use_the_thread_of_its_parent(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     parent = await parent_of(context, new_run(thread_id="mine"))
@@ -164,7 +160,7 @@ def ended_before(run: Run, child: Run, n: int) -> Signal:
 
 
 @pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED])
-async def test_a_child_that_has_ended_is_told_as_it_stands_to_a_parent_that_asks_anew(
+async def test_an_ended_child_is_reported_again_to_a_parent_that_repeats_its_call(
     context: ServiceContext, new_run: Callable[..., Run], status: RunStatus
 ) -> None:
     run = new_run(id="run_p")
@@ -185,7 +181,7 @@ async def test_a_child_that_has_ended_is_told_as_it_stands_to_a_parent_that_asks
     assert len(inbox) == 2
 
 
-async def test_of_a_child_that_goes_on_only_the_end_to_come_counts(
+async def test_only_the_next_end_of_an_unfinished_child_is_reported(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run(id="run_p")

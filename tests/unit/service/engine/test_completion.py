@@ -35,7 +35,7 @@ def test_each_end_has_its_event() -> None:
     ]
 
 
-def test_webhooks_are_told(now: datetime, new_run: Callable[..., Run]) -> None:
+def test_an_end_is_announced_to_webhooks(now: datetime, new_run: Callable[..., Run]) -> None:
     run = new_run(metadata={"customer": "ann"})
     [told] = completion_changes(run, Ending.failed(ERROR), now)
     assert isinstance(told, Announce)
@@ -62,11 +62,11 @@ def test_a_parent_that_waits_gets_a_signal_and_is_woken(now: datetime, new_run: 
     assert woken.values == {"due_at": now}
 
 
-def test_a_parent_that_does_not_wait_is_told_nothing(now: datetime, new_run: Callable[..., Run]) -> None:
+def test_a_parent_that_does_not_wait_gets_no_signal(now: datetime, new_run: Callable[..., Run]) -> None:
     assert told_of(new_run(parent_id="run_p"), Ending.completed({}), now) == []
 
 
-def test_each_end_of_a_run_that_is_tried_again_is_another_signal(now: datetime, new_run: Callable[..., Run]) -> None:
+def test_each_end_of_a_retried_run_is_a_new_signal(now: datetime, new_run: Callable[..., Run]) -> None:
     run = new_run(parent_id="run_p", parent_waits=True)
     ids = {told_of(run, Ending.failed(ERROR), at)[0].record.id for at in (now, now, now + timedelta(seconds=1))}
     assert len(ids) == 2

@@ -135,7 +135,7 @@ def test_each_superstep_completes_steps_and_begins_others(progress: Progress, no
     assert "status" not in advance(changes).values
 
 
-def test_a_result_that_landed_before_is_not_completed_twice(progress: Progress, now: datetime) -> None:
+def test_a_saved_result_is_not_completed_twice(progress: Progress, now: datetime) -> None:
     first = begun(progress, now)
     assert told(progress.result_changes("", Pending(completed={first.id: TaskResult(first, {}, [])}), None, now)) == [
         "STEP_COMPLETED"
@@ -152,7 +152,7 @@ def test_the_last_superstep_ends_the_run(progress: Progress, now: datetime) -> N
     assert progress.has_settled
 
 
-def test_a_question_makes_a_wait_once(progress: Progress, run: Run, now: datetime) -> None:
+def test_a_question_creates_one_wait(progress: Progress, run: Run, now: datetime) -> None:
     first = begun(progress, now)
     asked = Pending(interrupts={first.id: (Interrupt(id="i", value="go on?", due_at=now + SECOND),)})
     assert (
@@ -172,9 +172,7 @@ def test_a_question_makes_a_wait_once(progress: Progress, run: Run, now: datetim
     assert told(progress.result_changes("", asked, asking(now, "i"), now)) == ["WORKFLOW_PAUSED"]
 
 
-def test_of_the_questions_of_a_nested_graph_those_are_open_that_were_not_answered(
-    progress: Progress, now: datetime
-) -> None:
+def test_only_unanswered_questions_of_a_nested_graph_are_open(progress: Progress, now: datetime) -> None:
     first = begun(progress, now)
     both = Pending(interrupts={first.id: (Interrupt(id="i", value="one"), Interrupt(id="j", value="two"))})
     changes = progress.result_changes("", both, asking(now, "j"), now)
@@ -183,9 +181,7 @@ def test_of_the_questions_of_a_nested_graph_those_are_open_that_were_not_answere
     assert [one.record.value for one in of(changes, Insert, Wait)] == ["one"]
 
 
-def test_what_came_while_a_run_was_at_work_makes_it_due_when_it_waits(
-    progress: Progress, run: Run, now: datetime
-) -> None:
+def test_signals_received_while_running_make_a_waiting_run_due(progress: Progress, run: Run, now: datetime) -> None:
     first = begun(progress, now)
     asked = Pending(interrupts={first.id: (Interrupt(id="i", value=None),)})
     changes = progress.result_changes("", asked, asking(now, "i"), now)
@@ -206,7 +202,7 @@ def waiting(run: Run, now: datetime, *, due_at: datetime | None = None) -> tuple
     return Progress(run, Graph(), steps=[step], waits=[wait], arrivals=came), wait, first  # type: ignore[arg-type]
 
 
-def test_what_a_run_waited_for_is_taken_with_its_first_write(run: Run, now: datetime) -> None:
+def test_the_first_write_takes_the_signals_that_a_run_waited_for(run: Run, now: datetime) -> None:
     progress, wait, first = waiting(run, now)
     changes = progress.commit_changes(commit(now, done=[first], ends="completed"))
     assert told(changes) == ["SIGNAL_RECEIVED", "WORKFLOW_RESUMED", "STEP_COMPLETED", "WORKFLOW_COMPLETED"]
@@ -214,7 +210,7 @@ def test_what_a_run_waited_for_is_taken_with_its_first_write(run: Run, now: date
     assert Delete(Wait, [Condition("id", "in", [wait.id])]) in changes
 
 
-def test_the_first_write_of_a_run_that_waited_expects_that_nothing_has_come_since(run: Run, now: datetime) -> None:
+def test_the_first_write_of_a_waiting_run_expects_its_version(run: Run, now: datetime) -> None:
     run.version = 7
     progress, _, first = waiting(run, now)
     claim, version = Condition("claim", "=", "token"), Condition("version", "=", 7)
@@ -225,7 +221,7 @@ def test_the_first_write_of_a_run_that_waited_expects_that_nothing_has_come_sinc
     ]
 
 
-def test_who_does_not_have_the_run_says_what_is_expected_instead(run: Run, now: datetime) -> None:
+def test_a_writer_without_a_claim_gives_its_own_guard(run: Run, now: datetime) -> None:
     run.claim, run.deadline_at = None, now
     progress = Progress(run, Graph())  # type: ignore[arg-type]
     progress.stopping = "timeout"
@@ -234,14 +230,14 @@ def test_who_does_not_have_the_run_says_what_is_expected_instead(run: Run, now: 
     assert (advance(changes).expect, advance(changes).values["error"]["code"]) == (guard, "RUN_TIMEOUT")
 
 
-def test_a_wait_whose_time_is_over_is_told(run: Run, now: datetime) -> None:
+def test_a_wait_that_times_out_is_recorded(run: Run, now: datetime) -> None:
     progress, _, first = waiting(run, now, due_at=now)
     changes = progress.commit_changes(commit(now, done=[first], ends="completed"))
     assert told(changes)[:2] == ["TIMER_FIRED", "WORKFLOW_RESUMED"]
     assert advance(changes).events[1].payload == {"reason": "timer"}
 
 
-def test_a_failure_is_told_with_what_is_known_of_it(progress: Progress, now: datetime) -> None:
+def test_a_failure_is_recorded_with_its_details(progress: Progress, now: datetime) -> None:
     first = begun(progress, now)
     progress.steps.failures[first.id] = ValueError("no luck")
     text = "ValueError: no luck"
@@ -251,7 +247,7 @@ def test_a_failure_is_told_with_what_is_known_of_it(progress: Progress, now: dat
     assert [one.values["status"] for one in of(changes, UpdateAll, StepRun)] == [StepStatus.FAILED]
 
 
-def test_an_attempt_that_fails_counts_and_is_told(progress: Progress, now: datetime) -> None:
+def test_a_failed_attempt_is_counted_and_recorded(progress: Progress, now: datetime) -> None:
     first = begun(progress, now)
     progress.steps.failures[first.id] = ConnectionError("again")
     changes = progress.result_changes("", Pending(attempts={first.id: 1}, retries={first.id: now + SECOND}), None, now)
@@ -287,7 +283,7 @@ FAILED = {"status": "failed", "error": "ValueError: no"}
         ({"status": "completed"}, "release", True, RunStatus.COMPLETED),
     ],
 )
-def test_how_a_run_ends_that_is_being_stopped(
+def test_the_outcome_of_a_run_that_is_being_stopped(
     progress: Progress, now: datetime, end: dict[str, Any], stopping: Any, is_cancelled: bool, becomes: Any
 ) -> None:
     begun(progress, now)
@@ -298,7 +294,7 @@ def test_how_a_run_ends_that_is_being_stopped(
         assert values["due_at"] == now
 
 
-def test_a_step_that_became_due_while_the_run_was_stopped_begins_later(progress: Progress, now: datetime) -> None:
+def test_a_step_that_is_due_when_the_run_stops_begins_later(progress: Progress, now: datetime) -> None:
     first = begun(progress, now)
     progress.stopping = "pause"
     changes = progress.commit_changes(commit(now, done=[first], then=[task("second", "c2")]))
@@ -306,7 +302,7 @@ def test_a_step_that_became_due_while_the_run_was_stopped_begins_later(progress:
     assert [one.record.status for one in of(changes, Insert, StepRun)] == [StepStatus.PENDING]
 
 
-def test_what_a_step_reports_is_its_output_and_what_it_skips(progress: Progress, now: datetime) -> None:
+def test_a_step_reports_its_output_and_skipped_steps(progress: Progress, now: datetime) -> None:
     first = begun(progress, now)
     data = {"output": {"a": 1}, "skipped": ["second"], "event": {"type": "GUARDRAIL_FAILED", "payload": {"why": "x"}}}
     note = ("step_reported", 1, "first", first.id, data)
@@ -317,7 +313,7 @@ def test_what_a_step_reports_is_its_output_and_what_it_skips(progress: Progress,
     assert (skipped.record.name, skipped.record.status) == ("second", StepStatus.SKIPPED)
 
 
-def test_calls_of_models_cost_wherever_they_are(progress: Progress, now: datetime) -> None:
+def test_model_calls_are_counted_in_nested_graphs_too(progress: Progress, now: datetime) -> None:
     first = begun(progress, now)
     data = {"model": "m", "input_tokens": 3, "output_tokens": 4, "cost": 0.5}
     notes = [("model_called", 1, "first", first.id, data)] * 2
@@ -329,16 +325,14 @@ def test_calls_of_models_cost_wherever_they_are(progress: Progress, now: datetim
     assert [(call.model, call.cost, call.input_tokens) for call in calls] == [("m", 0.5, 3)] * 2
 
 
-def test_what_a_nested_call_saves_moves_no_step(progress: Progress, now: datetime) -> None:
+def test_commits_of_nested_calls_change_no_step(progress: Progress, now: datetime) -> None:
     begun(progress, now)
     assert progress.commit_changes(commit(now, done=[task("inner")], then=[task("other")], namespace="first:t1")) == []
 
 
 @pytest.mark.parametrize("settings", [{"interruptBefore": ["second"]}, {"interruptAfter": ["first"]},
                                       {"interruptBefore": "*"}, {"interruptAfter": ["*"]}])  # fmt: skip
-def test_a_step_before_which_a_run_is_to_halt_has_not_begun(
-    progress: Progress, now: datetime, settings: dict[str, Any]
-) -> None:
+def test_a_step_behind_a_breakpoint_is_pending(progress: Progress, now: datetime, settings: dict[str, Any]) -> None:
     first = begun(progress, now)
     progress.run.settings = settings
     changes = progress.commit_changes(commit(now, done=[first], then=[task("second", "c2")]))
@@ -346,7 +340,7 @@ def test_a_step_before_which_a_run_is_to_halt_has_not_begun(
     assert [one.record.status for one in of(changes, Insert, StepRun)] == [StepStatus.PENDING]
 
 
-def test_secrets_are_taken_out_of_what_is_told_and_not_out_of_results(progress: Progress, now: datetime) -> None:
+def test_secrets_are_removed_from_events_but_not_from_results(progress: Progress, now: datetime) -> None:
     first = begun(progress, now)
     progress.redact = lambda told: {} if isinstance(told, dict) else told
     progress.steps.failures[first.id] = ValueError("the key is 1234")
@@ -357,7 +351,7 @@ def test_secrets_are_taken_out_of_what_is_told_and_not_out_of_results(progress: 
     assert advance(done).values["output"] == {"a": 1}
 
 
-def test_a_run_is_put_off_by_whoever_has_it(progress: Progress, now: datetime) -> None:
+def test_a_run_is_postponed_by_its_worker(progress: Progress, now: datetime) -> None:
     [change] = progress.postpone_changes(now + SECOND, now)
     assert isinstance(change, Advance)
     assert change.values == {"claim": None, "worker_id": None, "due_at": now + SECOND}

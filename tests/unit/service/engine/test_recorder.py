@@ -72,7 +72,7 @@ def breaks(state: Any) -> None:
     raise ValueError("no luck")
 
 
-async def test_the_run_its_thread_and_its_log_move_together(
+async def test_checkpoints_and_records_are_written_together(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
     recorded = Recorded(storage, new_run(claim="c"), one)
@@ -87,7 +87,7 @@ async def test_the_run_its_thread_and_its_log_move_together(
     assert recorded.progress.has_settled
 
 
-async def test_who_lost_the_run_saves_nothing(
+async def test_a_worker_without_its_claim_saves_nothing(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
     run = new_run(claim="c")
@@ -111,7 +111,7 @@ async def test_who_lost_the_run_saves_nothing(
     assert [event.type for event in await aresolve(ledger.events(run.id))][-1] == "STEP_STARTED"
 
 
-async def test_a_run_that_asks_waits(storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]) -> None:
+async def test_a_run_with_a_question_waits(storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]) -> None:
     recorded = Recorded(storage, new_run(claim="c"), asks)
     await recorded.advance()
     run = await recorded.found()
@@ -119,7 +119,7 @@ async def test_a_run_that_asks_waits(storage: tuple[Ledger, Checkpointer], new_r
     assert recorded.told[-1].type == "WORKFLOW_PAUSED"
 
 
-async def test_the_error_itself_is_told_and_not_its_text_alone(
+async def test_the_error_itself_is_recorded_and_not_only_its_text(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
     recorded = Recorded(storage, new_run(claim="c"), breaks)
@@ -131,7 +131,7 @@ async def test_the_error_itself_is_told_and_not_its_text_alone(
     assert step.error == {"message": "ValueError: no luck", "code": "ValueError"}
 
 
-async def test_everything_else_is_what_the_saver_does(
+async def test_other_methods_are_those_of_the_saver(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
     recorded = Recorded(storage, new_run(claim="c"), one)
@@ -141,7 +141,7 @@ async def test_everything_else_is_what_the_saver_does(
     assert await aresolve(saver.load(recorded.run.thread_id)) is not None
 
 
-async def test_what_was_not_saved_is_not_told(tmp_path: Path, new_run: Callable[..., Run]) -> None:
+async def test_changes_that_were_not_saved_are_not_published(tmp_path: Path, new_run: Callable[..., Run]) -> None:
     def doubles(state: Any) -> dict[str, int]:
         recorded.progress.steps.queue([], [Insert(recorded.run)])
         return {"two": 2}

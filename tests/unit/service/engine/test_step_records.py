@@ -74,13 +74,13 @@ def test_steps_begin_once_or_later_if_the_run_halts(run: Run, now: datetime) -> 
     assert (told(later), len(later.changes)) == (["STEP_STARTED"], 1)
 
 
-def test_a_step_is_completed_once_and_the_input_is_none(steps: StepRecords, now: datetime) -> None:
+def test_a_step_is_completed_once_and_the_input_is_no_step(steps: StepRecords, now: datetime) -> None:
     assert done(steps, FIRST, now + SECOND).events[0].payload == {"stepName": "first", "durationMs": 1000}
     assert done(steps, FIRST, now).changes == []
     assert done(steps, Task(START, None, "c0", 0), now).changes == []
 
 
-def test_what_a_task_adds_goes_once_with_the_write_that_keeps_the_task(steps: StepRecords, now: datetime) -> None:
+def test_queued_changes_are_written_once_with_the_result_of_their_task(steps: StepRecords, now: datetime) -> None:
     mine, others, unknown = more("mine"), more("others"), more("unknown")
     steps.queue([SECOND_ONE.id], [others])
     steps.queue([FIRST.id], [mine])
@@ -91,14 +91,14 @@ def test_what_a_task_adds_goes_once_with_the_write_that_keeps_the_task(steps: St
     assert done(steps, SECOND_ONE, now).final_changes == []
 
 
-def test_what_a_task_adds_that_comes_to_wait_goes_with_its_question(steps: StepRecords, now: datetime) -> None:
+def test_queued_changes_of_a_waiting_task_are_written_with_its_question(steps: StepRecords, now: datetime) -> None:
     kid = more("kid")
     steps.queue([FIRST.id], [kid])
     assert asked(steps, FIRST, now, Interrupt(id="i", value=None)).final_changes == [kid]
     assert done(steps, FIRST, now).final_changes == []
 
 
-def test_what_a_task_adds_that_fails_is_not_made(steps: StepRecords, now: datetime) -> None:
+def test_queued_changes_of_a_failed_task_are_not_written(steps: StepRecords, now: datetime) -> None:
     steps.queue([FIRST.id], [more("kid")])
     assert tried_again(steps, FIRST, now, now).final_changes == []
     changeset = ChangeSet()
@@ -106,7 +106,7 @@ def test_what_a_task_adds_that_fails_is_not_made(steps: StepRecords, now: dateti
     assert (told(changeset), changeset.final_changes) == (["STEP_FAILED"], [])
 
 
-def test_a_run_backs_off_while_all_that_it_does_is_to_be_tried_again(steps: StepRecords, now: datetime) -> None:
+def test_a_run_backs_off_while_all_running_steps_wait_for_a_retry(steps: StepRecords, now: datetime) -> None:
     tried_again(steps, FIRST, now + SECOND, now)
     assert not steps.is_backing_off(now)
     done(steps, SECOND_ONE, now)
@@ -115,7 +115,7 @@ def test_a_run_backs_off_while_all_that_it_does_is_to_be_tried_again(steps: Step
     assert not steps.is_backing_off(now)
 
 
-def test_a_step_waits_for_the_first_of_its_questions_and_each_is_asked_once(steps: StepRecords, now: datetime) -> None:
+def test_a_step_waits_for_its_first_timeout_and_asks_each_question_once(steps: StepRecords, now: datetime) -> None:
     one = Interrupt(id="i", value="one", due_at=now + 2 * SECOND)
     two = Interrupt(id="j", value="two", kind="event", event="paid", due_at=now + SECOND)
     changeset = asked(steps, FIRST, now, one, two)
@@ -129,7 +129,7 @@ def test_a_step_waits_for_the_first_of_its_questions_and_each_is_asked_once(step
     assert list(steps.waits) == ["i", "j"]
 
 
-def test_a_step_goes_on_when_nothing_of_it_is_open(steps: StepRecords, now: datetime) -> None:
+def test_a_step_without_open_waits_continues(steps: StepRecords, now: datetime) -> None:
     asked(steps, FIRST, now, Interrupt(id="i", value=1), Interrupt(id="j", value=2))
     for name, woken in (("i", 0), ("j", 1)):
         steps.waits.pop(name)
@@ -138,7 +138,7 @@ def test_a_step_goes_on_when_nothing_of_it_is_open(steps: StepRecords, now: date
         assert len(changeset.changes) == woken
 
 
-def test_an_approval_that_is_asked_for_once_more_is_open_again(steps: StepRecords, now: datetime) -> None:
+def test_an_approval_requested_again_is_open_again(steps: StepRecords, now: datetime) -> None:
     question = {"type": "approval", "contentKey": "letter", "content": "dear", "prompt": "send it?"}
     changeset = asked(steps, FIRST, now, Interrupt(id="i", value=question))
     assert told(changeset) == ["STEP_WAITING", "APPROVAL_REQUESTED"]
@@ -148,9 +148,7 @@ def test_an_approval_that_is_asked_for_once_more_is_open_again(steps: StepRecord
     assert (new.record.id, changeset.changes.index(before) < changeset.changes.index(new)) == (wait.id, True)
 
 
-def test_an_approval_that_was_decided_before_its_run_failed_is_not_asked_for_again(
-    steps: StepRecords, now: datetime
-) -> None:
+def test_a_decided_approval_of_a_failed_run_is_not_requested_again(steps: StepRecords, now: datetime) -> None:
     question = {"type": "approval", "contentKey": "letter", "content": "dear", "prompt": "send it?"}
     steps.answered = {"i"}
     changeset = asked(steps, FIRST, now, Interrupt(id="i", value=question))
@@ -159,7 +157,7 @@ def test_an_approval_that_was_decided_before_its_run_failed_is_not_asked_for_aga
     assert [type(one.record) for one in changeset.changes if isinstance(one, Insert)] == [Wait]
 
 
-def test_lines_that_a_step_has_written_are_kept_by_attempt(steps: StepRecords, now: datetime) -> None:
+def test_captured_lines_are_stored_by_attempt(steps: StepRecords, now: datetime) -> None:
     class Lines:
         def take(self, task_id: str) -> list[dict[str, str]]:
             return [{"line": "hello"}]
@@ -173,7 +171,7 @@ def test_lines_that_a_step_has_written_are_kept_by_attempt(steps: StepRecords, n
     ]
 
 
-def test_an_error_is_that_of_the_task_whose_text_it_has(steps: StepRecords) -> None:
+def test_an_error_is_found_by_its_text(steps: StepRecords) -> None:
     steps.failures[FIRST.id] = ValueError("no luck")
     steps.failures[SECOND_ONE.id] = KeyError("other")
     assert steps.error_of("ValueError: no luck") == {

@@ -23,7 +23,7 @@ def signal(identity: str, now: datetime, **more: Any) -> Signal:
     return Signal(id=identity, run_id="r", created_at=now, **{"type": "", "payload": identity, **more})
 
 
-def test_an_answer_goes_to_the_question_that_it_names(now: datetime) -> None:
+def test_an_answer_goes_to_the_question_that_it_is_addressed_to(now: datetime) -> None:
     one, two = wait("one", now), wait("two", now)
     found = match_signals([one, two], [signal("a", now, interrupt_id="two")], now)
     assert (found.answers, found.ended) == ({"two": "a"}, [two])
@@ -36,11 +36,11 @@ def test_the_oldest_signal_goes_to_every_wait_for_its_type(now: datetime) -> Non
     assert match_signals(waits, inbox, now).answers == {"one": "a", "two": "a"}
 
 
-def test_a_signal_is_no_answer_to_a_question(now: datetime) -> None:
+def test_a_signal_does_not_answer_a_question(now: datetime) -> None:
     assert not match_signals([wait("one", now)], [signal("a", now, type="paid"), signal("b", now)], now).ended
 
 
-def test_a_wait_ends_at_its_time_and_not_before(now: datetime) -> None:
+def test_a_wait_times_out_at_its_time_and_not_before(now: datetime) -> None:
     naps = wait("nap", now, due_at=now + HOUR)
     assert not match_signals([naps], [], now + HOUR - timedelta(microseconds=1)).ended
     found = match_signals([naps], [], now + HOUR)
@@ -48,13 +48,13 @@ def test_a_wait_ends_at_its_time_and_not_before(now: datetime) -> None:
     assert found.answers["nap"] is TIMED_OUT
 
 
-def test_a_signal_wins_against_the_end_of_a_wait(now: datetime) -> None:
+def test_a_signal_wins_against_a_timeout(now: datetime) -> None:
     waits = [wait("one", now, event="paid", due_at=now)]
     found = match_signals(waits, [signal("a", now, type="paid")], now + HOUR)
     assert (found.answers, list(found.signals)) == ({"one": "a"}, [waits[0].id])
 
 
-def test_a_run_goes_on_by_itself_at_the_first_instant(now: datetime) -> None:
+def test_a_waiting_run_is_due_at_its_first_timeout(now: datetime) -> None:
     waits = [wait("one", now), wait("two", now, due_at=now + 2 * HOUR), wait("three", now, due_at=now + HOUR)]
     assert next_due(waits, None) == now + HOUR
     assert next_due(waits, now) == now
@@ -62,7 +62,7 @@ def test_a_run_goes_on_by_itself_at_the_first_instant(now: datetime) -> None:
     assert next_due([], now) == now
 
 
-def test_a_question_is_a_record_that_its_run_and_its_interrupt_name(now: datetime, new_run: Callable[..., Run]) -> None:
+def test_a_wait_is_identified_by_its_run_and_interrupt(now: datetime, new_run: Callable[..., Run]) -> None:
     run = new_run(id="run_1")
     step = StepRun(id="s", run_id="run_1", task_id="t", name="ask", type="node")
     asked = Interrupt(id="i", value={"at": now}, kind="question", due_at=now + HOUR, schema=int)
@@ -73,7 +73,7 @@ def test_a_question_is_a_record_that_its_run_and_its_interrupt_name(now: datetim
     assert (found.value, found.schema) == ({"at": "2026-03-02T12:00:00Z"}, {"type": "integer"})
 
 
-def test_an_approval_is_known_by_its_type(now: datetime) -> None:
+def test_an_approval_is_recognised_by_its_type(now: datetime) -> None:
     asked = {"type": "approval", "contentKey": "letter", "content": {"a": 1}, "prompt": "send?"}
     found = approval_of(wait("one", now, value=asked, due_at=now + HOUR))
     assert found is not None

@@ -121,7 +121,7 @@ def worker(identity: str, clock: FakeClock, *, seconds: float) -> Worker:
     )  # fmt: skip
 
 
-async def test_no_more_is_taken_than_there_is_room_for(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+async def test_claims_do_not_exceed_the_capacity(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = Asked()
     runs = [new_run(id=f"run_{n}", due_at=clock.now()) for n in range(5)]
     await aresolve(ledger.write([Insert(run) for run in runs]))
@@ -136,7 +136,7 @@ async def test_no_more_is_taken_than_there_is_room_for(ledger: Ledger, new_run: 
         assert shop.worker.attempt_at("run_0") is None
 
 
-async def test_a_run_that_is_due_later_is_taken_then(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+async def test_a_run_that_is_due_later_is_claimed_then(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = Asked()
     await aresolve(ledger.write([Insert(new_run(due_at=clock.now() + timedelta(seconds=0.5)))]))
     async with working(ledger, clock, look_every=60) as shop:
@@ -146,7 +146,7 @@ async def test_a_run_that_is_due_later_is_taken_then(ledger: Ledger, new_run: Ca
         shop.go.set()
 
 
-async def test_what_is_given_is_begun_with_at_once(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+async def test_a_run_with_a_reservation_begins_at_once(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     async with working(ledger, Asked(), look_every=60) as shop:
         run = claimed(new_run(), shop.worker.id)
         reservation = shop.worker.reserve()
@@ -158,9 +158,7 @@ async def test_what_is_given_is_begun_with_at_once(ledger: Ledger, new_run: Call
         shop.go.set()
 
 
-async def test_a_place_that_is_promised_is_kept_until_it_is_taken_or_given_back(
-    ledger: Ledger, new_run: Callable[..., Run]
-) -> None:
+async def test_reserved_capacity_is_kept_until_it_is_settled(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = Asked()
     async with working(ledger, clock, capacity=2, look_every=1) as shop:
         first, second, third = [shop.worker.reserve() for _ in range(3)]
@@ -192,7 +190,7 @@ async def looks(shop: Shop, clock: Asked) -> None:
     await until(lambda: len(clock.waits) > before)
 
 
-async def test_a_worker_lives_while_it_says_so_and_takes_its_leave(ledger: Ledger) -> None:
+async def test_a_worker_renews_its_lease_and_deletes_its_record_at_the_end(ledger: Ledger) -> None:
     clock = Asked()
     async with working(ledger, clock, lease=30, look_every=60) as shop:
         [record] = await shop.find(Worker)
@@ -204,9 +202,7 @@ async def test_a_worker_lives_while_it_says_so_and_takes_its_leave(ledger: Ledge
     assert not shop.worker.has_room
 
 
-async def test_the_runs_of_a_worker_that_says_nothing_are_for_others(
-    ledger: Ledger, new_run: Callable[..., Run]
-) -> None:
+async def test_the_runs_of_a_lost_worker_are_released(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = Asked()
     gone, alive = worker("gone", clock, seconds=5), worker("alive", clock, seconds=60)
     held = [
@@ -227,9 +223,7 @@ async def test_the_runs_of_a_worker_that_says_nothing_are_for_others(
         shop.go.set()
 
 
-async def test_a_claim_whose_worker_is_not_known_any_more_is_nobodys(
-    ledger: Ledger, new_run: Callable[..., Run]
-) -> None:
+async def test_a_claim_of_an_unregistered_worker_is_released(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = Asked()
     before = new_run(id="run_1", claim="a", worker_id="long gone", status=RunStatus.RUNNING, begun=True)
     await aresolve(ledger.write([Insert(before)]))
@@ -244,9 +238,7 @@ async def test_a_claim_whose_worker_is_not_known_any_more_is_nobodys(
         shop.go.set()
 
 
-async def test_what_is_being_forgotten_has_a_claim_without_a_worker_and_keeps_it(
-    ledger: Ledger, new_run: Callable[..., Run]
-) -> None:
+async def test_a_claim_without_a_worker_is_kept(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = Asked()
     run = new_run(claim="retention", status=RunStatus.COMPLETED)
     await aresolve(ledger.write([Insert(run)]))
@@ -255,7 +247,7 @@ async def test_what_is_being_forgotten_has_a_claim_without_a_worker_and_keeps_it
         assert [(one.claim, one.version) for one in await shop.find(Run)] == [("retention", run.version)]
 
 
-async def test_a_worker_that_was_held_for_gone_is_known_again(ledger: Ledger) -> None:
+async def test_a_worker_that_was_considered_lost_registers_again(ledger: Ledger) -> None:
     clock = Asked()
     async with working(ledger, clock, lease=30, look_every=60) as shop:
         await aresolve(ledger.write([Delete(Worker, where(id=shop.worker.id))]))
@@ -264,7 +256,7 @@ async def test_a_worker_that_was_held_for_gone_is_known_again(ledger: Ledger) ->
         assert (record.id, record.until) == (shop.worker.id, clock.now() + timedelta(seconds=30))
 
 
-async def test_a_worker_that_comes_while_others_look_for_lost_ones_keeps_its_runs(
+async def test_a_worker_that_registers_during_the_search_for_lost_ones_keeps_its_runs(
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:
     clock = Asked()
@@ -301,7 +293,7 @@ class Coming:
                 written.result()
 
 
-async def test_a_worker_has_no_room_before_others_know_it(ledger: Ledger) -> None:
+async def test_a_worker_has_no_room_before_it_is_registered(ledger: Ledger) -> None:
     known: list[bool] = []
 
     class Watched(Coming):
@@ -321,7 +313,7 @@ async def test_a_worker_has_no_room_before_others_know_it(ledger: Ledger) -> Non
     assert found == ([False], True)
 
 
-async def test_a_worker_looks_after_what_others_want_of_its_runs(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+async def test_a_heartbeat_checks_the_records_of_claimed_runs(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = Asked()
     run = new_run(due_at=clock.now())
     await aresolve(ledger.write([Insert(run)]))
@@ -333,7 +325,7 @@ async def test_a_worker_looks_after_what_others_want_of_its_runs(ledger: Ledger,
         shop.go.set()
 
 
-async def test_what_is_at_work_when_a_worker_stops_is_for_others(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+async def test_a_draining_worker_releases_its_runs(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = Asked()
     run, later = new_run(due_at=clock.now()), new_run(due_at=clock.now() + timedelta(hours=1))
     await aresolve(ledger.write([Insert(run), Insert(later)]))
@@ -344,7 +336,7 @@ async def test_what_is_at_work_when_a_worker_stops_is_for_others(ledger: Ledger,
     assert shop.attempts[0].released
 
 
-async def test_a_ledger_that_cannot_be_asked_is_asked_again(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+async def test_a_failed_query_for_work_is_repeated(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = Asked()
     await aresolve(ledger.write([Insert(new_run(due_at=clock.now()))]))
     sick: Any = Sick(ledger)
@@ -372,7 +364,7 @@ class Sick:
         return self._ledger.claim(*args)
 
 
-async def test_a_claim_without_an_attempt_is_released_and_taken_up_with_the_next_beat(
+async def test_an_unattended_claim_is_released_with_the_next_heartbeat(
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:
     clock = Asked()
@@ -387,9 +379,7 @@ async def test_a_claim_without_an_attempt_is_released_and_taken_up_with_the_next
         shop.go.set()
 
 
-async def test_a_run_that_is_just_being_given_to_a_worker_is_not_released(
-    ledger: Ledger, new_run: Callable[..., Run]
-) -> None:
+async def test_a_run_whose_claim_is_in_flight_is_not_released(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = Asked()
     async with working(ledger, clock, lease=30, look_every=60) as shop:
         reservation = shop.worker.reserve()
@@ -406,7 +396,7 @@ async def test_a_run_that_is_just_being_given_to_a_worker_is_not_released(
         shop.go.set()
 
 
-async def test_a_claim_is_released_though_others_are_always_under_way(
+async def test_an_unattended_claim_is_released_although_others_are_in_flight(
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:
     clock = Asked()
@@ -453,9 +443,7 @@ class Failing:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_worker_that_cannot_say_that_it_is_there_says_it_later(
-    ledger: Ledger, new_run: Callable[..., Run], when: str
-) -> None:
+async def test_a_failed_registration_is_retried(ledger: Ledger, new_run: Callable[..., Run], when: str) -> None:
     clock = Asked()
     failing: Any = Failing(ledger, lambda name, number: when if number <= 3 else None)
     await aresolve(ledger.write([Insert(new_run(due_at=clock.now()))]))
@@ -471,7 +459,7 @@ async def test_a_worker_that_cannot_say_that_it_is_there_says_it_later(
     await work
 
 
-async def test_a_heart_beats_again_whatever_failed_in_it(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+async def test_heartbeats_continue_after_failures(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = Asked()
     sick = False
     failing: Any = Failing(ledger, lambda name, number: "before" if sick else None)
@@ -485,7 +473,7 @@ async def test_a_heart_beats_again_whatever_failed_in_it(ledger: Ledger, new_run
         assert [one.id for one in await shop.find(Worker)] == [shop.worker.id]
 
 
-async def test_a_heartbeat_that_has_failed_is_tried_again_sooner(ledger: Ledger) -> None:
+async def test_a_failed_heartbeat_is_retried_sooner(ledger: Ledger) -> None:
     clock = Asked()
     sick = False
     failing: Any = Failing(ledger, lambda name, number: "before" if sick and name == "write" else None)
@@ -500,7 +488,7 @@ async def test_a_heartbeat_that_has_failed_is_tried_again_sooner(ledger: Ledger)
         assert record.until == clock.now() + timedelta(seconds=30)
 
 
-async def test_a_worker_that_is_cancelled_has_no_heartbeat_any_more(ledger: Ledger) -> None:
+async def test_a_cancelled_worker_sends_no_heartbeats(ledger: Ledger) -> None:
     clock = Asked()
     shop = Shop(ledger, clock, lease=30, look_every=60)
     before = asyncio.all_tasks()
@@ -513,7 +501,7 @@ async def test_a_worker_that_is_cancelled_has_no_heartbeat_any_more(ledger: Ledg
     assert await shop.find(Worker) == []
 
 
-async def test_a_worker_that_cannot_say_that_it_leaves_leaves(ledger: Ledger) -> None:
+async def test_a_worker_stops_although_its_record_cannot_be_deleted(ledger: Ledger) -> None:
     clock = Asked()
     sick = False
     failing: Any = Failing(ledger, lambda name, number: "before" if sick and name == "write" else None)

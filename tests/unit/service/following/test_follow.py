@@ -39,7 +39,7 @@ async def told(context: ServiceContext, run: Run, *kinds: str, loud: bool = True
     await (context.write([change]) if loud else aresolve(context.ledger.write([change])))
 
 
-async def test_a_log_is_followed_until_its_end(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+async def test_events_are_followed_until_the_run_ends(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
     await context.write([Insert(run)])
     await told(context, run, "A", "B")
@@ -57,7 +57,7 @@ async def test_a_log_is_followed_until_its_end(context: ServiceContext, new_run:
     assert context.hub.listeners == 0
 
 
-async def test_an_event_that_another_process_wrote_between_two_is_not_left_out(
+async def test_an_event_of_another_process_in_between_is_not_skipped(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
@@ -81,7 +81,7 @@ async def test_an_event_that_another_process_wrote_between_two_is_not_left_out(
     assert seen == [1, 2, 3, 4, 5]
 
 
-async def test_a_run_that_failed_and_goes_on_is_followed_on(
+async def test_a_failed_run_that_is_retried_is_followed_further(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
@@ -97,7 +97,7 @@ async def anext_all(context: ServiceContext, run: Run) -> list[str]:
     return [event.type async for event in follow(context, run.id, 0)]
 
 
-async def test_a_log_that_is_longer_than_what_is_read_at_once_comes_whole_and_at_once(
+async def test_a_log_longer_than_a_batch_is_read_completely(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
@@ -122,7 +122,7 @@ async def test_a_log_that_is_longer_than_what_is_read_at_once_comes_whole_and_at
         (RunStatus.FAILED, None, None, True),
     ],
 )
-async def test_one_waits_for_a_run_only_while_it_moves_by_itself(
+async def test_waiting_ends_when_a_run_has_settled(
     context: ServiceContext,
     new_run: Callable[..., Run],
     status: RunStatus,
@@ -138,7 +138,7 @@ async def test_one_waits_for_a_run_only_while_it_moves_by_itself(
     assert found.status is status
 
 
-async def test_who_waits_is_told_at_once(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+async def test_a_settled_run_ends_the_wait_at_once(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run(status=RunStatus.RUNNING, claim="c")
     await context.write([Insert(run)])
     waiting = asyncio.create_task(wait_until_settled(context, "default", run.id, 3600))

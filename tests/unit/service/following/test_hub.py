@@ -23,7 +23,7 @@ def event(run_id: str, seq: int, now: datetime) -> RunEvent:
 
 
 @pytest.mark.anyio
-async def test_listeners_are_told_of_their_run_in_order(now: datetime) -> None:
+async def test_listeners_receive_the_events_of_their_run_in_order(now: datetime) -> None:
     hub = Hub()
     with hub.listening("a") as one, hub.listening("a") as two, hub.listening("b") as other:
         assert hub.listeners == 3
@@ -38,7 +38,7 @@ async def test_listeners_are_told_of_their_run_in_order(now: datetime) -> None:
 
 
 @pytest.mark.anyio
-async def test_news_from_another_thread_wake_a_listener_at_once(now: datetime) -> None:
+async def test_events_from_another_thread_wake_a_listener_at_once(now: datetime) -> None:
     hub = Hub()
     with hub.listening("a") as listener:
         teller = threading.Timer(0.01, lambda: hub.publish([event("a", 1, now)]))
@@ -51,7 +51,7 @@ async def test_news_from_another_thread_wake_a_listener_at_once(now: datetime) -
 
 
 @pytest.mark.anyio
-async def test_a_listener_waits_no_longer_than_it_says() -> None:
+async def test_a_listener_waits_for_its_timeout_at_most() -> None:
     hub = Hub()
     with hub.listening("a") as listener:
         await listener.wait_for_news(0.01)
@@ -59,7 +59,7 @@ async def test_a_listener_waits_no_longer_than_it_says() -> None:
 
 
 @pytest.mark.anyio
-async def test_news_that_came_before_are_not_waited_for(now: datetime) -> None:
+async def test_queued_events_are_not_waited_for(now: datetime) -> None:
     hub = Hub()
     with hub.listening("a") as listener:
         hub.publish([event("a", 1, now)])
@@ -70,7 +70,7 @@ async def test_news_that_came_before_are_not_waited_for(now: datetime) -> None:
         assert [one.seq for one in hub.take_events(listener)] == [2]
 
 
-def test_a_listener_whose_loop_is_closed_disturbs_nobody(now: datetime) -> None:
+def test_a_listener_with_a_closed_loop_is_harmless(now: datetime) -> None:
     hub = Hub()
 
     async def listens() -> object:

@@ -74,7 +74,7 @@ async def until(true: Callable[[], Any]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_idle_readers_ask_nothing_one_by_one(
+async def test_idle_followers_share_one_query(
     ledger: Counting, context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     runs = [new_run(id=f"run_{number}") for number in range(50)]
@@ -116,7 +116,7 @@ async def test_a_stream_ends_when_another_process_has_ended_the_run(
     assert await asyncio.wait_for(reading, 600) == told[after:]
 
 
-async def test_a_stream_ends_when_its_run_is_forgotten(
+async def test_a_stream_ends_when_its_run_is_deleted(
     ledger: Counting, context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
@@ -127,7 +127,7 @@ async def test_a_stream_ends_when_its_run_is_forgotten(
     assert await asyncio.wait_for(reading, 600) is None
 
 
-async def test_who_waits_for_a_run_learns_of_its_end_by_another_process(
+async def test_a_wait_ends_when_another_process_ends_the_run(
     ledger: Counting, context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run(status=RunStatus.RUNNING, claim="c", worker_id="other")

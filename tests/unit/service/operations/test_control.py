@@ -77,7 +77,7 @@ async def test_a_cancelled_run_leaves_nothing_open(context: ServiceContext, new_
     assert await kinds(context, run) == ["WORKFLOW_CANCELLED"]
 
 
-async def test_children_are_cancelled_with_their_parent_and_theirs_too(
+async def test_descendants_are_cancelled_with_their_parent(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     await added(context, new_run(id="run_1"))
@@ -130,7 +130,7 @@ class Quicker:
         return self._ledger.write(changes)
 
 
-async def test_a_run_at_work_is_asked_to_halt_and_one_in_nobodys_hands_is_halted(
+async def test_a_claimed_run_is_asked_to_pause_and_an_unclaimed_one_is_paused(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     control = Control(context)
@@ -144,7 +144,7 @@ async def test_a_run_at_work_is_asked_to_halt_and_one_in_nobodys_hands_is_halted
     assert (again.status, again.due_at) == (RunStatus.RUNNING, context.now())
 
 
-async def test_a_run_that_is_tried_again_has_all_its_attempts_and_time(
+async def test_a_retried_run_has_fresh_attempts_and_no_deadline(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     now = context.now()
@@ -161,7 +161,7 @@ async def test_a_run_that_is_tried_again_has_all_its_attempts_and_time(
     assert (again.status, again.attempt, again.error, again.completed_at) == (StepStatus.RUNNING, 1, None, None)
 
 
-async def test_a_run_whose_thread_went_on_is_not_tried_again(
+async def test_a_run_whose_thread_was_advanced_is_not_retried(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     now = context.now()
@@ -173,7 +173,7 @@ async def test_a_run_whose_thread_went_on_is_not_tried_again(
             await Control(context).retry("default", f"{failed}_f")
 
 
-async def test_what_was_done_on_a_thread_before_a_run_is_not_in_its_way(
+async def test_earlier_runs_on_a_thread_do_not_prevent_a_retry(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     now, thread = context.now(), {"thread_id": "t", "begun": True}
@@ -187,7 +187,7 @@ async def test_what_was_done_on_a_thread_before_a_run_is_not_in_its_way(
 
 
 @pytest.mark.parametrize("status", [status for status in RunStatus if status not in ENDED])
-async def test_a_run_whose_thread_is_for_another_one_is_not_tried_again(
+async def test_a_run_whose_thread_belongs_to_another_is_not_retried(
     context: ServiceContext, new_run: Callable[..., Run], status: RunStatus
 ) -> None:
     await added(context, new_run(id="run_2", thread_id="t", status=RunStatus.FAILED, started_at=context.now()))
@@ -197,7 +197,7 @@ async def test_a_run_whose_thread_is_for_another_one_is_not_tried_again(
 
 
 @pytest.mark.parametrize("status", [RunStatus.PENDING, RunStatus.COMPLETED])
-async def test_a_run_that_takes_the_thread_while_another_is_tried_again_has_it(
+async def test_a_run_that_takes_the_thread_during_a_retry_keeps_it(
     context: ServiceContext, new_run: Callable[..., Run], status: RunStatus
 ) -> None:
     now = context.now()
@@ -223,7 +223,7 @@ async def test_a_parent_and_a_child_that_it_waits_for_are_cancelled_in_one_write
     assert [await kinds(context, run) for run in found] == [["WORKFLOW_CANCELLED"]] * 2
 
 
-async def test_what_others_do_at_the_same_time_is_seen(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+async def test_concurrent_changes_are_seen(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = await added(context, new_run())
     context.ledger = Raced(context.ledger, run.id, 3)  # type: ignore[assignment]
     after = await Control(context).cancel("default", run.id)
@@ -255,7 +255,7 @@ class Raced:
         return self._ledger.write(changes)
 
 
-async def test_others_can_stop_nothing(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+async def test_other_workspaces_can_stop_nothing(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = await added(context, new_run())
     control = Control(context)
     for act in (control.cancel, control.pause, control.resume, control.retry):

@@ -50,7 +50,7 @@ async def test_a_run_costs_what_its_calls_cost(ledger: Ledger, new_run: Any, now
     assert [call.id for call in found.calls] == ["run_1/0", "run_1/1", "run_1/2"]
 
 
-async def test_a_workspace_has_spent_what_falls_into_the_time(ledger: Ledger, new_run: Any, now: datetime) -> None:
+async def test_a_summary_covers_its_period(ledger: Ledger, new_run: Any, now: datetime) -> None:
     book = await costs(ledger, new_run, now)
     assert (await book.summary("default", None, None)).total.calls == 6
     part = await book.summary("default", now + timedelta(hours=1), now + timedelta(hours=2))
@@ -58,6 +58,6 @@ async def test_a_workspace_has_spent_what_falls_into_the_time(ledger: Ledger, ne
     assert (await book.summary("nobody", None, None)).total.calls == 0
 
 
-async def test_a_run_of_somebody_else_costs_nothing_here(ledger: Ledger, new_run: Any, now: datetime) -> None:
+async def test_runs_of_other_workspaces_are_not_counted(ledger: Ledger, new_run: Any, now: datetime) -> None:
     with pytest.raises(NotFound):
         await (await costs(ledger, new_run, now)).of_run("default", "run_3")

@@ -54,7 +54,7 @@ def trigger(context: ServiceContext, identity: str = "trg_1", graph: str = "repo
     return Trigger(id=identity, graph=graph, **given)
 
 
-async def test_an_event_wakes_what_waits_and_starts_what_is_named(
+async def test_an_event_wakes_waiting_runs_and_starts_those_of_triggers(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     book, run, other = await events(context), new_run(status=RunStatus.WAITING), new_run(status=RunStatus.WAITING)
@@ -74,12 +74,12 @@ async def test_an_event_wakes_what_waits_and_starts_what_is_named(
 
 
 @pytest.mark.parametrize("name", ["", "x" * 256, "__run_ended:run_1"])
-async def test_names_that_cannot_be_are_refused(context: ServiceContext, name: str) -> None:
+async def test_invalid_names_are_refused(context: ServiceContext, name: str) -> None:
     with pytest.raises(InvalidRequest):
         await (await events(context)).send("default", name, {})
 
 
-async def test_payloads_are_maps_with_a_largest(context: ServiceContext) -> None:
+async def test_payloads_are_maps_of_limited_size(context: ServiceContext) -> None:
     book = await events(context)
     with pytest.raises(InvalidRequest):
         await book.send("default", "paid", ["a"])
@@ -87,7 +87,7 @@ async def test_payloads_are_maps_with_a_largest(context: ServiceContext) -> None
         await book.send("default", "paid", {"a": "x" * 2000})
 
 
-async def test_an_event_whose_trigger_leads_nowhere_does_nothing_at_all(
+async def test_an_event_with_an_invalid_trigger_changes_nothing(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     book, run = await events(context), new_run(status=RunStatus.WAITING)
@@ -97,7 +97,7 @@ async def test_an_event_whose_trigger_leads_nowhere_does_nothing_at_all(
     assert await aresolve(context.ledger.count(Signal)) == 0
 
 
-async def test_a_run_whose_wait_has_just_ended_is_not_woken_and_the_others_are(
+async def test_only_runs_whose_wait_is_still_open_are_woken(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     book, late, run = await events(context), new_run(status=RunStatus.WAITING), new_run(status=RunStatus.WAITING)

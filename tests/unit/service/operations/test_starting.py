@@ -60,12 +60,12 @@ async def starter(ledger: Ledger) -> Starter:
         ({"after": datetime(2030, 1, 1)}, "has no time zone"),
     ],
 )
-def test_what_cannot_be_started_is_refused(wrong: dict[str, Any], told: str) -> None:
+def test_invalid_requests_are_refused(wrong: dict[str, Any], told: str) -> None:
     with pytest.raises(InvalidRequest, match=told):
         check_start(StartRun(graph="report", **wrong), ServiceSettings())
 
 
-def test_limits_are_reached_and_not_passed() -> None:
+def test_limits_can_be_reached_but_not_exceeded() -> None:
     settings = ServiceSettings(max_input=10, max_payload=20)
     check_start(StartRun(graph="g", input="12345678"), settings)
     with pytest.raises(PayloadTooLarge, match="11 bytes"):
@@ -78,7 +78,7 @@ def test_the_size_of_a_value_is_that_of_its_json_in_bytes() -> None:
     assert (size_of(None), size_of("ä"), size_of({"a": [1]})) == (4, 4, 9)
 
 
-async def test_a_run_has_what_was_asked_for(ledger: Ledger, now: datetime) -> None:
+async def test_a_run_has_the_requested_values(ledger: Ledger, now: datetime) -> None:
     wanted = StartRun(
         graph="report", input={"a": 1}, tags=["red", "red"], metadata={"n": 1}, timeout=60,
         settings={"recursionLimit": 3}, source="api", thread_id="t", on_busy="enqueue",
@@ -143,14 +143,14 @@ async def test_a_thread_is_free_or_busy_in_its_workspace(ledger: Ledger, new_run
     assert ends.told == 1
 
 
-async def test_who_stands_in_line_or_has_a_thread_of_its_own_needs_no_room(ledger: Ledger, new_run: Any) -> None:
+async def test_queued_runs_and_runs_on_their_own_thread_need_no_slot(ledger: Ledger, new_run: Any) -> None:
     start = await starter(ledger)
     await aresolve(ledger.write([Insert(new_run(thread_id="t"))]))
     for run in (new_run(thread_id="t", on_busy="enqueue"), new_run(), new_run(on_busy="interrupt")):
         assert (await room_of(start, run, Ends())).changes == ()
 
 
-async def test_a_key_that_the_run_on_the_thread_has_is_that_run(ledger: Ledger, new_run: Any) -> None:
+async def test_a_used_idempotency_key_returns_the_run_on_the_thread(ledger: Ledger, new_run: Any) -> None:
     start = await starter(ledger)
     run = new_run(id="run_1", thread_id="t", idempotency_key="k")
     await aresolve(ledger.write([Insert(run)]))
@@ -165,7 +165,7 @@ async def test_a_key_that_the_run_on_the_thread_has_is_that_run(ledger: Ledger, 
 
 
 @pytest.mark.parametrize(("begun", "rolls_back"), [(False, True), (True, False)])
-async def test_who_takes_a_thread_over_takes_over_what_the_one_before_was_to_do(
+async def test_a_takeover_inherits_the_takeovers_of_cancelled_runs(
     ledger: Ledger, new_run: Any, begun: bool, rolls_back: bool
 ) -> None:
     start = await starter(ledger)
@@ -175,7 +175,7 @@ async def test_who_takes_a_thread_over_takes_over_what_the_one_before_was_to_do(
     assert slot.run.settings == {"takesOver": ["run_2", "run_1"], "rollsBack": rolls_back}
 
 
-def test_a_claimed_run_is_the_workers(new_run: Any, now: datetime) -> None:
+def test_a_claimed_run_belongs_to_the_worker(new_run: Any, now: datetime) -> None:
     run = new_run(due_at=now)
     mine, other = claimed(run, "wrk_1"), claimed(run, "wrk_1")
     assert (mine.worker_id, mine.due_at, mine.version) == ("wrk_1", None, run.version)

@@ -61,7 +61,7 @@ async def asked(storage: tuple[Ledger, Checkpointer]) -> AsyncIterator[tuple[Ser
         yield service, started.run
 
 
-async def test_a_thread_is_shown_as_it_stands_and_stood(storage: tuple[Ledger, Checkpointer]) -> None:
+async def test_a_thread_is_read_now_and_at_checkpoints(storage: tuple[Ledger, Checkpointer]) -> None:
     async with asked(storage) as (service, run):
         threads = service.threads
         now = await threads.state("default", "t")
@@ -79,7 +79,7 @@ async def test_a_thread_is_shown_as_it_stands_and_stood(storage: tuple[Ledger, C
         assert [one.id for one in await threads.runs("default", "t")] == [run.id]
 
 
-async def test_what_is_not_there_or_somebody_elses_is_not_found(storage: tuple[Ledger, Checkpointer]) -> None:
+async def test_missing_and_foreign_threads_are_not_found(storage: tuple[Ledger, Checkpointer]) -> None:
     async with asked(storage) as (service, _):
         threads = service.threads
         for act in (
@@ -108,7 +108,7 @@ async def test_a_thread_forks_and_is_repaired(storage: tuple[Ledger, Checkpointe
             await threads.update("default", "t", {"m": "unknown"})
 
 
-async def test_a_thread_at_work_is_not_changed(storage: tuple[Ledger, Checkpointer]) -> None:
+async def test_a_busy_thread_is_not_changed(storage: tuple[Ledger, Checkpointer]) -> None:
     async with asked(storage) as (service, run):
         await service.context.write([Advance(run.id, service.clock.now(), {"status": RunStatus.RUNNING, "claim": "c"})])
         history = await service.threads.history("default", "t")
@@ -159,12 +159,12 @@ def an_approval(run_id: str, service: Service) -> Approval:
     return Approval(**named, created_at=service.clock.now())
 
 
-async def test_without_approvals_whoever_may_write_threads_changes_them(storage: tuple[Ledger, Checkpointer]) -> None:
+async def test_without_approvals_threads_write_is_enough(storage: tuple[Ledger, Checkpointer]) -> None:
     async with asked(storage) as (service, _):
         assert not await is_forbidden(service)
 
 
-async def test_an_approval_of_any_run_of_the_thread_counts_however_many_there_are_since(
+async def test_approvals_of_all_runs_of_the_thread_count(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
     async with asked(storage) as (service, run):
@@ -190,7 +190,7 @@ async def test_the_definition_of_every_run_of_the_thread_counts(
 
 
 @pytest.mark.parametrize(("status", "counts"), [(RunStatus.WAITING, True), (RunStatus.COMPLETED, False)])
-async def test_approvals_of_runs_that_the_runs_of_the_thread_have_started_count_while_these_go_on(
+async def test_approvals_of_unfinished_child_runs_count(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run], status: RunStatus, counts: bool
 ) -> None:
     async with asked(storage) as (service, run):
@@ -200,7 +200,7 @@ async def test_approvals_of_runs_that_the_runs_of_the_thread_have_started_count_
         assert await is_forbidden(service) is counts
 
 
-async def test_an_approval_that_is_asked_for_meanwhile_counts(
+async def test_an_approval_requested_concurrently_counts(
     storage: tuple[Ledger, Checkpointer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asked(storage) as (service, run):
@@ -217,7 +217,7 @@ async def test_an_approval_that_is_asked_for_meanwhile_counts(
 
 
 @pytest.mark.parametrize("status", [RunStatus.PENDING, RunStatus.WAITING])
-async def test_a_run_that_comes_to_an_idle_thread_meanwhile_is_a_conflict_and_nothing_is_changed(
+async def test_a_run_that_takes_an_idle_thread_concurrently_is_a_conflict(
     storage: tuple[Ledger, Checkpointer],
     new_run: Callable[..., Run],
     monkeypatch: pytest.MonkeyPatch,
@@ -243,7 +243,7 @@ async def test_a_run_that_comes_to_an_idle_thread_meanwhile_is_a_conflict_and_no
         assert after.checkpoint.id == before["checkpointId"]
 
 
-async def test_a_thread_is_read_by_the_graph_of_the_run_that_has_begun_on_it(
+async def test_a_thread_is_read_with_the_graph_of_the_run_that_began_on_it(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
     async with asked(storage) as (service, run):

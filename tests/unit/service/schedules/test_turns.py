@@ -33,7 +33,7 @@ def test_at_its_time_one_run_is_due() -> None:
 
 
 @pytest.mark.parametrize("schedule", [replace(HOURLY, paused=True), replace(HOURLY, next_at=None)])
-def test_what_is_paused_or_over_is_not_due(schedule: Schedule) -> None:
+def test_paused_and_ended_schedules_are_not_due(schedule: Schedule) -> None:
     assert turns_of(schedule, NOON + hours(5)) == []
 
 
@@ -51,13 +51,13 @@ def test_what_is_paused_or_over_is_not_due(schedule: Schedule) -> None:
         ("all", hours(3.5), ["12:00", "13:00", "14:00", "15:00"]),
     ],
 )
-def test_what_was_missed_is_caught_up_as_asked(catch_up: str, late: timedelta, expected: list[str]) -> None:
+def test_missed_times_are_caught_up_as_configured(catch_up: str, late: timedelta, expected: list[str]) -> None:
     schedule = replace(HOURLY, catch_up=catch_up)
     assert starts(schedule, NOON + late) == expected
     assert turns_of(schedule, NOON + late)[-1].next_at == NOON + hours(late // hours(1) + 1)
 
 
-def test_of_many_missed_the_last_hundred_are_caught_up() -> None:
+def test_the_last_hundred_missed_times_are_caught_up() -> None:
     turns = turns_of(replace(HOURLY, catch_up="all"), NOON + hours(1000.5))
     assert [one.at for one in turns] == [NOON + hours(count) for count in range(901, 1001)]
 
@@ -67,7 +67,7 @@ def test_each_turn_leads_to_the_next() -> None:
     assert [one.next_at for one in turns] == [NOON + hours(1), NOON + hours(2), NOON + hours(3)]
 
 
-def test_a_time_that_is_none_any_more_is_passed_over() -> None:
+def test_a_time_that_is_no_longer_due_is_skipped() -> None:
     """The rules of its time zone have changed since it was noted."""
     moved = replace(HOURLY, next_at=NOON + timedelta(minutes=30))
     assert turns_of(moved, NOON + timedelta(minutes=31)) == [Turn(None, NOON + hours(1))]

@@ -105,7 +105,7 @@ def test_without_deliveries_nothing_is_to_be_done() -> None:
     assert House(Receiver()).sweep() is None
 
 
-def test_what_is_due_is_sent_once() -> None:
+def test_due_messages_are_sent_once() -> None:
     receiver = Receiver()
     house = House(receiver)
     house.announce(20)
@@ -175,7 +175,7 @@ def test_failures_in_a_row_switch_a_webhook_off() -> None:
     assert len(house.deliveries()) == 6  # nobody is told any more
 
 
-def test_410_switches_a_webhook_off_and_what_waits_is_not_sent() -> None:
+def test_a_410_disables_a_webhook_and_drops_its_messages() -> None:
     receiver = Receiver([DOWN, Answer(410, "The receiver answered 410.")])
     house = House(receiver)
     house.announce()
@@ -201,7 +201,7 @@ def test_a_webhook_that_was_removed_gets_nothing() -> None:
     assert house.deliveries()[0].error == "The webhook was removed."
 
 
-def test_many_messages_go_side_by_side_within_bounds() -> None:
+def test_messages_are_sent_concurrently_within_limits() -> None:
     receiver = Receiver()
     house = House(receiver, WebhookSettings(at_once=5, at_once_per_webhook=3))
     house.announce(12)
@@ -229,7 +229,7 @@ class SlowForOne(Receiver):
         return await super().__call__(url, body, headers)
 
 
-def test_a_slow_receiver_delays_nobody_else() -> None:
+def test_a_slow_receiver_delays_no_other() -> None:
     async def run() -> None:
         receiver = SlowForOne()
         house = House(receiver, patience=0.01)
@@ -248,7 +248,7 @@ def test_a_slow_receiver_delays_nobody_else() -> None:
     asyncio.run(run())
 
 
-def test_a_sweep_leaves_alone_what_an_earlier_one_is_still_sending() -> None:
+def test_a_sweep_does_not_resend_messages_in_flight() -> None:
     async def run() -> None:
         receiver = Receiver(gate=(gate := asyncio.Event()))
         house = House(receiver, WebhookSettings(at_once_per_webhook=2), patience=0.01)
@@ -264,7 +264,7 @@ def test_a_sweep_leaves_alone_what_an_earlier_one_is_still_sending() -> None:
     asyncio.run(run())
 
 
-def test_who_closes_lets_what_is_on_its_way_arrive_and_takes_nothing_more() -> None:
+def test_closing_finishes_requests_in_flight_and_starts_none() -> None:
     async def run() -> None:
         receiver = Receiver(gate=(gate := asyncio.Event()))
         house = House(receiver, WebhookSettings(at_once_per_webhook=2))
@@ -329,7 +329,7 @@ def test_a_crash_between_sending_and_writing_sends_again() -> None:
     assert house.events() == ["WEBHOOK_DELIVERED"]
 
 
-def test_what_was_sent_too_slowly_is_kept_by_whoever_has_it_now() -> None:
+def test_an_expired_claim_does_not_overwrite_the_outcome_of_another() -> None:
     """A process that was asleep for long must not write over what another one has found."""
 
     async def run() -> None:
@@ -349,7 +349,7 @@ def test_what_was_sent_too_slowly_is_kept_by_whoever_has_it_now() -> None:
     asyncio.run(run())
 
 
-def test_a_run_that_is_gone_loses_no_outcome() -> None:
+def test_outcomes_are_stored_for_deleted_runs() -> None:
     house = House(Receiver())
     house.announce()
     house.ledger.write([Forget("run_1")])

@@ -36,12 +36,12 @@ def beside(**nodes: Any) -> StateGraph:
     return graph
 
 
-def test_outside_of_tasks_nobody_is() -> None:
+def test_there_is_no_current_task_outside_of_tasks() -> None:
     assert current_task() is None
 
 
 @pytest.mark.parametrize("drives_async", [False, True])
-def test_tasks_beside_each_other_are_told_apart(drives_async: bool) -> None:
+def test_concurrent_tasks_are_distinguished(drives_async: bool) -> None:
     found: dict[str, TaskAttempt | None] = {}
     ids = Ids()
 
@@ -60,7 +60,7 @@ def test_tasks_beside_each_other_are_told_apart(drives_async: bool) -> None:
 
 @pytest.mark.parametrize("saver", [None, InMemorySaver])
 @pytest.mark.parametrize("memory", ["call", "none"])
-def test_what_a_subgraph_does_is_done_by_the_task_that_called_it(saver: Any, memory: Any) -> None:
+def test_output_of_a_subgraph_belongs_to_the_calling_task(saver: Any, memory: Any) -> None:
     found: list[TaskAttempt | None] = []
     ids = Ids()
     innermost = beside(deep=lambda state: found.append(current_task())).compile()
@@ -70,7 +70,7 @@ def test_what_a_subgraph_does_is_done_by_the_task_that_called_it(saver: Any, mem
     assert found == [TaskAttempt(ids.by_node["outer"] or "", "deep", 1)]
 
 
-def test_each_attempt_is_told_apart() -> None:
+def test_attempts_are_distinguished() -> None:
     found: list[TaskAttempt | None] = []
 
     def flaky(state: Any) -> None:
@@ -102,7 +102,7 @@ def test_a_called_task_speaks_for_the_one_that_called_it() -> None:
     assert [place and place.task_id for place in found] == ids
 
 
-def test_a_thread_of_a_node_s_own_is_nobody_unless_it_has_its_context() -> None:
+def test_a_thread_started_by_a_node_needs_its_context() -> None:
     found: list[TaskAttempt | None] = []
 
     def node(state: Any) -> None:
@@ -118,7 +118,7 @@ def test_a_thread_of_a_node_s_own_is_nobody_unless_it_has_its_context() -> None:
     assert [place and place.node for place in found] == [None, "n"]
 
 
-def test_an_attempt_that_was_given_up_is_nobody_any_more() -> None:
+def test_an_abandoned_attempt_is_not_the_current_task() -> None:
     found: list[TaskAttempt | None] = []
     go_on, done = threading.Event(), threading.Event()
 
