@@ -26,11 +26,11 @@ class Heard(Instrument):
 
 
 def heard(node: Any, **options: Any) -> list[tuple[str, Any, str | None]]:
-    found = Heard()
+    result = Heard()
     graph = StateGraph({"x": int}).add_node("node", node, **options).add_edge(START, "node")
     with suppress(ValueError):
-        graph.compile(instruments=[found]).invoke({"x": 1})
-    return found.found
+        graph.compile(instruments=[result]).invoke({"x": 1})
+    return result.found
 
 
 def failing(state: Any) -> None:

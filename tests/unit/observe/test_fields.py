@@ -21,17 +21,17 @@ def test_bound_fields_apply_within_the_block() -> None:
 
 @pytest.mark.parametrize("thread", [None, "t"])
 def test_fields_of_the_current_task(thread: str | None) -> None:
-    found: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
 
     def node(state: Any) -> None:
-        found.append(current_fields())
+        result.append(current_fields())
 
     graph = StateGraph({"x": int}).add_node("n", node).add_edge(START, "n")
     app = graph.compile(InMemorySaver() if thread else None)
     with bound(request_id="r"):
         app.invoke({"x": 1}, run_id="run", thread_id=thread)
     named = {"thread_id": thread} if thread else {}
-    assert found == [{"request_id": "r", "run_id": "run", **named, "node": "n", "attempt": 1}]
+    assert result == [{"request_id": "r", "run_id": "run", **named, "node": "n", "attempt": 1}]
 
 
 @pytest.mark.parametrize(

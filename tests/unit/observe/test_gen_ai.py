@@ -36,7 +36,7 @@ def test_attributes_of_a_model_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "provider"),
+    ("message", "provider"),
     [
         ({"model": "google-gla:gemini"}, "gcp.gemini"),
         ({"model": "bedrock:a.b:c"}, "bedrock:a.b"),
@@ -46,13 +46,13 @@ def test_attributes_of_a_model_call() -> None:
         ({}, None),
     ],
 )
-def test_the_provider_of_a_model_call(told: dict[str, Any], provider: str | None) -> None:
-    assert model_attributes(told).get("gen_ai.provider.name") == provider
+def test_the_provider_of_a_model_call(message: dict[str, Any], provider: str | None) -> None:
+    assert model_attributes(message).get("gen_ai.provider.name") == provider
 
 
 def test_the_requested_model_may_differ_from_the_one_that_answered() -> None:
-    found = model_attributes({"model": "gpt-5-2025", "request_model": "openai:gpt-5"})
-    assert (found["gen_ai.request.model"], found["gen_ai.response.model"]) == ("gpt-5", "gpt-5-2025")
+    result = model_attributes({"model": "gpt-5-2025", "request_model": "openai:gpt-5"})
+    assert (result["gen_ai.request.model"], result["gen_ai.response.model"]) == ("gpt-5", "gpt-5-2025")
 
 
 def test_attributes_of_a_tool_call() -> None:

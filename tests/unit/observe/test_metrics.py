@@ -146,9 +146,9 @@ def test_user_defined_labels_are_limited() -> None:
             runtime.record("tool_called", {"tool": f"tool {number}"})
 
     chain(n=call).compile(instruments=[metrics]).invoke({})
-    found = samples(metrics, "statewright_tool_calls_total")
-    assert len(found) == 4
-    assert found["ok", "other"] == 7
+    result = samples(metrics, "statewright_tool_calls_total")
+    assert len(result) == 4
+    assert result["ok", "other"] == 7
 
 
 def test_abandoned_runs_do_not_leak_memory() -> None:

@@ -107,9 +107,9 @@ def test_a_remote_parent(bench: Bench) -> None:
     assert span.parent.trace_state["a"] == "b"
 
 
-@pytest.mark.parametrize("told", [{}, {"traceparent": "nonsense"}, {"traceparent": 7}, {"traceparent": ""}])
-def test_an_invalid_parent_is_ignored(bench: Bench, told: dict[str, Any]) -> None:
-    assert bench.spans.remote(told) is None
+@pytest.mark.parametrize("metadata", [{}, {"traceparent": "nonsense"}, {"traceparent": 7}, {"traceparent": ""}])
+def test_an_invalid_parent_is_ignored(bench: Bench, metadata: dict[str, Any]) -> None:
+    assert bench.spans.remote(metadata) is None
 
 
 def test_an_invalid_parent_is_not_replaced_by_the_current_span(bench: Bench) -> None:

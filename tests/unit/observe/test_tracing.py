@@ -64,7 +64,7 @@ class Bench:
 
     def path(self, span: ReadableSpan) -> list[str]:
         """The names from the outermost span to this one."""
-        by_id = {one.context.span_id: one for one in self.ended if one.context}
+        by_id = {item.context.span_id: item for item in self.ended if item.context}
         names = [span.name]
         while span.parent is not None and span.parent.span_id in by_id:
             span = by_id[span.parent.span_id]
@@ -222,11 +222,11 @@ def test_each_attempt_has_a_span(drives_async: bool) -> None:
     policy = RetryPolicy(max_attempts=3, initial_interval=10.0, backoff_factor=2.0, jitter=False, retry_on=ValueError)
     graph = StateGraph({"log": append}).add_node("n", flaky, retry_policy=policy).add_edge(START, "n")
     run(bench.app(graph, name="g", clock=clock), drives_async)
-    found = bench.named("node n")
-    assert [span.attributes["statewright.attempt"] for span in found if span.attributes] == [1, 2, 3]
-    assert [span.status.status_code for span in found] == [StatusCode.ERROR, StatusCode.ERROR, StatusCode.UNSET]
-    assert found[0].status.description == "ValueError: token=[redacted]"
-    starts = [span.start_time or 0 for span in found]
+    result = bench.named("node n")
+    assert [span.attributes["statewright.attempt"] for span in result if span.attributes] == [1, 2, 3]
+    assert [span.status.status_code for span in result] == [StatusCode.ERROR, StatusCode.ERROR, StatusCode.UNSET]
+    assert result[0].status.description == "ValueError: token=[redacted]"
+    starts = [span.start_time or 0 for span in result]
     assert [(start - starts[0]) / 1e9 for start in starts] == [0, 10, 30]
     assert [bench.path(bench.named(f"own {n}")[0])[-2] for n in range(3)] == ["node n"] * 3
     assert len({span.parent.span_id for span in bench.ended if span.name.startswith("own") and span.parent}) == 3
@@ -380,7 +380,7 @@ def test_called_tasks_have_spans_unless_their_result_is_known(bench: Bench) -> N
 
     @entrypoint(checkpointer=InMemorySaver())
     def whole(given: int, runtime: Runtime[Any]) -> int:
-        total = sum(one.result() for one in [part(1), part(2)])
+        total = sum(item.result() for item in [part(1), part(2)])
         asked.append(interrupt("well?"))
         return total
 

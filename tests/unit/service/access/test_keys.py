@@ -38,7 +38,7 @@ def test_only_the_hash_of_a_key_is_stored(ledger: Ledger, now: datetime) -> None
     assert re.fullmatch(r"stw_[A-Za-z0-9_-]{43}", key)
     assert record.digest == sha256(key.encode()).hexdigest()
     assert record.prefix == key[:12]
-    assert all(key not in str(getattr(record, one.name)) for one in fields(record))
+    assert all(key not in str(getattr(record, field.name)) for field in fields(record))
 
 
 def test_no_two_keys_are_the_same(ledger: Ledger, now: datetime) -> None:
@@ -106,7 +106,7 @@ def test_keys_are_listed_newest_first(ledger: Ledger, now: datetime) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "message"),
     [
         ({"name": ""}, "name of a key"),
         ({"scopes": []}, "allows nothing"),
@@ -116,11 +116,11 @@ def test_keys_are_listed_newest_first(ledger: Ledger, now: datetime) -> None:
     ],
 )
 def test_invalid_requests_for_keys_are_refused(
-    ledger: Ledger, now: datetime, values: dict[str, Any], told: str
+    ledger: Ledger, now: datetime, values: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:
         create(ledger, now, **values)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert asyncio.run(count_keys(ledger, "default")) == 0
 
 
@@ -151,7 +151,7 @@ def test_concurrent_revocations_of_the_last_two_keys_leave_one(ledger: Ledger, n
     async def run() -> None:
         keys = [(await create_key(ledger, "a", name, ["admin"], now=now))[0] for name in ("one", "two")]
         done = await asyncio.gather(*(revoke_key(ledger, "a", key.id, now) for key in keys), return_exceptions=True)
-        assert sorted(type(one).__name__ for one in done) == ["ApiKey", "RequestConflict"]
+        assert sorted(type(item).__name__ for item in done) == ["ApiKey", "RequestConflict"]
         assert len([key for key in await list_keys(ledger, "a") if key.revoked_at is None]) == 1
 
     asyncio.run(run())

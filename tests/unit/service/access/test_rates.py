@@ -57,7 +57,7 @@ def test_without_a_limit_all_requests_are_allowed() -> None:
 def test_a_refused_request_costs_nothing() -> None:
     limiter = RateLimiter()
     limiter.check("key", 1, NOW)
-    assert not any(passed(limiter, "key", 1, NOW + seconds(one)) for one in range(59))
+    assert not any(passed(limiter, "key", 1, NOW + seconds(item)) for item in range(59))
     assert passed(limiter, "key", 1, NOW + seconds(60))
 
 

@@ -37,7 +37,7 @@ def test_admin_does_not_include_operator_scopes() -> None:
         check_scope(key(ADMIN), METRICS)
 
 
-@pytest.mark.parametrize("scope", [one for one in SCOPES if one != "runs:read"])
+@pytest.mark.parametrize("scope", [scope for scope in SCOPES if scope != "runs:read"])
 def test_missing_scopes_are_forbidden(scope: str) -> None:
     with pytest.raises(Forbidden, match=f"'ci' .stw_abcdefgh.*lacks the scope '{scope}', and has runs:read"):
         check_scope(key("runs:read"), scope)
@@ -48,7 +48,7 @@ def test_duplicate_scopes_are_removed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ([], "allows nothing"),
         (["run:read"], "Did you mean 'runs:read'"),
@@ -58,7 +58,7 @@ def test_duplicate_scopes_are_removed() -> None:
         ([None], "must be a string"),
     ],
 )
-def test_unknown_scopes_are_refused(given: Any, told: str) -> None:
+def test_unknown_scopes_are_refused(given: Any, message: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         read_scopes(given)
-    assert told in str(caught.value)
+    assert message in str(caught.value)

@@ -54,8 +54,8 @@ def test_invalid_slugs(ledger: Ledger, now: datetime, slug: Any) -> None:
 def test_workspaces_are_listed_by_slug(ledger: Ledger, now: datetime) -> None:
     for slug in ("b", "c", "a"):
         create(ledger, now, slug)
-    assert [one.slug for one in asyncio.run(list_workspaces(ledger))] == ["a", "b", "c"]
-    assert [one.slug for one in asyncio.run(list_workspaces(ledger, limit=1, offset=2))] == ["c"]
+    assert [workspace.slug for workspace in asyncio.run(list_workspaces(ledger))] == ["a", "b", "c"]
+    assert [workspace.slug for workspace in asyncio.run(list_workspaces(ledger, limit=1, offset=2))] == ["c"]
     assert asyncio.run(count_workspaces(ledger)) == 3
 
 
@@ -74,7 +74,7 @@ def test_limits_are_changed_and_removed(ledger: Ledger, now: datetime) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"max_running": 0}, "max_running must be a whole number"),
         ({"starts_per_minute": -1}, "starts_per_minute"),
@@ -86,12 +86,12 @@ def test_limits_are_changed_and_removed(ledger: Ledger, now: datetime) -> None:
     ],
 )
 def test_an_invalid_change_changes_nothing(
-    ledger: Ledger, now: datetime, changes: Mapping[str, Any], told: str
+    ledger: Ledger, now: datetime, changes: Mapping[str, Any], message: str
 ) -> None:
     made = create(ledger, now)
     with pytest.raises(InvalidRequest) as caught:
         asyncio.run(change_workspace(ledger, made.id, changes))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert asyncio.run(get_workspace(ledger, made.id)) == made
 
 
@@ -107,5 +107,5 @@ def test_the_default_workspace_can_be_created_concurrently(ledger: Ledger, now: 
     async def all_at_once() -> list[Workspace]:
         return list(await asyncio.gather(*(ensure_default_workspace(ledger, now) for _ in range(5))))
 
-    assert {one.id for one in asyncio.run(all_at_once())} == {DEFAULT_WORKSPACE}
+    assert {item.id for item in asyncio.run(all_at_once())} == {DEFAULT_WORKSPACE}
     assert asyncio.run(count_workspaces(ledger)) == 1

@@ -49,7 +49,7 @@ class Place:
         return ()
 
     async def keep(self, *records: Any) -> None:
-        await aresolve(self.ledger.write([Insert(one) for one in records]))
+        await aresolve(self.ledger.write([Insert(record) for record in records]))
 
     async def statuses(self) -> list[str]:
         return [str(run.status) for run in await aresolve(self.ledger.find(Run))]
@@ -74,7 +74,7 @@ async def test_an_unclaimed_run_fails_at_its_deadline(
     assert "2026-03-02T12:00:00Z" in run.error["message"]
     assert [event.type for event in await aresolve(place.ledger.events("run_1"))][-1] == "WORKFLOW_FAILED"
     assert place.ended == [("run_1", RunStatus.FAILED)]
-    assert [one.event_type for one in place.told if isinstance(one, Announce)] == ["workflow.failed"]
+    assert [item.event_type for item in place.told if isinstance(item, Announce)] == ["workflow.failed"]
 
 
 async def test_its_waits_are_closed(place: Place, new_run: Callable[..., Run], now: datetime) -> None:
@@ -83,9 +83,9 @@ async def test_its_waits_are_closed(place: Place, new_run: Callable[..., Run], n
     step = StepRun(id="s", run_id="run_1", task_id="t", name="s", type="node", status=StepStatus.WAITING)
     await place.keep(run, step, Wait(id="w", interrupt_id="i", kind="question", **asked), Approval(id="w", **asked))
     await place.deadlines.sweep(now)
-    [found] = await aresolve(place.ledger.find(StepRun))
-    assert (found.status, await place.statuses()) == (StepStatus.FAILED, ["failed"])
-    assert [one.decision for one in await aresolve(place.ledger.find(Approval))] == ["expired"]
+    [result] = await aresolve(place.ledger.find(StepRun))
+    assert (result.status, await place.statuses()) == (StepStatus.FAILED, ["failed"])
+    assert [approval.decision for approval in await aresolve(place.ledger.find(Approval))] == ["expired"]
     assert await aresolve(place.ledger.count(Wait)) == 0
 
 
@@ -117,7 +117,7 @@ async def test_a_run_that_changes_concurrently_is_not_failed(
     await place.keep(new_run(id="run_1", deadline_at=now), new_run(id="run_2", deadline_at=now))
     await place.deadlines.sweep(now)
     assert await place.statuses() == ["pending", "failed"]
-    assert [one.run_id for one in place.told if isinstance(one, Advance)] == ["run_2"]
+    assert [item.run_id for item in place.told if isinstance(item, Advance)] == ["run_2"]
 
 
 class Moved:
@@ -130,13 +130,13 @@ class Moved:
         return getattr(self._ledger, name)
 
     def find(self, *args: Any, **options: Any) -> Any:
-        found = self._ledger.find(*args, **options)
-        found = found.result() if is_future(found) else found
+        result = self._ledger.find(*args, **options)
+        result = result.result() if is_future(result) else result
         if self._changes:
             written = self._ledger.write([self._changes.pop()])
             if is_future(written):
                 written.result()
-        return found
+        return result
 
 
 async def test_many_late_runs_fail_without_delay(place: Place, new_run: Callable[..., Run], now: datetime) -> None:

@@ -49,7 +49,7 @@ def test_coroutines_run_concurrently(thread: LoopThread) -> None:
     thread.start()
     try:
         barrier = asyncio.Barrier(3)
-        assert {one.result(600) for one in [thread.submit(meets(barrier)) for _ in range(3)]} == {0, 1, 2}
+        assert {item.result(600) for item in [thread.submit(meets(barrier)) for _ in range(3)]} == {0, 1, 2}
     finally:
         thread.stop()
 
@@ -70,7 +70,7 @@ def test_stopping_cancels_tasks_and_ends_the_thread(thread: LoopThread) -> None:
     assert begun.wait(600)
     thread.stop()
     assert (seen, work.cancelled()) == (["a-loop"], True)
-    assert "a-loop" not in [one.name for one in threading.enumerate()]
+    assert "a-loop" not in [item.name for item in threading.enumerate()]
 
 
 def test_a_task_that_ignores_its_cancellation_is_abandoned_with_a_warning(
@@ -87,7 +87,7 @@ def test_a_task_that_ignores_its_cancellation_is_abandoned_with_a_warning(
                 continue
 
     thread.start()
-    [left] = [one for one in threading.enumerate() if one.name == "a-loop"]
+    [left] = [item for item in threading.enumerate() if item.name == "a-loop"]
     thread.submit(ignores())
     assert begun.wait(600)
     thread.stop(0.05)

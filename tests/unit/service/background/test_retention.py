@@ -203,8 +203,8 @@ def test_events_and_deliveries_are_deleted_too(archive: Archive) -> None:
         )
     archive.sweep()
     left = archive.ask(lambda: archive.ledger.find(Delivery))
-    assert [one.id for one in left] == ["d2", "d3"]
-    assert [one.id for one in archive.ask(lambda: archive.ledger.find(ReceivedEvent))] == ["e3"]
+    assert [item.id for item in left] == ["d2", "d3"]
+    assert [item.id for item in archive.ask(lambda: archive.ledger.find(ReceivedEvent))] == ["e3"]
 
 
 # -- when
@@ -302,7 +302,7 @@ def test_concurrent_sweeps_delete_everything(archive: Archive) -> None:
     others = [Retention(archive.ledger, archive.saver) for _ in range(3)]
 
     async def together() -> None:
-        await asyncio.gather(*(one.sweep(archive.now) for one in others))
+        await asyncio.gather(*(other.sweep(archive.now) for other in others))
 
     asyncio.run(together())
     archive.sweep()

@@ -14,14 +14,14 @@ from statewright.models import ScriptedModel
 from statewright.service.catalog.catalog import PROJECT, Catalog, definition_id
 
 
-def graph(*names: str) -> StateGraph:
-    found, before = StateGraph(dict, name="g"), START
+def build_graph(*names: str) -> StateGraph:
+    graph, before = StateGraph(dict, name="g"), START
     for name in names:
-        found.add_node(name, lambda state: {})
-        found.add_edge(before, name)
+        graph.add_node(name, lambda state: {})
+        graph.add_edge(before, name)
         before = name
-    found.add_edge(before, END)
-    return found
+    graph.add_edge(before, END)
+    return graph
 
 
 def steps(expression: str = "a") -> dict[str, Any]:
@@ -33,7 +33,7 @@ def steps(expression: str = "a") -> dict[str, Any]:
 def test_versions_are_derived_from_the_content() -> None:
     one, same, other = Catalog(), Catalog(), Catalog()
     for catalog, names in ((one, "ab"), (same, "ab"), (other, "abc")):
-        catalog.serve("g", graph(*names))
+        catalog.serve("g", build_graph(*names))
     versions = [catalog.named("g").version for catalog in (one, same, other)]
     assert versions[0] == versions[1] != versions[2]
     flows = [Catalog().serve_steps(steps(expression)) for expression in ("a", "a", "b")]
@@ -43,9 +43,9 @@ def test_versions_are_derived_from_the_content() -> None:
 
 def test_names_are_unique_and_similar_names_are_suggested() -> None:
     catalog = Catalog()
-    catalog.serve("report", graph("a"))
+    catalog.serve("report", build_graph("a"))
     with pytest.raises(InvalidConfig, match="Two graphs are served as 'report'"):
-        catalog.serve("report", graph("b"))
+        catalog.serve("report", build_graph("b"))
     with pytest.raises(NotFound, match="Did you mean 'report'"):
         catalog.named("reprot")
     assert catalog.get("reprot") is None
@@ -53,17 +53,17 @@ def test_names_are_unique_and_similar_names_are_suggested() -> None:
 
 def test_served_graphs_are_stored_for_all_workspaces(now: datetime) -> None:
     catalog = Catalog()
-    catalog.serve("z", graph("a"), description="Last.")
+    catalog.serve("z", build_graph("a"), description="Last.")
     catalog.serve_steps(steps(), name="flow")
     catalog.serve("agent", Agent("a", model=ScriptedModel(["x"]), system="s"))
     stored = catalog.stored(now)
-    assert [(one.name, one.kind, one.workspace_id) for one in stored] == [
+    assert [(item.name, item.kind, item.workspace_id) for item in stored] == [
         ("agent", "graph", PROJECT),
         ("flow", "steps", PROJECT),
         ("z", "graph", PROJECT),
     ]
-    assert [one.body is None for one in stored] == [True, False, True]
-    assert all(one.id == definition_id(PROJECT, one.name, one.version) for one in stored)
+    assert [item.body is None for item in stored] == [True, False, True]
+    assert all(item.id == definition_id(PROJECT, item.name, item.version) for item in stored)
     assert [served.name for served in catalog.served] == ["agent", "flow", "z"]
 
 
@@ -81,7 +81,7 @@ def test_a_stored_version_is_compiled_once_from_its_stored_body(now: datetime) -
 
 def test_code_that_is_not_served_any_more_is_not_found(now: datetime) -> None:
     old = Catalog()
-    old.serve("gone", graph("a"))
+    old.serve("gone", build_graph("a"))
     [stored] = old.stored(now)
     with pytest.raises(NotFound, match="gone"):
         Catalog().app_of(stored)

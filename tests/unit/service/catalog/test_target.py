@@ -44,10 +44,10 @@ def test_definitions_of_the_workspace_and_the_project_are_found(defined: Ledger)
     assert find(defined, definition_id="def_") == Target("of ", "def_")
 
 
-@pytest.mark.parametrize("identity", ["def_other", "def_none"])
-def test_definitions_of_others_are_not_found(defined: Ledger, identity: str) -> None:
-    with pytest.raises(NotFound, match=identity):
-        find(defined, definition_id=identity)
+@pytest.mark.parametrize("record_id", ["def_other", "def_none"])
+def test_definitions_of_others_are_not_found(defined: Ledger, record_id: str) -> None:
+    with pytest.raises(NotFound, match=record_id):
+        find(defined, definition_id=record_id)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_valid_values_are_returned(check: Callable[[Any, str], Any], value: Any,
 
 
 @pytest.mark.parametrize(
-    ("check", "value", "told"),
+    ("check", "value", "message"),
     [
         (text, None, "It must be a string, and is null"),
         (text, "", "1 to 200 characters"),
@@ -56,10 +56,10 @@ def test_valid_values_are_returned(check: Callable[[Any, str], Any], value: Any,
         (instant, datetime(2026, 1, 1), "a date and time with a time zone"),
     ],
 )
-def test_invalid_values_are_refused(check: Callable[[Any, str], Any], value: Any, told: str) -> None:
+def test_invalid_values_are_refused(check: Callable[[Any, str], Any], value: Any, message: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         check(value, "It")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("value", ["bleu", None, 5, ["blue"]])

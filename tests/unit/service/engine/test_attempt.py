@@ -246,7 +246,7 @@ class Waiting:
 
     async def waits(self) -> dict[Any, str]:
         """The ids of the open waits, by what was asked."""
-        return {str(one.value or one.event): one.id for one in await aresolve(self.ledger.find(Wait))}
+        return {str(wait.value or wait.event): wait.id for wait in await aresolve(self.ledger.find(Wait))}
 
     async def events(self) -> list[str]:
         return [event.type for event in await aresolve(self.ledger.events(self.run.id))]
@@ -269,7 +269,7 @@ async def test_questions_of_a_nested_graph_are_answered_one_after_the_other(
     await place.signals.answer("default", place.run.id, {waits["one?"]: 1})
     assert (await place.advance()).output == {"log": [1, 2]}
     events = await place.events()
-    assert [events.count(one) for one in ("STEP_STARTED", "STEP_WAITING", "SIGNAL_RECEIVED")] == [1, 2, 2]
+    assert [events.count(item) for item in ("STEP_STARTED", "STEP_WAITING", "SIGNAL_RECEIVED")] == [1, 2, 2]
 
 
 async def test_an_approval_decided_while_another_branch_runs_is_handled_afterwards(
@@ -288,7 +288,7 @@ async def test_an_approval_decided_while_another_branch_runs_is_handled_afterwar
     await place.begin()
     await place.signals.send("default", place.run.id, "paid", {"amount": 3})
     run = await place.advance()
-    assert [one.decision for one in during] == ["rejected"]
+    assert [item.decision for item in during] == ["rejected"]
     assert (run.status, run.due_at) == (RunStatus.WAITING, place.clock.now())
     run = await place.advance()
     assert (run.status, run.output) == (RunStatus.COMPLETED, {"log": [3, "rejected"]})
@@ -363,11 +363,11 @@ class Late:
         return getattr(self._ledger, name)
 
     def find(self, kind: Any, *args: Any, **options: Any) -> Any:
-        found: Any = self._ledger.find(kind, *args, **options)
+        result: Any = self._ledger.find(kind, *args, **options)
         if kind is Signal:
-            found = found.result() if is_future(found) else found
+            result = result.result() if is_future(result) else result
             self._send()
-        return found
+        return result
 
     def _send(self) -> None:
         self.sent += 1

@@ -75,13 +75,13 @@ async def parent_of(context: ServiceContext, run: Run) -> Parent:
     graph.add_edge("one", END)
     context.catalog.serve("kid", graph)
     await context.write(
-        [Insert(run), Insert(step_of(run)), *(Insert(one) for one in context.catalog.stored(context.now()))]
+        [Insert(run), Insert(step_of(run)), *(Insert(item) for item in context.catalog.stored(context.now()))]
     )
     return Parent(context, run)
 
 
 def new(changes: Sequence[Change], kind: type[Any] = Run) -> list[Any]:
-    return [one.record for one in changes if isinstance(one, Insert) and isinstance(one.record, kind)]
+    return [change.record for change in changes if isinstance(change, Insert) and isinstance(change.record, kind)]
 
 
 async def test_a_child_is_created_with_the_result_of_its_task(
@@ -169,13 +169,13 @@ async def test_an_ended_child_is_reported_again_to_a_parent_that_repeats_its_cal
     setattr(child, f"{status}_at", context.now())
     other = ended_before(run, new_run(id="run_o"), 3)
     await context.write(
-        [Insert(one) for one in (child, ended_before(run, child, 1), ended_before(run, child, 2), other)]
+        [Insert(item) for item in (child, ended_before(run, child, 1), ended_before(run, child, 2), other)]
     )
     for _ in range(2):  # also if the node is executed once more before that is saved
         parent.start("run_k", awaited=True)
     await context.write(parent.done())
     inbox = await aresolve(context.ledger.find(Signal, where(run_id=run.id, taken=False)))
-    [told] = [one for one in inbox if one.id != other.id]
+    [told] = [item for item in inbox if item.id != other.id]
     error = {"message": "no"}
     assert told.payload == {"runId": "run_k", "status": str(status), "output": 7, "error": error}
     assert len(inbox) == 2
@@ -192,4 +192,4 @@ async def test_only_the_next_end_of_an_unfinished_child_is_reported(
     late = ended_before(run, child, 2)
     await context.write([Insert(late)])  # the child ends before that is saved
     await context.write(parent.done())
-    assert [one.id for one in await aresolve(context.ledger.find(Signal, where(taken=False)))] == [late.id]
+    assert [signal.id for signal in await aresolve(context.ledger.find(Signal, where(taken=False)))] == [late.id]

@@ -28,7 +28,7 @@ def test_each_end_sets_its_own_columns_and_frees_the_run(now: datetime) -> None:
 
 def test_each_end_has_its_event() -> None:
     ends = [Ending.completed({}), Ending.failed(ERROR), Ending.cancelled("why")]
-    assert [(one.event, one.payload) for one in ends] == [
+    assert [(end.event, end.payload) for end in ends] == [
         ("WORKFLOW_COMPLETED", {}),
         ("WORKFLOW_FAILED", {"error": ERROR}),
         ("WORKFLOW_CANCELLED", {"reason": "why"}),
@@ -47,7 +47,7 @@ def test_an_end_is_announced_to_webhooks(now: datetime, new_run: Callable[..., R
 
 
 def told_of(run: Run, ending: Ending, now: datetime) -> list[Any]:
-    return [one for one in completion_changes(run, ending, now) if not isinstance(one, Announce)]
+    return [change for change in completion_changes(run, ending, now) if not isinstance(change, Announce)]
 
 
 def test_a_parent_that_waits_gets_a_signal_and_is_woken(now: datetime, new_run: Callable[..., Run]) -> None:

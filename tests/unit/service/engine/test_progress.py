@@ -66,7 +66,7 @@ def commit(
         checkpoint=Checkpoint("c2", 2, values or {}, tuple(then)), deltas=None, source=source, run_id="run_1",
         created_at=now, log=Log("run_1", now, tuple(told)) if told else None,
     )  # fmt: skip
-    made.given = [TaskResult(one, {}, []) for one in done]
+    made.given = [TaskResult(item, {}, []) for item in done]
     return made
 
 
@@ -76,7 +76,7 @@ def finished(status: str, now: datetime, **more: Any) -> Log:
 
 def asking(now: datetime, *questions: str) -> Log:
     """The log of a run that comes to rest with questions open."""
-    told = [{"id": one, "kind": "question"} for one in questions]
+    told = [{"id": question, "kind": "question"} for question in questions]
     entries = (("interrupted", 0, None, None, told), ("run_finished", 0, None, None, {"status": "waiting"}))
     return Log("run_1", now, entries)
 
@@ -102,8 +102,8 @@ def told(changes: Sequence[Change]) -> list[str]:
 
 def of(changes: Sequence[Change], kind: Any, record: Any) -> list[Any]:
     """The changes of one kind, of records of one class."""
-    found = [one for one in changes if isinstance(one, kind)]
-    return [one for one in found if record in (type(getattr(one, "record", None)), getattr(one, "kind", None))]
+    result = [change for change in changes if isinstance(change, kind)]
+    return [item for item in result if record in (type(getattr(item, "record", None)), getattr(item, "kind", None))]
 
 
 def begun(progress: Progress, now: datetime) -> Task:
@@ -176,9 +176,9 @@ def test_only_unanswered_questions_of_a_nested_graph_are_open(progress: Progress
     first = begun(progress, now)
     both = Pending(interrupts={first.id: (Interrupt(id="i", value="one"), Interrupt(id="j", value="two"))})
     changes = progress.result_changes("", both, asking(now, "j"), now)
-    assert [one.record.value for one in of(changes, Insert, Wait)] == ["two"]
+    assert [item.record.value for item in of(changes, Insert, Wait)] == ["two"]
     changes = progress.result_changes("", both, asking(now, "i", "j"), now)
-    assert [one.record.value for one in of(changes, Insert, Wait)] == ["one"]
+    assert [item.record.value for item in of(changes, Insert, Wait)] == ["one"]
 
 
 def test_signals_received_while_running_make_a_waiting_run_due(progress: Progress, run: Run, now: datetime) -> None:
@@ -206,7 +206,7 @@ def test_the_first_write_takes_the_signals_that_a_run_waited_for(run: Run, now: 
     progress, wait, first = waiting(run, now)
     changes = progress.commit_changes(commit(now, done=[first], ends="completed"))
     assert told(changes) == ["SIGNAL_RECEIVED", "WORKFLOW_RESUMED", "STEP_COMPLETED", "WORKFLOW_COMPLETED"]
-    assert [one.values for one in of(changes, Update, Signal)] == [{"taken": True}]
+    assert [item.values for item in of(changes, Update, Signal)] == [{"taken": True}]
     assert Delete(Wait, [Condition("id", "in", [wait.id])]) in changes
 
 
@@ -244,7 +244,7 @@ def test_a_failure_is_recorded_with_its_details(progress: Progress, now: datetim
     changes = progress.result_changes("", Pending(errors={first.id: text}), finished("failed", now, error=text), now)
     assert told(changes) == ["STEP_FAILED", "WORKFLOW_FAILED"]
     assert advance(changes).values["error"] == {"message": text, "code": "ValueError", "step": "first"}
-    assert [one.values["status"] for one in of(changes, UpdateAll, StepRun)] == [StepStatus.FAILED]
+    assert [item.values["status"] for item in of(changes, UpdateAll, StepRun)] == [StepStatus.FAILED]
 
 
 def test_a_failed_attempt_is_counted_and_recorded(progress: Progress, now: datetime) -> None:
@@ -299,7 +299,7 @@ def test_a_step_that_is_due_when_the_run_stops_begins_later(progress: Progress, 
     progress.stopping = "pause"
     changes = progress.commit_changes(commit(now, done=[first], then=[task("second", "c2")]))
     assert told(changes) == ["STEP_COMPLETED"]
-    assert [one.record.status for one in of(changes, Insert, StepRun)] == [StepStatus.PENDING]
+    assert [item.record.status for item in of(changes, Insert, StepRun)] == [StepStatus.PENDING]
 
 
 def test_a_step_reports_its_output_and_skipped_steps(progress: Progress, now: datetime) -> None:
@@ -320,7 +320,7 @@ def test_model_calls_are_counted_in_nested_graphs_too(progress: Progress, now: d
     changes = progress.commit_changes(commit(now, entries=notes, namespace="first:t1"))
     assert told(changes) == ["LLM_CALL_COMPLETED"] * 2
     assert advance(changes).values == {"total_cost": Plus(1.0)}
-    calls = [one.record for one in of(changes, Insert, ModelCall)]
+    calls = [item.record for item in of(changes, Insert, ModelCall)]
     assert len({call.id for call in calls}) == 2
     assert [(call.model, call.cost, call.input_tokens) for call in calls] == [("m", 0.5, 3)] * 2
 
@@ -337,7 +337,7 @@ def test_a_step_behind_a_breakpoint_is_pending(progress: Progress, now: datetime
     progress.run.settings = settings
     changes = progress.commit_changes(commit(now, done=[first], then=[task("second", "c2")]))
     assert told(changes) == ["STEP_COMPLETED"]
-    assert [one.record.status for one in of(changes, Insert, StepRun)] == [StepStatus.PENDING]
+    assert [item.record.status for item in of(changes, Insert, StepRun)] == [StepStatus.PENDING]
 
 
 def test_secrets_are_removed_from_events_but_not_from_results(progress: Progress, now: datetime) -> None:

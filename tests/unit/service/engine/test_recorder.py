@@ -103,8 +103,8 @@ async def test_a_worker_without_its_claim_saves_nothing(
     recorded = Recorded(storage, run, one, loses)
     with pytest.raises(RecordConflict):
         await recorded.advance()
-    found = await recorded.found()
-    assert (found.claim, found.status, found.output) == ("other", RunStatus.RUNNING, None)
+    result = await recorded.found()
+    assert (result.claim, result.status, result.output) == ("other", RunStatus.RUNNING, None)
     saved = await aresolve(recorded.saver.load(run.thread_id))
     assert saved is not None
     assert "late" not in str(saved.checkpoint.values)

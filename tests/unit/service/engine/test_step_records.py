@@ -142,8 +142,12 @@ def test_an_approval_requested_again_is_open_again(steps: StepRecords, now: date
     question = {"type": "approval", "contentKey": "letter", "content": "dear", "prompt": "send it?"}
     changeset = asked(steps, FIRST, now, Interrupt(id="i", value=question))
     assert told(changeset) == ["STEP_WAITING", "APPROVAL_REQUESTED"]
-    [wait] = [one.record for one in changeset.changes if isinstance(one, Insert) and isinstance(one.record, Wait)]
-    [new] = [one for one in changeset.changes if isinstance(one, Insert) and isinstance(one.record, Approval)]
+    [wait] = [
+        change.record for change in changeset.changes if isinstance(change, Insert) and isinstance(change.record, Wait)
+    ]
+    [new] = [
+        change for change in changeset.changes if isinstance(change, Insert) and isinstance(change.record, Approval)
+    ]
     before = Delete(Approval, where(id=wait.id))
     assert (new.record.id, changeset.changes.index(before) < changeset.changes.index(new)) == (wait.id, True)
 
@@ -153,8 +157,8 @@ def test_a_decided_approval_of_a_failed_run_is_not_requested_again(steps: StepRe
     steps.answered = {"i"}
     changeset = asked(steps, FIRST, now, Interrupt(id="i", value=question))
     assert told(changeset) == ["STEP_WAITING"]
-    assert not [one for one in changeset.changes if isinstance(one, Delete)]
-    assert [type(one.record) for one in changeset.changes if isinstance(one, Insert)] == [Wait]
+    assert not [change for change in changeset.changes if isinstance(change, Delete)]
+    assert [type(change.record) for change in changeset.changes if isinstance(change, Insert)] == [Wait]
 
 
 def test_captured_lines_are_stored_by_attempt(steps: StepRecords, now: datetime) -> None:
@@ -164,7 +168,9 @@ def test_captured_lines_are_stored_by_attempt(steps: StepRecords, now: datetime)
 
     steps.logs = Lines()
     changes = [*tried_again(steps, FIRST, now, now).changes, *done(steps, FIRST, now).changes]
-    logs: list[Any] = [one.record for one in changes if isinstance(one, Insert) and isinstance(one.record, StepLog)]
+    logs: list[Any] = [
+        change.record for change in changes if isinstance(change, Insert) and isinstance(change.record, StepLog)
+    ]
     assert [(log.attempt, log.number, log.lines) for log in logs] == [
         (1, 1, [{"line": "hello"}]),
         (2, 2, [{"line": "hello"}]),

@@ -19,15 +19,15 @@ def wait(name: str, now: datetime, **more: Any) -> Wait:
     return Wait(id=f"w-{name}", interrupt_id=name, created_at=now, **given)
 
 
-def signal(identity: str, now: datetime, **more: Any) -> Signal:
-    return Signal(id=identity, run_id="r", created_at=now, **{"type": "", "payload": identity, **more})
+def signal(record_id: str, now: datetime, **more: Any) -> Signal:
+    return Signal(id=record_id, run_id="r", created_at=now, **{"type": "", "payload": record_id, **more})
 
 
 def test_an_answer_goes_to_the_question_that_it_is_addressed_to(now: datetime) -> None:
     one, two = wait("one", now), wait("two", now)
-    found = match_signals([one, two], [signal("a", now, interrupt_id="two")], now)
-    assert (found.answers, found.ended) == ({"two": "a"}, [two])
-    assert found.signals == {"w-two": signal("a", now, interrupt_id="two")}
+    result = match_signals([one, two], [signal("a", now, interrupt_id="two")], now)
+    assert (result.answers, result.ended) == ({"two": "a"}, [two])
+    assert result.signals == {"w-two": signal("a", now, interrupt_id="two")}
 
 
 def test_the_oldest_signal_goes_to_every_wait_for_its_type(now: datetime) -> None:
@@ -43,15 +43,15 @@ def test_a_signal_does_not_answer_a_question(now: datetime) -> None:
 def test_a_wait_times_out_at_its_time_and_not_before(now: datetime) -> None:
     naps = wait("nap", now, due_at=now + HOUR)
     assert not match_signals([naps], [], now + HOUR - timedelta(microseconds=1)).ended
-    found = match_signals([naps], [], now + HOUR)
-    assert (found.ended, found.signals) == ([naps], {})
-    assert found.answers["nap"] is TIMED_OUT
+    result = match_signals([naps], [], now + HOUR)
+    assert (result.ended, result.signals) == ([naps], {})
+    assert result.answers["nap"] is TIMED_OUT
 
 
 def test_a_signal_wins_against_a_timeout(now: datetime) -> None:
     waits = [wait("one", now, event="paid", due_at=now)]
-    found = match_signals(waits, [signal("a", now, type="paid")], now + HOUR)
-    assert (found.answers, list(found.signals)) == ({"one": "a"}, [waits[0].id])
+    result = match_signals(waits, [signal("a", now, type="paid")], now + HOUR)
+    assert (result.answers, list(result.signals)) == ({"one": "a"}, [waits[0].id])
 
 
 def test_a_waiting_run_is_due_at_its_first_timeout(now: datetime) -> None:
@@ -66,19 +66,19 @@ def test_a_wait_is_identified_by_its_run_and_interrupt(now: datetime, new_run: C
     run = new_run(id="run_1")
     step = StepRun(id="s", run_id="run_1", task_id="t", name="ask", type="node")
     asked = Interrupt(id="i", value={"at": now}, kind="question", due_at=now + HOUR, schema=int)
-    found = wait_of(run, step, asked, now)
-    assert found.id == wait_id("run_1", "i") != wait_id("run_2", "i")
-    assert (found.run_id, found.interrupt_id, found.workspace_id) == ("run_1", "i", run.workspace_id)
-    assert (found.step_id, found.step_name, found.due_at) == ("s", "ask", now + HOUR)
-    assert (found.value, found.schema) == ({"at": "2026-03-02T12:00:00Z"}, {"type": "integer"})
+    result = wait_of(run, step, asked, now)
+    assert result.id == wait_id("run_1", "i") != wait_id("run_2", "i")
+    assert (result.run_id, result.interrupt_id, result.workspace_id) == ("run_1", "i", run.workspace_id)
+    assert (result.step_id, result.step_name, result.due_at) == ("s", "ask", now + HOUR)
+    assert (result.value, result.schema) == ({"at": "2026-03-02T12:00:00Z"}, {"type": "integer"})
 
 
 def test_an_approval_is_recognised_by_its_type(now: datetime) -> None:
     asked = {"type": "approval", "contentKey": "letter", "content": {"a": 1}, "prompt": "send?"}
-    found = approval_of(wait("one", now, value=asked, due_at=now + HOUR))
-    assert found is not None
-    assert (found.id, found.content_key, found.content, found.prompt) == ("w-one", "letter", {"a": 1}, "send?")
-    assert (found.expires_at, found.decision) == (now + HOUR, None)
+    result = approval_of(wait("one", now, value=asked, due_at=now + HOUR))
+    assert result is not None
+    assert (result.id, result.content_key, result.content, result.prompt) == ("w-one", "letter", {"a": 1}, "send?")
+    assert (result.expires_at, result.decision) == (now + HOUR, None)
     for other in (None, "approval", {"type": "question"}, ["approval"]):
         assert approval_of(wait("one", now, value=other)) is None
     bare = approval_of(wait("one", now, value={"type": "approval"}))

@@ -113,10 +113,10 @@ async def until(true: Callable[[], bool]) -> None:
     raise AssertionError("It did not come to that.")
 
 
-def worker(identity: str, clock: FakeClock, *, seconds: float) -> Worker:
+def worker(record_id: str, clock: FakeClock, *, seconds: float) -> Worker:
     """A worker of another machine, which has said that it lives for so many seconds."""
     return Worker(
-        id=identity, place="elsewhere", pid=1, process_started="", capacity=1,
+        id=record_id, place="elsewhere", pid=1, process_started="", capacity=1,
         until=clock.now() + timedelta(seconds=seconds), started_at=clock.now(),
     )  # fmt: skip
 
@@ -126,13 +126,13 @@ async def test_claims_do_not_exceed_the_capacity(ledger: Ledger, new_run: Callab
     runs = [new_run(id=f"run_{n}", due_at=clock.now()) for n in range(5)]
     await aresolve(ledger.write([Insert(run) for run in runs]))
     async with working(ledger, clock, capacity=2) as shop:
-        assert ([one.run_id for one in shop.attempts], shop.worker.at_work) == (["run_0", "run_1"], 2)
+        assert ([attempt.run_id for attempt in shop.attempts], shop.worker.at_work) == (["run_0", "run_1"], 2)
         assert not shop.worker.has_room
         assert shop.worker.attempt_at("run_0") is shop.attempts[0]
         shop.go.set()
         await shop.begun_with(5)
         await until(lambda: not shop.worker.at_work and shop.worker.has_room)
-        assert sorted(one.run_id for one in shop.attempts) == [run.id for run in runs]
+        assert sorted(attempt.run_id for attempt in shop.attempts) == [run.id for run in runs]
         assert shop.worker.attempt_at("run_0") is None
 
 
@@ -154,7 +154,7 @@ async def test_a_run_with_a_reservation_begins_at_once(ledger: Ledger, new_run: 
         await aresolve(ledger.write([Insert(run)]))
         shop.worker.settle(reservation, run)
         await shop.begun_with(1)
-        assert [one.run.claim for one in shop.attempts] == [run.claim]
+        assert [attempt.run.claim for attempt in shop.attempts] == [run.claim]
         shop.go.set()
 
 
@@ -166,19 +166,19 @@ async def test_reserved_capacity_is_kept_until_it_is_settled(ledger: Ledger, new
         assert first is not None
         assert second is not None
         due = [new_run(id=f"run_{n}", due_at=clock.now()) for n in range(3)]
-        await aresolve(ledger.write([Insert(one) for one in due]))
+        await aresolve(ledger.write([Insert(item) for item in due]))
         await looks(shop, clock)
         assert shop.attempts == []
         shop.worker.settle(first, None)
         await shop.begun_with(1)
         await looks(shop, clock)
-        assert ([one.run_id for one in shop.attempts], shop.worker.reserve()) == (["run_0"], None)
+        assert ([attempt.run_id for attempt in shop.attempts], shop.worker.reserve()) == (["run_0"], None)
         mine = claimed(new_run(id="run_9"), shop.worker.id)
         await aresolve(ledger.write([Insert(mine)]))
         shop.worker.settle(second, mine)
         await shop.begun_with(2)
         await looks(shop, clock)
-        assert [one.run_id for one in shop.attempts] == ["run_0", "run_9"]
+        assert [attempt.run_id for attempt in shop.attempts] == ["run_0", "run_9"]
         shop.go.set()
         await shop.begun_with(4)
 
@@ -210,14 +210,14 @@ async def test_the_runs_of_a_lost_worker_are_released(ledger: Ledger, new_run: C
         new_run(claim="b", worker_id="gone"),
     ]
     others = new_run(claim="c", worker_id="alive")
-    await aresolve(ledger.write([Insert(one) for one in (gone, alive, *held, others)]))
+    await aresolve(ledger.write([Insert(item) for item in (gone, alive, *held, others)]))
     async with working(ledger, clock, lease=30, look_every=60) as shop:
         assert shop.attempts == []
         await clock.beat()
         await shop.begun_with(2)
-        assert sorted(one.run_id for one in shop.attempts) == sorted(run.id for run in held)
-        assert [one.claim for one in await shop.find(Run, id=others.id)] == ["c"]
-        assert {one.id for one in await shop.find(Worker)} == {"alive", shop.worker.id}
+        assert sorted(attempt.run_id for attempt in shop.attempts) == sorted(run.id for run in held)
+        assert [run.claim for run in await shop.find(Run, id=others.id)] == ["c"]
+        assert {item.id for item in await shop.find(Worker)} == {"alive", shop.worker.id}
         events = [[event.type for event in await aresolve(ledger.events(run.id))] for run in held]
         assert events == [["WORKFLOW_RESUMED"], []]
         shop.go.set()
@@ -228,13 +228,13 @@ async def test_a_claim_of_an_unregistered_worker_is_released(ledger: Ledger, new
     before = new_run(id="run_1", claim="a", worker_id="long gone", status=RunStatus.RUNNING, begun=True)
     await aresolve(ledger.write([Insert(before)]))
     async with working(ledger, clock, lease=30, look_every=60) as shop:
-        assert [one.run_id for one in shop.attempts] == ["run_1"]
+        assert [attempt.run_id for attempt in shop.attempts] == ["run_1"]
         assert [event.payload for event in await aresolve(ledger.events("run_1"))] == [{"reason": "worker lost"}]
         later = new_run(id="run_2", claim="b", worker_id="gone too", status=RunStatus.RUNNING)
         await aresolve(ledger.write([Insert(later)]))
         await clock.beat()
         await shop.begun_with(2)
-        assert [one.run_id for one in shop.attempts] == ["run_1", "run_2"]
+        assert [attempt.run_id for attempt in shop.attempts] == ["run_1", "run_2"]
         shop.go.set()
 
 
@@ -244,7 +244,7 @@ async def test_a_claim_without_a_worker_is_kept(ledger: Ledger, new_run: Callabl
     await aresolve(ledger.write([Insert(run)]))
     async with working(ledger, clock, lease=30, look_every=60) as shop:
         await clock.beat()
-        assert [(one.claim, one.version) for one in await shop.find(Run)] == [("retention", run.version)]
+        assert [(run.claim, run.version) for run in await shop.find(Run)] == [("retention", run.version)]
 
 
 async def test_a_worker_that_was_considered_lost_registers_again(ledger: Ledger) -> None:
@@ -288,7 +288,7 @@ class Coming:
     def _poll_once(self) -> None:
         self._looks += 1
         if self._looks == 2:
-            written = self._ledger.write([Insert(one) for one in self._records])
+            written = self._ledger.write([Insert(record) for record in self._records])
             if hasattr(written, "result"):
                 written.result()
 
@@ -307,10 +307,10 @@ async def test_a_worker_has_no_room_before_it_is_registered(ledger: Ledger) -> N
     shop = Shop(watched, clock)
     work = asyncio.create_task(shop.worker.work())
     await until(lambda: len(clock.waits) >= 2)
-    found = (known, shop.worker.has_room)
+    result = (known, shop.worker.has_room)
     await shop.worker.drain(1)
     await work
-    assert found == ([False], True)
+    assert result == ([False], True)
 
 
 async def test_a_heartbeat_checks_the_records_of_claimed_runs(ledger: Ledger, new_run: Callable[..., Run]) -> None:
@@ -321,7 +321,7 @@ async def test_a_heartbeat_checks_the_records_of_claimed_runs(ledger: Ledger, ne
         await aresolve(ledger.write([Advance(run.id, clock.now(), {"settings": {"pause": True}})]))
         await clock.beat()
         [attempt] = shop.attempts
-        assert [found.settings for found in attempt.compared] == [{"pause": True}]
+        assert [result.settings for result in attempt.compared] == [{"pause": True}]
         shop.go.set()
 
 
@@ -331,8 +331,8 @@ async def test_a_draining_worker_releases_its_runs(ledger: Ledger, new_run: Call
     await aresolve(ledger.write([Insert(run), Insert(later)]))
     async with working(ledger, clock) as shop:
         assert shop.worker.at_work == 1
-    [found] = await shop.find(Run, id=run.id)
-    assert (found.claim, found.worker_id, found.status) == (None, None, RunStatus.PENDING)
+    [result] = await shop.find(Run, id=run.id)
+    assert (result.claim, result.worker_id, result.status) == (None, None, RunStatus.PENDING)
     assert shop.attempts[0].released
 
 
@@ -373,7 +373,7 @@ async def test_an_unattended_claim_is_released_with_the_next_heartbeat(
         await aresolve(ledger.write([Insert(lost)]))
         await clock.beat()
         await shop.begun_with(1)
-        assert [one.run_id for one in shop.attempts] == [lost.id]
+        assert [attempt.run_id for attempt in shop.attempts] == [lost.id]
         assert shop.attempts[0].claim != lost.claim
         assert [event.type for event in await aresolve(ledger.events(lost.id))] == ["WORKFLOW_RESUMED"]
         shop.go.set()
@@ -388,11 +388,11 @@ async def test_a_run_whose_claim_is_in_flight_is_not_released(ledger: Ledger, ne
         await aresolve(ledger.write([Insert(run)]))
         await clock.beat()
         await clock.beat()
-        assert [(one.claim, one.version) for one in await shop.find(Run)] == [(run.claim, run.version)]
+        assert [(run.claim, run.version) for run in await shop.find(Run)] == [(run.claim, run.version)]
         shop.worker.settle(reservation, run)
         await shop.begun_with(1)
         await clock.beat()
-        assert [one.claim for one in shop.attempts] == [run.claim]
+        assert [attempt.claim for attempt in shop.attempts] == [run.claim]
         shop.go.set()
 
 
@@ -411,7 +411,7 @@ async def test_an_unattended_claim_is_released_although_others_are_in_flight(
         shop.worker.settle(before, None)
         await clock.beat()
         await shop.begun_with(1)
-        assert [one.run_id for one in shop.attempts] == ["run_lost"]
+        assert [attempt.run_id for attempt in shop.attempts] == ["run_lost"]
         shop.worker.settle(after, None)
         shop.go.set()
 
@@ -470,7 +470,7 @@ async def test_heartbeats_continue_after_failures(ledger: Ledger, new_run: Calla
         await clock.beat()
         sick = False
         await clock.beat()
-        assert [one.id for one in await shop.find(Worker)] == [shop.worker.id]
+        assert [item.id for item in await shop.find(Worker)] == [shop.worker.id]
 
 
 async def test_a_failed_heartbeat_is_retried_sooner(ledger: Ledger) -> None:
@@ -507,4 +507,4 @@ async def test_a_worker_stops_although_its_record_cannot_be_deleted(ledger: Ledg
     failing: Any = Failing(ledger, lambda name, number: "before" if sick and name == "write" else None)
     async with working(failing, clock, lease=30, look_every=60) as shop:
         sick = True
-    assert [one.id for one in await shop.find(Worker)] == [shop.worker.id]
+    assert [item.id for item in await shop.find(Worker)] == [shop.worker.id]

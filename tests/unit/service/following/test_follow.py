@@ -134,8 +134,8 @@ async def test_waiting_ends_when_a_run_has_settled(
     run = new_run(status=status, due_at=due_at, claim=claim)
     await context.write([Insert(run)])
     waiting = asyncio.create_task(wait_until_settled(context, "default", run.id, 3600 if rests else 0.02))
-    found = await asyncio.wait_for(waiting, 600)
-    assert found.status is status
+    result = await asyncio.wait_for(waiting, 600)
+    assert result.status is status
 
 
 async def test_a_settled_run_ends_the_wait_at_once(context: ServiceContext, new_run: Callable[..., Run]) -> None:

@@ -30,9 +30,9 @@ async def test_listeners_receive_the_events_of_their_run_in_order(now: datetime)
         hub.publish([event("a", 1, now), event("a", 2, now)])
         hub.publish([event("a", 3, now)])
         hub.publish([])
-        assert [each.seq for each in hub.take_events(one)] == [1, 2, 3]
+        assert [item.seq for item in hub.take_events(one)] == [1, 2, 3]
         assert hub.take_events(one) == []
-        assert [each.seq for each in hub.take_events(two)] == [1, 2, 3]
+        assert [item.seq for item in hub.take_events(two)] == [1, 2, 3]
         assert hub.take_events(other) == []
     assert hub.listeners == 0
 
@@ -67,7 +67,7 @@ async def test_queued_events_are_not_waited_for(now: datetime) -> None:
         hub.take_events(listener)
         hub.publish([event("a", 2, now)])
         await listener.wait_for_news(10)
-        assert [one.seq for one in hub.take_events(listener)] == [2]
+        assert [item.seq for item in hub.take_events(listener)] == [2]
 
 
 def test_a_listener_with_a_closed_loop_is_harmless(now: datetime) -> None:

@@ -65,7 +65,7 @@ def context(ledger: Counting) -> ServiceContext:
 
 async def by_another_process(ledger: Any, run: Run, *events: str, **values: Any) -> None:
     """Change a run without a word to the hub."""
-    await aresolve(ledger.write([Advance(run.id, run.created_at, values, [NewEvent(one, {}) for one in events])]))
+    await aresolve(ledger.write([Advance(run.id, run.created_at, values, [NewEvent(event, {}) for event in events])]))
 
 
 async def until(true: Callable[[], Any]) -> None:

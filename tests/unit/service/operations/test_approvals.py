@@ -61,8 +61,8 @@ async def test_a_decision_answers_its_question(
     assert (decided.edited_content, decided.content) == (given, {"text": "dear"})
     [kept] = await aresolve(context.ledger.find(Signal))
     assert kept.payload == {"decision": decision, "content": content, "decidedBy": "ann", "decidedByKey": None}
-    found = await context.records.run("default", run.id)
-    assert found.due_at == context.now()
+    result = await context.records.run("default", run.id)
+    assert result.due_at == context.now()
     [event] = await aresolve(context.ledger.events(run.id))
     assert (event.type, event.step_id) == ("APPROVAL_DECIDED", "s")
     who = {"decidedBy": "ann", "decidedByKey": None}
@@ -72,7 +72,7 @@ async def test_a_decision_answers_its_question(
 
 
 @pytest.mark.parametrize(
-    ("decision", "given", "told"),
+    ("decision", "given", "message"),
     [
         ("aproved", None, "Did you mean 'approved'"),
         ("edited", None, "no editedContent"),
@@ -80,10 +80,10 @@ async def test_a_decision_answers_its_question(
     ],
 )
 async def test_invalid_decisions_are_refused(
-    context: ServiceContext, new_run: Callable[..., Run], decision: str, given: Any, told: str
+    context: ServiceContext, new_run: Callable[..., Run], decision: str, given: Any, message: str
 ) -> None:
     await asked(context, new_run())
-    with pytest.raises(InvalidRequest, match=told):
+    with pytest.raises(InvalidRequest, match=message):
         await Approvals(context).decide("default", "w", decision, edited_content=given)
     assert (await Approvals(context).get("default", "w")).decision is None
 
@@ -96,8 +96,8 @@ async def test_a_decision_is_accepted_while_another_branch_runs(
     run = new_run(claim="c")
     await asked(context, run, status=status)
     decided = await Approvals(context).decide("default", "w", "approved")
-    found = await context.records.run("default", run.id)
-    assert (decided.decision, found.status, found.claim, found.due_at) == ("approved", status, "c", None)
+    result = await context.records.run("default", run.id)
+    assert (decided.decision, result.status, result.claim, result.due_at) == ("approved", status, "c", None)
     [kept] = await aresolve(context.ledger.find(Signal))
     assert (kept.interrupt_id, kept.taken) == ("i-w", False)
     assert [event.type for event in await aresolve(context.ledger.events(run.id))] == ["APPROVAL_DECIDED"]
@@ -121,7 +121,7 @@ async def test_approvals_are_filtered_by_run(context: ServiceContext, new_run: C
     for name in ("one", "two"):
         await asked(context, new_run(id=f"run_{name}"), wait_id=name)
     page = await Approvals(context).page("default", pending=True, run_id="run_two", page=1, page_size=10)
-    assert ([one.id for one in page.items], page.total) == (["two"], 1)
+    assert ([item.id for item in page.items], page.total) == (["two"], 1)
 
 
 async def test_other_workspaces_see_and_decide_nothing(context: ServiceContext, new_run: Callable[..., Run]) -> None:
@@ -137,13 +137,13 @@ async def test_approvals_are_filtered_by_decision(context: ServiceContext, new_r
     await asked(context, new_run())
     book = Approvals(context)
     counts = [
-        (await book.page("default", pending=one, run_id=None, page=1, page_size=10)).total
-        for one in (True, False, None)
+        (await book.page("default", pending=item, run_id=None, page=1, page_size=10)).total
+        for item in (True, False, None)
     ]
     assert counts == [1, 0, 1]
     await book.decide("default", "w", "rejected")
     counts = [
-        (await book.page("default", pending=one, run_id=None, page=1, page_size=10)).total
-        for one in (True, False, None)
+        (await book.page("default", pending=item, run_id=None, page=1, page_size=10)).total
+        for item in (True, False, None)
     ]
     assert counts == [0, 1, 1]

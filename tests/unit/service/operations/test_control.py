@@ -45,7 +45,7 @@ def context(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
 
 
 async def added(context: ServiceContext, run: Run, *more: Any) -> Run:
-    await context.write([Insert(run), *(Insert(one) for one in more)])
+    await context.write([Insert(run), *(Insert(item) for item in more)])
     return run
 
 
@@ -70,10 +70,10 @@ async def test_a_cancelled_run_leaves_nothing_open(context: ServiceContext, new_
     await added(context, run, wait, approval, *steps)
     after = await Control(context).cancel("default", run.id, "why")
     assert (after.status, after.claim, after.due_at, after.cancelled_at) == (RunStatus.CANCELLED, None, None, now)
-    found = await aresolve(context.ledger.find(StepRun))
-    assert [one.status for one in found] == [StepStatus.COMPLETED, StepStatus.CANCELLED, StepStatus.CANCELLED]
+    result = await aresolve(context.ledger.find(StepRun))
+    assert [item.status for item in result] == [StepStatus.COMPLETED, StepStatus.CANCELLED, StepStatus.CANCELLED]
     assert await aresolve(context.ledger.count(Wait)) == 0
-    assert [one.decision for one in await aresolve(context.ledger.find(Approval))] == ["cancelled"]
+    assert [approval.decision for approval in await aresolve(context.ledger.find(Approval))] == ["cancelled"]
     assert await kinds(context, run) == ["WORKFLOW_CANCELLED"]
 
 
@@ -85,8 +85,8 @@ async def test_descendants_are_cancelled_with_their_parent(
     await added(context, new_run(id="run_3", parent_id="run_2"))
     await added(context, new_run(id="run_4", parent_id="run_1", status=RunStatus.COMPLETED))
     await Control(context).cancel("default", "run_1")
-    found = {run.id: run.status for run in await aresolve(context.ledger.find(Run))}
-    assert [found[f"run_{n}"] for n in range(1, 5)] == ["cancelled", "cancelled", "cancelled", "completed"]
+    result = {run.id: run.status for run in await aresolve(context.ledger.find(Run))}
+    assert [result[f"run_{n}"] for n in range(1, 5)] == ["cancelled", "cancelled", "cancelled", "completed"]
     [event] = await aresolve(context.ledger.events("run_3"))
     assert event.payload == {"reason": "run run_1, which has started it, was cancelled"}
 
@@ -109,8 +109,8 @@ async def test_a_child_that_begins_while_its_parent_is_cancelled_is_cancelled_to
     child = new_run(id="run_2", parent_id="run_1")
     context.ledger = Quicker(context.ledger, [Insert(child), Advance("run_1", context.now())])  # type: ignore[assignment]
     await Control(context).cancel("default", parent.id)
-    found = {run.id: run.status for run in await aresolve(context.ledger.find(Run))}
-    assert found == {"run_1": RunStatus.CANCELLED, "run_2": RunStatus.CANCELLED}
+    result = {run.id: run.status for run in await aresolve(context.ledger.find(Run))}
+    assert result == {"run_1": RunStatus.CANCELLED, "run_2": RunStatus.CANCELLED}
 
 
 class Quicker:
@@ -218,9 +218,9 @@ async def test_a_parent_and_a_child_that_it_waits_for_are_cancelled_in_one_write
     cancellation = await Control(context).cancellation([child, parent], "why")
     await aresolve(context.ledger.write(cancellation.changes))
     cancellation.publish()
-    found = await aresolve(context.ledger.find(Run))
-    assert [run.status for run in found] == [RunStatus.CANCELLED] * 2
-    assert [await kinds(context, run) for run in found] == [["WORKFLOW_CANCELLED"]] * 2
+    result = await aresolve(context.ledger.find(Run))
+    assert [run.status for run in result] == [RunStatus.CANCELLED] * 2
+    assert [await kinds(context, run) for run in result] == [["WORKFLOW_CANCELLED"]] * 2
 
 
 async def test_concurrent_changes_are_seen(context: ServiceContext, new_run: Callable[..., Run]) -> None:

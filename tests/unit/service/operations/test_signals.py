@@ -85,7 +85,7 @@ async def test_a_signal_with_a_used_key_changes_nothing_even_after_the_end(
     await waiting(context, run)
     for payload in ({"a": 1}, {"a": 2}):
         await signals(context).send("default", run.id, "paid", payload, key="k")
-    assert [one.payload for one in await inbox(context)] == [{"a": 1}]
+    assert [item.payload for item in await inbox(context)] == [{"a": 1}]
     other = new_run()
     await context.write([Insert(other)])
     await signals(context).send("default", other.id, "paid", {}, key="k")
@@ -95,9 +95,9 @@ async def test_a_signal_with_a_used_key_changes_nothing_even_after_the_end(
 async def test_a_refused_signal_names_the_awaited_types(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
     await waiting(context, run)
-    with pytest.raises(SignalMismatch, match="Did you mean 'paid'") as told:
+    with pytest.raises(SignalMismatch, match="Did you mean 'paid'") as caught:
         await signals(context).send("default", run.id, "payd", {}, must_wait=True)
-    assert (told.value.details, told.value.status) == ({"waitsFor": ["paid"]}, 409)
+    assert (caught.value.details, caught.value.status) == ({"waitsFor": ["paid"]}, 409)
     assert await inbox(context) == []
 
 
@@ -162,17 +162,17 @@ async def test_all_answers_are_accepted_or_none(context: ServiceContext, new_run
 
 
 @pytest.mark.parametrize(
-    ("kind", "event", "told"),
+    ("kind", "event", "message"),
     [("timer", None, "waits for the time"), ("event", "__run_ended:run_7", "end of run run_7")],
 )
 async def test_timers_and_waits_for_runs_take_no_answer(
-    context: ServiceContext, new_run: Callable[..., Run], kind: str, event: str | None, told: str
+    context: ServiceContext, new_run: Callable[..., Run], kind: str, event: str | None, message: str
 ) -> None:
     run = new_run()
     question = await waiting(context, run, kind="question", event=None)
     await context.write([Insert(replace(question, id="w2", interrupt_id="i2", kind=kind, event=event))])
     for name in ("w2", "i2"):
-        with pytest.raises(InvalidRequest, match=told):
+        with pytest.raises(InvalidRequest, match=message):
             await signals(context).answer("default", run.id, {"w": "yes", name: {"status": "completed", "output": 1}})
     assert await inbox(context) == []
     assert (await context.records.run("default", run.id)).due_at is None
@@ -185,7 +185,7 @@ async def test_an_answer_to_an_event_is_a_valid_payload(context: ServiceContext,
         with pytest.raises(InvalidRequest):
             await signals(context).answer("default", run.id, {"w": wrong})
     await signals(context).answer("default", run.id, {"w": {"amount": 7}})
-    assert [one.payload for one in await inbox(context)] == [{"amount": 7}]
+    assert [item.payload for item in await inbox(context)] == [{"amount": 7}]
 
 
 async def test_of_several_approvals_all_are_decided_or_none(
@@ -205,11 +205,11 @@ async def test_of_several_approvals_all_are_decided_or_none(
     with pytest.raises(PayloadTooLarge):
         await signals(context).answer("default", run.id, {"i": yes, "i3": "x" * 2000, "i2": yes})
     assert await inbox(context) == []
-    assert [one.decision for one in await aresolve(context.ledger.find(Approval))] == [None, None]
+    assert [item.decision for item in await aresolve(context.ledger.find(Approval))] == [None, None]
 
     await signals(context).answer("default", run.id, {"i": yes, "i3": 3, "i2": yes})
-    assert sorted(str(one.interrupt_id) for one in await inbox(context)) == ["i", "i2", "i3"]
-    assert [one.decision for one in await aresolve(context.ledger.find(Approval))] == ["approved", "approved"]
+    assert sorted(str(item.interrupt_id) for item in await inbox(context)) == ["i", "i2", "i3"]
+    assert [item.decision for item in await aresolve(context.ledger.find(Approval))] == ["approved", "approved"]
     told = [event.type for event in await aresolve(context.ledger.events(run.id))]
     assert told.count("APPROVAL_DECIDED") == 2
 
@@ -240,7 +240,7 @@ async def test_an_early_signal_is_stored_for_the_next_wait(
     lapsed = [Delete(Wait, where(id=wait.id)), Update(Run, run.id, {"status": RunStatus.RUNNING})]
     context.ledger = cast(Any, Overtaken(context.ledger, *lapsed))
     await signals(context).send("default", run.id, "paid", {"a": 1})
-    assert [one.taken for one in await inbox(context)] == [False]
+    assert [item.taken for item in await inbox(context)] == [False]
 
 
 async def test_a_signal_for_a_run_that_has_just_ended_is_refused(

@@ -36,12 +36,12 @@ async def starter(ledger: Ledger) -> Starter:
     graph.add_edge("one", END)
     catalog, clock = Catalog(), FakeClock()
     catalog.serve("report", graph)
-    await aresolve(ledger.write([Insert(one) for one in catalog.stored(clock.now())]))
+    await aresolve(ledger.write([Insert(item) for item in catalog.stored(clock.now())]))
     return Starter(ServiceContext(ledger, InMemorySaver(), catalog, clock, ServiceSettings()))
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"on_busy": "interupt"}, "Did you mean 'interrupt'"),
         ({"idempotency_key": ""}, "idempotencyKey has 0 characters"),
@@ -60,8 +60,8 @@ async def starter(ledger: Ledger) -> Starter:
         ({"after": datetime(2030, 1, 1)}, "has no time zone"),
     ],
 )
-def test_invalid_requests_are_refused(wrong: dict[str, Any], told: str) -> None:
-    with pytest.raises(InvalidRequest, match=told):
+def test_invalid_requests_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
         check_start(StartRun(graph="report", **wrong), ServiceSettings())
 
 
@@ -88,8 +88,8 @@ async def test_a_run_has_the_requested_values(ledger: Ledger, now: datetime) -> 
     assert (run.deadline_at, run.input, run.on_busy) == (now + timedelta(minutes=1), {"a": 1}, "enqueue")
     assert run.definition_id is not None
     assert run.definition_id.startswith("def_")
-    assert [type(one.record) for one in changes if isinstance(one, Insert)] == [Run, RunLabel, RunLabel]
-    assert {(one.record.name, one.record.value) for one in changes[1:]} == {("", "red"), ("n", "1")}  # type: ignore[union-attr]
+    assert [type(change.record) for change in changes if isinstance(change, Insert)] == [Run, RunLabel, RunLabel]
+    assert {(change.record.name, change.record.value) for change in changes[1:]} == {("", "red"), ("n", "1")}  # type: ignore[union-attr]
 
 
 async def test_a_run_has_its_own_thread_and_begins_no_earlier_than_now(ledger: Ledger, now: datetime) -> None:
@@ -130,14 +130,14 @@ async def test_a_thread_is_free_or_busy_in_its_workspace(ledger: Ledger, new_run
     await aresolve(ledger.write([Insert(new_run(id="run_0", thread_id="u", status=RunStatus.COMPLETED))]))
     for free in (new_run(thread_id="u"), new_run(thread_id="t", workspace_id="other", on_busy="interrupt")):
         slot = await room_of(start, free, ends)
-        assert (slot.run, [type(one) for one in slot.changes]) == (free, [Absent])
-    with pytest.raises(RequestConflict, match="run_1, which is pending") as told:
+        assert (slot.run, [type(change) for change in slot.changes]) == (free, [Absent])
+    with pytest.raises(RequestConflict, match="run_1, which is pending") as caught:
         await start.find_slot(new_run(thread_id="t"), ends.cancel_runs)
-    assert told.value.details == {"runs": ["run_1"]}
+    assert caught.value.details == {"runs": ["run_1"]}
     assert ends.asked == []
     slot = await room_of(start, new_run(thread_id="t", on_busy="rollback"), ends)
     assert slot.run.settings == {"takesOver": ["run_1"], "rollsBack": True}
-    assert [type(one) for one in slot.changes] == [Advance, Absent]
+    assert [type(change) for change in slot.changes] == [Advance, Absent]
     assert (ends.asked, ends.told) == (["run_1"], 0)
     slot.publish()
     assert ends.told == 1

@@ -68,15 +68,15 @@ async def test_a_thread_is_read_now_and_at_checkpoints(storage: tuple[Ledger, Ch
         assert (now["values"], now["next"], now["threadId"], now["branch"]) == ({"n": 2}, ["asks"], "t", "main")
         assert [task["interrupts"][0]["value"] for task in now["tasks"]] == ["go on?"]
         history = await threads.history("default", "t")
-        assert [one["values"].get("n") for one in history] == [2, 1, 0]
-        parents = [one["parentCheckpointId"] for one in history]
-        assert parents[:-1] == [one["checkpointId"] for one in history[1:]]
+        assert [item["values"].get("n") for item in history] == [2, 1, 0]
+        parents = [item["parentCheckpointId"] for item in history]
+        assert parents[:-1] == [item["checkpointId"] for item in history[1:]]
         then = await threads.state("default", "t", history[1]["checkpointId"])
         assert (then["values"], then["next"]) == ({"n": 1}, ["two"])
         assert len(await threads.history("default", "t", limit=1)) == 1
-        found = await threads.diff("default", "t", history[2]["checkpointId"], history[0]["checkpointId"])
-        assert found == {"n": {"before": 0, "after": 2}}
-        assert [one.id for one in await threads.runs("default", "t")] == [run.id]
+        result = await threads.diff("default", "t", history[2]["checkpointId"], history[0]["checkpointId"])
+        assert result == {"n": {"before": 0, "after": 2}}
+        assert [run.id for run in await threads.runs("default", "t")] == [run.id]
 
 
 async def test_missing_and_foreign_threads_are_not_found(storage: tuple[Ledger, Checkpointer]) -> None:
@@ -100,7 +100,7 @@ async def test_a_thread_forks_and_is_repaired(storage: tuple[Ledger, Checkpointe
         history = await threads.history("default", "t")
         forked = await threads.fork("default", "t", history[1]["checkpointId"], "other")
         assert (forked["values"], forked["branch"]) == ({"n": 1}, "other")
-        assert {one["branch"] for one in await threads.history("default", "t")} == {"main", "other"}
+        assert {item["branch"] for item in await threads.history("default", "t")} == {"main", "other"}
         assert (await threads.state("default", "t"))["values"] == {"n": 2}
         changed = await threads.update("default", "t", {"n": 7}, as_node="two")
         assert (changed["values"]["n"], changed["next"]) == (7, ["asks"])
@@ -207,9 +207,9 @@ async def test_an_approval_requested_concurrently_counts(
         find = RestingRun.find
 
         async def overtaken(*args: Any) -> Any:
-            found = await find(*args)
+            result = await find(*args)
             await service.context.write([Insert(an_approval(run.id, service))])
-            return found
+            return result
 
         monkeypatch.setattr(RestingRun, "find", overtaken)
         with pytest.raises(Forbidden):
@@ -228,10 +228,10 @@ async def test_a_run_that_takes_an_idle_thread_concurrently_is_a_conflict(
         find = RestingRun.find
 
         async def overtaken(*args: Any) -> Any:
-            found = await find(*args)
+            result = await find(*args)
             begun = status is RunStatus.WAITING
             await service.context.write([Insert(new_run(thread_id="t", status=status, begun=begun))])
-            return found
+            return result
 
         monkeypatch.setattr(RestingRun, "find", overtaken)
         before = await service.threads.state("default", "t")

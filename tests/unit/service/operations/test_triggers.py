@@ -84,7 +84,7 @@ def test_every_value_equals_itself(value: Any) -> None:
 
 def test_other_events_and_inactive_triggers_do_not_match() -> None:
     several = [trigger(id="1"), trigger(id="2", event="Paid"), trigger(id="3", active=False), trigger(id="4")]
-    assert [one.id for one in matching(several, "paid", {})] == ["1", "4"]
+    assert [item.id for item in matching(several, "paid", {})] == ["1", "4"]
 
 
 def test_an_event_starts_a_run_for_each_trigger() -> None:
@@ -154,7 +154,7 @@ def test_a_graph_replaces_a_definition_and_the_reverse(ledger: Ledger, ask: Call
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"event": ""}, "1 to 200 characters"),
         ({"match": []}, "must be an object"),
@@ -166,11 +166,11 @@ def test_a_graph_replaces_a_definition_and_the_reverse(ledger: Ledger, ask: Call
         ({"evnt": "x"}, "Did you mean 'event'"),
     ],
 )
-def test_invalid_triggers_are_refused(ledger: Ledger, now: datetime, changes: Mapping[str, Any], told: str) -> None:
+def test_invalid_triggers_are_refused(ledger: Ledger, now: datetime, changes: Mapping[str, Any], message: str) -> None:
     added = add(ledger, now)
     with pytest.raises(InvalidRequest) as caught:
         change(ledger, added, changes)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert asyncio.run(list_triggers(ledger, "default")) == [added]
 
 

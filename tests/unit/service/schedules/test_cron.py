@@ -25,7 +25,7 @@ def at(text: str) -> datetime:
 
 
 def due(cron: str, timezone: str, after: str, count: int) -> list[str]:
-    return [f"{one:%d %H:%M}" for one in islice(times(cron, timezone, at(after)), count)]
+    return [f"{item:%d %H:%M}" for item in islice(times(cron, timezone, at(after)), count)]
 
 
 @pytest.mark.parametrize(
@@ -61,10 +61,10 @@ def test_times(cron: str, timezone: str, after: str, expected: list[str]) -> Non
 
 
 def test_a_time_is_after_the_instant_and_in_utc() -> None:
-    found = next_time("* * * * *", "Europe/Berlin", at("2026-03-02T12:00"))
-    assert found == at("2026-03-02T12:01")
-    assert found is not None
-    assert found.tzinfo is UTC
+    result = next_time("* * * * *", "Europe/Berlin", at("2026-03-02T12:00"))
+    assert result == at("2026-03-02T12:01")
+    assert result is not None
+    assert result.tzinfo is UTC
 
 
 def test_seconds_and_fractions_do_not_matter() -> None:
@@ -93,8 +93,8 @@ def test_times_increase_and_can_be_continued_anywhere(
     cron: str, zone: str, change: str, offset: int, between: float
 ) -> None:
     """What is due does not depend on when it was asked."""
-    found = list(islice(times(cron, zone, at(change) + timedelta(seconds=offset)), 8))
-    for one, other in pairwise(found):
+    result = list(islice(times(cron, zone, at(change) + timedelta(seconds=offset)), 8))
+    for one, other in pairwise(result):
         assert one < other
         assert next_time(cron, zone, one + (other - one) * between) == other
 
@@ -113,12 +113,12 @@ def test_the_last_times_are_the_end_of_all_times(cron: str, zone: str, change: s
 
 def test_a_downtime_of_years_does_not_slow_the_search() -> None:
     since, until = at("1996-01-01T00:00"), at("2026-01-01T00:00")
-    found = last_times("* * * * *", "Europe/Berlin", since=since, until=until, limit=100)
-    assert found == [until - timedelta(minutes=99 - place) for place in range(100)]
+    result = last_times("* * * * *", "Europe/Berlin", since=since, until=until, limit=100)
+    assert result == [until - timedelta(minutes=99 - place) for place in range(100)]
 
 
 @pytest.mark.parametrize(
-    ("cron", "told"),
+    ("cron", "message"),
     [
         ("0 25 * * *", "its hour is '25', and may be 0 to 23"),
         ("61 * * * *", "its minute is '61'"),
@@ -140,10 +140,10 @@ def test_a_downtime_of_years_does_not_slow_the_search() -> None:
         (None, "must be a string"),
     ],
 )
-def test_an_error_names_the_invalid_field(cron: object, told: str) -> None:
+def test_an_error_names_the_invalid_field(cron: object, message: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         read_cron(cron)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @given(st.text(alphabet="0123456789*/,-#LWMON ²", max_size=40))
@@ -152,8 +152,8 @@ def test_any_text_is_accepted_or_refused(text: str) -> None:
         read_cron(text)
     except InvalidRequest:
         return
-    found = next_time(text, "Europe/Berlin", at(SPRING))
-    assert found is None or found > at(SPRING)
+    result = next_time(text, "Europe/Berlin", at(SPRING))
+    assert result is None or result > at(SPRING)
 
 
 @pytest.mark.parametrize(

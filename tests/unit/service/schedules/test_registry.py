@@ -79,18 +79,18 @@ def test_schedules_are_listed_by_name_in_pages(ledger: Ledger, now: datetime) ->
     for name in ("c", "a", "b"):
         add(ledger, now, name=name)
     add(ledger, now, workspace="other")
-    assert [one.name for one in asyncio.run(list_schedules(ledger, "default"))] == ["a", "b", "c"]
-    assert [one.name for one in asyncio.run(list_schedules(ledger, "default", limit=1, offset=1))] == ["b"]
+    assert [schedule.name for schedule in asyncio.run(list_schedules(ledger, "default"))] == ["a", "b", "c"]
+    assert [schedule.name for schedule in asyncio.run(list_schedules(ledger, "default", limit=1, offset=1))] == ["b"]
     assert asyncio.run(count_schedules(ledger, "default")) == 3
 
 
-@pytest.mark.parametrize("identity", ["sch_none", "", "\x00"])
-def test_missing_records_are_not_found(ledger: Ledger, now: datetime, identity: str) -> None:
+@pytest.mark.parametrize("record_id", ["sch_none", "", "\x00"])
+def test_missing_records_are_not_found(ledger: Ledger, now: datetime, record_id: str) -> None:
     for call in (
-        get_schedule(ledger, "default", identity),
-        change_schedule(ledger, "default", identity, {"name": "x"}, now),
-        pause_schedule(ledger, "default", identity, now),
-        remove_schedule(ledger, "default", identity),
+        get_schedule(ledger, "default", record_id),
+        change_schedule(ledger, "default", record_id, {"name": "x"}, now),
+        pause_schedule(ledger, "default", record_id, now),
+        remove_schedule(ledger, "default", record_id),
     ):
         with pytest.raises(NotFound):
             asyncio.run(call)
@@ -174,7 +174,7 @@ def test_an_expression_that_is_never_due_is_refused(ledger: Ledger, now: datetim
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"crn": "x"}, "Did you mean 'cron'"),
         ({"id": "x"}, "no field 'id'"),
@@ -184,12 +184,12 @@ def test_an_expression_that_is_never_due_is_refused(ledger: Ledger, now: datetim
     ],
 )
 def test_an_invalid_change_changes_nothing(
-    ledger: Ledger, now: datetime, changes: Mapping[str, Any], told: str
+    ledger: Ledger, now: datetime, changes: Mapping[str, Any], message: str
 ) -> None:
     added = add(ledger, now)
     with pytest.raises(InvalidRequest) as caught:
         change(ledger, added, changes, now)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert get(ledger, added) == added
 
 
@@ -211,8 +211,8 @@ def test_concurrent_changes_are_all_made(ledger: Ledger, now: datetime) -> None:
         )
 
     asyncio.run(all_at_once())
-    found = get(ledger, added)
-    assert (found.overlap, found.catch_up, found.paused, found.version) == ("allow", "all", True, 4)
+    result = get(ledger, added)
+    assert (result.overlap, result.catch_up, result.paused, result.version) == ("allow", "all", True, 4)
 
 
 def test_removed_records_are_not_found(ledger: Ledger, now: datetime) -> None:

@@ -24,7 +24,7 @@ def test_only_known_policies_are_accepted(overlap: str, catch_up: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "told"),
+    ("field", "value", "message"),
     [
         ("name", "", "1 to 200 characters"),
         ("name", "x" * 201, "1 to 200 characters"),
@@ -43,7 +43,7 @@ def test_only_known_policies_are_accepted(overlap: str, catch_up: str) -> None:
         ("metadata", {"scheduledFor": "x"}, "cannot hold 'scheduledFor'"),
     ],
 )
-def test_invalid_schedules_are_refused(field: str, value: Any, told: str) -> None:
+def test_invalid_schedules_are_refused(field: str, value: Any, message: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         check_schedule(replace(GOOD, **{field: value}))
-    assert told in str(caught.value)
+    assert message in str(caught.value)

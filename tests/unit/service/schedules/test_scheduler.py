@@ -198,7 +198,7 @@ def test_a_removed_schedule_starts_nothing(world: World) -> None:
 def test_missed_times_are_caught_up_as_configured(world: World, catch_up: str, expected: list[str]) -> None:
     world.add(catch_up=catch_up, overlap="allow")
     assert world.sweep(3.5 * HOUR) == world.clock.now() + HOUR / 2
-    assert world.started() == [f"2026-03-02T{one}:00Z" for one in expected]
+    assert world.started() == [f"2026-03-02T{item}:00Z" for item in expected]
 
 
 def test_at_most_a_hundred_are_caught_up(world: World) -> None:
@@ -233,7 +233,7 @@ def test_enqueued_runs_have_the_queue_of_their_schedule(world: World) -> None:
     schedule = world.add(overlap="enqueue")
     world.sweep()
     world.sweep()
-    assert [one.queue for one in world.wanted] == [f"schedule:{schedule.id}"] * 2
+    assert [item.queue for item in world.wanted] == [f"schedule:{schedule.id}"] * 2
     assert len(world.runs()) == 2
 
 
@@ -241,7 +241,7 @@ def test_overlapping_runs_have_no_queue(world: World) -> None:
     world.add(overlap="allow")
     world.sweep()
     world.sweep()
-    assert [one.queue for one in world.wanted] == [None, None]
+    assert [item.queue for item in world.wanted] == [None, None]
 
 
 def test_the_last_run_is_cancelled_for_the_next(world: World) -> None:
@@ -393,7 +393,7 @@ def test_concurrent_schedulers_start_one_run_for_each_time(world: World) -> None
     world.clock.advance(20.5 * HOUR)
 
     async def both() -> None:
-        await asyncio.gather(*(one.sweep(world.clock.now()) for one in (world.scheduler, other) * 3))
+        await asyncio.gather(*(item.sweep(world.clock.now()) for item in (world.scheduler, other) * 3))
 
     asyncio.run(both())
     while (again := world.sweep(timedelta(0))) is not None and again <= world.clock.now():

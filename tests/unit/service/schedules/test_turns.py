@@ -17,7 +17,7 @@ HOURLY = Schedule(
 
 
 def starts(schedule: Schedule, now: datetime) -> list[str]:
-    return [f"{one.at:%H:%M}" for one in turns_of(schedule, now) if one.at is not None]
+    return [f"{item.at:%H:%M}" for item in turns_of(schedule, now) if item.at is not None]
 
 
 def hours(count: float) -> timedelta:
@@ -59,12 +59,12 @@ def test_missed_times_are_caught_up_as_configured(catch_up: str, late: timedelta
 
 def test_the_last_hundred_missed_times_are_caught_up() -> None:
     turns = turns_of(replace(HOURLY, catch_up="all"), NOON + hours(1000.5))
-    assert [one.at for one in turns] == [NOON + hours(count) for count in range(901, 1001)]
+    assert [turn.at for turn in turns] == [NOON + hours(count) for count in range(901, 1001)]
 
 
 def test_each_turn_leads_to_the_next() -> None:
     turns = turns_of(replace(HOURLY, catch_up="all"), NOON + hours(2.5))
-    assert [one.next_at for one in turns] == [NOON + hours(1), NOON + hours(2), NOON + hours(3)]
+    assert [turn.next_at for turn in turns] == [NOON + hours(1), NOON + hours(2), NOON + hours(3)]
 
 
 def test_a_time_that_is_no_longer_due_is_skipped() -> None:

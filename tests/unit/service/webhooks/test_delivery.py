@@ -68,7 +68,7 @@ def test_retry_after_is_honoured_within_limits(asked: float | None, least: float
 
 def test_messages_that_failed_together_are_not_retried_together() -> None:
     outcomes = [outcome_of(replace(DELIVERY, id=f"dlv_{number}"), DOWN, NOW, SETTINGS) for number in range(100)]
-    assert len({one.due_at for one in outcomes}) > 90
+    assert len({outcome.due_at for outcome in outcomes}) > 90
     assert outcomes == [outcome_of(replace(DELIVERY, id=f"dlv_{n}"), DOWN, NOW, SETTINGS) for n in range(100)]
 
 
@@ -109,11 +109,11 @@ def test_the_final_outcome_is_an_event_of_the_run() -> None:
     assert event_changes(DELIVERY, outcome_of(DELIVERY, DOWN, NOW, SETTINGS), NOW) == []
     assert event_changes(replace(DELIVERY, run_id=None), outcome_of(DELIVERY, Answer(200), NOW, SETTINGS), NOW) == []
     (told,) = event_changes(DELIVERY, outcome_of(DELIVERY, Answer(200), NOW, SETTINGS), NOW)
-    assert [(one.type, one.payload["attempts"], one.payload["status"]) for one in told.events] == [
+    assert [(event.type, event.payload["attempts"], event.payload["status"]) for event in told.events] == [
         ("WEBHOOK_DELIVERED", 1, 200)
     ]
     last = replace(DELIVERY, attempts=5)
     (told,) = event_changes(last, outcome_of(last, DOWN, NOW, SETTINGS), NOW)
-    assert [(one.type, one.payload["attempts"], one.payload["error"]) for one in told.events] == [
+    assert [(event.type, event.payload["attempts"], event.payload["error"]) for event in told.events] == [
         ("WEBHOOK_FAILED", 6, DOWN.error)
     ]

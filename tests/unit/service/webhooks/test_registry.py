@@ -53,9 +53,9 @@ def webhook(ledger: InMemoryLedger) -> Webhook:
 
 
 def kept(ledger: InMemoryLedger, webhook: Webhook) -> Webhook:
-    found = ledger.get(Webhook, webhook.id)
-    assert found is not None
-    return found
+    result = ledger.get(Webhook, webhook.id)
+    assert result is not None
+    return result
 
 
 def test_a_secret_is_shown_once(ledger: InMemoryLedger) -> None:
@@ -69,7 +69,7 @@ def test_a_secret_is_shown_once(ledger: InMemoryLedger) -> None:
         now(get_webhook(ledger, "a", made.webhook.id)),
         now(change_webhook(ledger, "a", made.webhook.id, description="x", now=NOW)).webhook,
     ]
-    assert [made.secret in repr(one) for one in shown] == [False] * 4
+    assert [made.secret in repr(item) for item in shown] == [False] * 4
 
 
 def test_requested_fields_are_stored(webhook: Webhook) -> None:
@@ -115,8 +115,8 @@ def test_lists_are_the_newest_first_and_paged(ledger: InMemoryLedger) -> None:
         now(add_webhook(ledger, "a", URL, now=NOW + timedelta(seconds=number), settings=SETTINGS)).webhook
         for number in range(3)
     ]
-    found, total = now(list_webhooks(ledger, "a", limit=2, offset=1))
-    assert ([one.id for one in found], total) == ([made[1].id, made[0].id], 3)
+    result, total = now(list_webhooks(ledger, "a", limit=2, offset=1))
+    assert ([item.id for item in result], total) == ([made[1].id, made[0].id], 3)
     assert now(list_webhooks(ledger, "b")) == ([], 0)
 
 
@@ -165,7 +165,7 @@ def test_a_webhook_is_removed_with_its_deliveries(ledger: InMemoryLedger, webhoo
     other = now(add_webhook(ledger, "a", URL, now=NOW, settings=SETTINGS)).webhook
     ledger.write([Announce("a", "workflow.failed", {}, NOW)])
     now(remove_webhook(ledger, "a", webhook.id))
-    assert [one.webhook_id for one in ledger.find(Delivery)] == [other.id]
+    assert [delivery.webhook_id for delivery in ledger.find(Delivery)] == [other.id]
     with pytest.raises(NotFound):
         now(remove_webhook(ledger, "a", webhook.id))
 
@@ -175,8 +175,8 @@ def test_deliveries_are_those_of_the_webhook(ledger: InMemoryLedger, webhook: We
     for number in range(3):
         ledger.write([Announce("a", "workflow.failed", {}, NOW + timedelta(seconds=number))])
         ledger.write([Announce("a", "workflow.completed", {}, NOW)])
-    found, total = now(deliveries_of(ledger, "a", webhook.id, limit=2))
-    assert [one.created_at for one in found] == [NOW + timedelta(seconds=2), NOW + timedelta(seconds=1)]
+    result, total = now(deliveries_of(ledger, "a", webhook.id, limit=2))
+    assert [item.created_at for item in result] == [NOW + timedelta(seconds=2), NOW + timedelta(seconds=1)]
     assert total == 3
 
 

@@ -31,7 +31,7 @@ def test_the_header_has_the_documented_form() -> None:
 def test_secrets_have_32_random_bytes() -> None:
     drawn = {draw_secret() for _ in range(100)}
     assert len(drawn) == 100
-    assert {(len(one), one[:6]) for one in drawn} == {(49, "whsec_")}
+    assert {(len(item), item[:6]) for item in drawn} == {(49, "whsec_")}
 
 
 @given(st.binary(max_size=200), st.text(min_size=1))
