@@ -11,11 +11,11 @@ from statewright.service.engine.changeset import ChangeSet, without_secrets
 STEP = StepRun(id="s", run_id="r", task_id="t", name="pay", type="node")
 
 
-def redact(told: Any) -> Any:
-    """The same without the secret, however deep it lies."""
-    if isinstance(told, dict):
-        return {key: redact(value) for key, value in told.items()}
-    return told.replace("1234", "***") if isinstance(told, str) else told
+def redact(value: Any) -> Any:
+    """Return a value without the secret, at any depth."""
+    if isinstance(value, dict):
+        return {key: redact(item) for key, item in value.items()}
+    return value.replace("1234", "***") if isinstance(value, str) else value
 
 
 def test_events_of_a_step_name_it() -> None:

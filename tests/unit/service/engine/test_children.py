@@ -37,7 +37,7 @@ def context(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
 
 
 class Parent:
-    """A run with one task at work, which may start others."""
+    """A run with one running task, which may start child runs."""
 
     def __init__(self, context: ServiceContext, run: Run) -> None:
         self.context, self.run = context, run
@@ -153,7 +153,7 @@ async def test_a_child_that_is_not_awaited_may_use_the_thread_of_its_parent(
 
 
 def ended_before(run: Run, child: Run, n: int) -> Signal:
-    """What the parent was told of an end, and has not taken."""
+    """Return an earlier report of an end, which the parent has not handled."""
     return Signal(
         id=f"old_{n}", run_id=run.id, type=f"__run_ended:{child.id}", payload={"status": "failed"}, created_at=NOW
     )

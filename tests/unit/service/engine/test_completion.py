@@ -46,13 +46,13 @@ def test_an_end_is_announced_to_webhooks(now: datetime, new_run: Callable[..., R
     }  # fmt: skip
 
 
-def told_of(run: Run, ending: Ending, now: datetime) -> list[Any]:
+def changes_at_end(run: Run, ending: Ending, now: datetime) -> list[Any]:
     return [change for change in completion_changes(run, ending, now) if not isinstance(change, Announce)]
 
 
 def test_a_parent_that_waits_gets_a_signal_and_is_woken(now: datetime, new_run: Callable[..., Run]) -> None:
     run = new_run(parent_id="run_p", parent_waits=True)
-    kept, woken = told_of(run, Ending.completed({"a": 1}), now)
+    kept, woken = changes_at_end(run, Ending.completed({"a": 1}), now)
     assert isinstance(kept, Insert)
     signal = kept.record
     assert isinstance(signal, Signal)
@@ -63,10 +63,10 @@ def test_a_parent_that_waits_gets_a_signal_and_is_woken(now: datetime, new_run: 
 
 
 def test_a_parent_that_does_not_wait_gets_no_signal(now: datetime, new_run: Callable[..., Run]) -> None:
-    assert told_of(new_run(parent_id="run_p"), Ending.completed({}), now) == []
+    assert changes_at_end(new_run(parent_id="run_p"), Ending.completed({}), now) == []
 
 
 def test_each_end_of_a_retried_run_is_a_new_signal(now: datetime, new_run: Callable[..., Run]) -> None:
     run = new_run(parent_id="run_p", parent_waits=True)
-    ids = {told_of(run, Ending.failed(ERROR), at)[0].record.id for at in (now, now, now + timedelta(seconds=1))}
+    ids = {changes_at_end(run, Ending.failed(ERROR), at)[0].record.id for at in (now, now, now + timedelta(seconds=1))}
     assert len(ids) == 2

@@ -31,7 +31,7 @@ def anyio_backend() -> str:
 
 
 class Recorded:
-    """A run that advances with a recorder."""
+    """A run whose graph saves through a recorder."""
 
     def __init__(self, storage: tuple[Ledger, Checkpointer], run: Run, *nodes: Any) -> None:
         graph, before = StateGraph(dict, name="g"), START

@@ -27,42 +27,42 @@ def run(new_run: Callable[..., Run]) -> Run:
 
 @pytest.fixture
 def steps(run: Run, now: datetime) -> StepRecords:
-    """Two steps at work."""
+    """Two running steps."""
     records = StepRecords(run, NO_GRAPH, [], [])
     records.start(ChangeSet(), [FIRST, SECOND_ONE], 1, now, halts=False)
     return records
 
 
-def done(steps: StepRecords, task: Task, now: datetime) -> ChangeSet:
+def complete(steps: StepRecords, task: Task, now: datetime) -> ChangeSet:
     changeset = ChangeSet()
     steps.complete(changeset, task, now)
     return changeset
 
 
-def asked(steps: StepRecords, task: Task, now: datetime, *questions: Interrupt) -> ChangeSet:
+def ask_questions(steps: StepRecords, task: Task, now: datetime, *questions: Interrupt) -> ChangeSet:
     changeset = ChangeSet()
     steps.ask(changeset, task.id, questions, now)
     return changeset
 
 
-def tried_again(steps: StepRecords, task: Task, due: datetime, now: datetime) -> ChangeSet:
+def retry(steps: StepRecords, task: Task, due: datetime, now: datetime) -> ChangeSet:
     changeset = ChangeSet()
     steps.retry(changeset, task.id, 1, due, now)
     return changeset
 
 
-def told(changeset: ChangeSet) -> list[str]:
+def event_types(changeset: ChangeSet) -> list[str]:
     return [event.type for event in changeset.events]
 
 
-def more(name: str) -> Insert:
+def child_insert(name: str) -> Insert:
     return Insert(StepRun(id=name, run_id="r", task_id=name, name=name, type="x"))
 
 
 def test_steps_begin_once_or_later_if_the_run_halts(run: Run, now: datetime) -> None:
     steps, changeset = StepRecords(run, NO_GRAPH, [], []), ChangeSet()
     steps.start(changeset, [FIRST], 1, now, halts=True)
-    assert (told(changeset), changeset.values) == ([], {"current_step": "first"})
+    assert (event_types(changeset), changeset.values) == ([], {"current_step": "first"})
     steps.start(changeset, [FIRST], 1, now, halts=False)
     [inserted] = changeset.changes
     assert isinstance(inserted, Insert)
@@ -71,66 +71,66 @@ def test_steps_begin_once_or_later_if_the_run_halts(run: Run, now: datetime) -> 
     later = ChangeSet()
     steps.begin_due(later, now + SECOND)
     steps.begin_due(later, now + SECOND)
-    assert (told(later), len(later.changes)) == (["STEP_STARTED"], 1)
+    assert (event_types(later), len(later.changes)) == (["STEP_STARTED"], 1)
 
 
 def test_a_step_is_completed_once_and_the_input_is_no_step(steps: StepRecords, now: datetime) -> None:
-    assert done(steps, FIRST, now + SECOND).events[0].payload == {"stepName": "first", "durationMs": 1000}
-    assert done(steps, FIRST, now).changes == []
-    assert done(steps, Task(START, None, "c0", 0), now).changes == []
+    assert complete(steps, FIRST, now + SECOND).events[0].payload == {"stepName": "first", "durationMs": 1000}
+    assert complete(steps, FIRST, now).changes == []
+    assert complete(steps, Task(START, None, "c0", 0), now).changes == []
 
 
 def test_queued_changes_are_written_once_with_the_result_of_their_task(steps: StepRecords, now: datetime) -> None:
-    mine, others, unknown = more("mine"), more("others"), more("unknown")
+    mine, others, unknown = child_insert("mine"), child_insert("others"), child_insert("unknown")
     steps.queue([SECOND_ONE.id], [others])
     steps.queue([FIRST.id], [mine])
     steps.queue(["a task that nobody knows"], [unknown])
-    assert done(steps, FIRST, now).final_changes == [mine, unknown]
-    assert done(steps, SECOND_ONE, now).final_changes == [others]
+    assert complete(steps, FIRST, now).final_changes == [mine, unknown]
+    assert complete(steps, SECOND_ONE, now).final_changes == [others]
     steps.queue([FIRST.id], [mine])
-    assert done(steps, SECOND_ONE, now).final_changes == []
+    assert complete(steps, SECOND_ONE, now).final_changes == []
 
 
 def test_queued_changes_of_a_waiting_task_are_written_with_its_question(steps: StepRecords, now: datetime) -> None:
-    kid = more("kid")
+    kid = child_insert("kid")
     steps.queue([FIRST.id], [kid])
-    assert asked(steps, FIRST, now, Interrupt(id="i", value=None)).final_changes == [kid]
-    assert done(steps, FIRST, now).final_changes == []
+    assert ask_questions(steps, FIRST, now, Interrupt(id="i", value=None)).final_changes == [kid]
+    assert complete(steps, FIRST, now).final_changes == []
 
 
 def test_queued_changes_of_a_failed_task_are_not_written(steps: StepRecords, now: datetime) -> None:
-    steps.queue([FIRST.id], [more("kid")])
-    assert tried_again(steps, FIRST, now, now).final_changes == []
+    steps.queue([FIRST.id], [child_insert("kid")])
+    assert retry(steps, FIRST, now, now).final_changes == []
     changeset = ChangeSet()
     steps.fail(changeset, FIRST.id, "ValueError: no luck", now)
-    assert (told(changeset), changeset.final_changes) == (["STEP_FAILED"], [])
+    assert (event_types(changeset), changeset.final_changes) == (["STEP_FAILED"], [])
 
 
 def test_a_run_backs_off_while_all_running_steps_wait_for_a_retry(steps: StepRecords, now: datetime) -> None:
-    tried_again(steps, FIRST, now + SECOND, now)
+    retry(steps, FIRST, now + SECOND, now)
     assert not steps.is_backing_off(now)
-    done(steps, SECOND_ONE, now)
+    complete(steps, SECOND_ONE, now)
     assert [steps.is_backing_off(at) for at in (now, now + SECOND)] == [True, False]
-    done(steps, FIRST, now)
+    complete(steps, FIRST, now)
     assert not steps.is_backing_off(now)
 
 
 def test_a_step_waits_for_its_first_timeout_and_asks_each_question_once(steps: StepRecords, now: datetime) -> None:
     one = Interrupt(id="i", value="one", due_at=now + 2 * SECOND)
     two = Interrupt(id="j", value="two", kind="event", event="paid", due_at=now + SECOND)
-    changeset = asked(steps, FIRST, now, one, two)
-    assert told(changeset) == ["STEP_WAITING", "TIMER_SCHEDULED"] * 2
+    changeset = ask_questions(steps, FIRST, now, one, two)
+    assert event_types(changeset) == ["STEP_WAITING", "TIMER_SCHEDULED"] * 2
     assert changeset.changes[-1] == Update(
         StepRun,
         changeset.events[0].step_id or "",
         {"status": StepStatus.WAITING, "wait_until": now + SECOND, "signal_type": "paid"},
     )
-    assert asked(steps, FIRST, now, one, two).changes == []
+    assert ask_questions(steps, FIRST, now, one, two).changes == []
     assert list(steps.waits) == ["i", "j"]
 
 
 def test_a_step_without_open_waits_continues(steps: StepRecords, now: datetime) -> None:
-    asked(steps, FIRST, now, Interrupt(id="i", value=1), Interrupt(id="j", value=2))
+    ask_questions(steps, FIRST, now, Interrupt(id="i", value=1), Interrupt(id="j", value=2))
     for name, woken in (("i", 0), ("j", 1)):
         steps.waits.pop(name)
         changeset = ChangeSet()
@@ -140,8 +140,8 @@ def test_a_step_without_open_waits_continues(steps: StepRecords, now: datetime) 
 
 def test_an_approval_requested_again_is_open_again(steps: StepRecords, now: datetime) -> None:
     question = {"type": "approval", "contentKey": "letter", "content": "dear", "prompt": "send it?"}
-    changeset = asked(steps, FIRST, now, Interrupt(id="i", value=question))
-    assert told(changeset) == ["STEP_WAITING", "APPROVAL_REQUESTED"]
+    changeset = ask_questions(steps, FIRST, now, Interrupt(id="i", value=question))
+    assert event_types(changeset) == ["STEP_WAITING", "APPROVAL_REQUESTED"]
     [wait] = [
         change.record for change in changeset.changes if isinstance(change, Insert) and isinstance(change.record, Wait)
     ]
@@ -155,8 +155,8 @@ def test_an_approval_requested_again_is_open_again(steps: StepRecords, now: date
 def test_a_decided_approval_of_a_failed_run_is_not_requested_again(steps: StepRecords, now: datetime) -> None:
     question = {"type": "approval", "contentKey": "letter", "content": "dear", "prompt": "send it?"}
     steps.answered = {"i"}
-    changeset = asked(steps, FIRST, now, Interrupt(id="i", value=question))
-    assert told(changeset) == ["STEP_WAITING"]
+    changeset = ask_questions(steps, FIRST, now, Interrupt(id="i", value=question))
+    assert event_types(changeset) == ["STEP_WAITING"]
     assert not [change for change in changeset.changes if isinstance(change, Delete)]
     assert [type(change.record) for change in changeset.changes if isinstance(change, Insert)] == [Wait]
 
@@ -167,7 +167,7 @@ def test_captured_lines_are_stored_by_attempt(steps: StepRecords, now: datetime)
             return [{"line": "hello"}]
 
     steps.logs = Lines()
-    changes = [*tried_again(steps, FIRST, now, now).changes, *done(steps, FIRST, now).changes]
+    changes = [*retry(steps, FIRST, now, now).changes, *complete(steps, FIRST, now).changes]
     logs: list[Any] = [
         change.record for change in changes if isinstance(change, Insert) and isinstance(change.record, StepLog)
     ]

@@ -28,7 +28,7 @@ def anyio_backend() -> str:
 
 
 class Attempt:
-    """Ends its run when it is let, or gives it back when it is told to."""
+    """Ends its run when it is allowed to, or releases it on request."""
 
     def __init__(self, run: Run, ledger: Ledger, go: asyncio.Event) -> None:
         self.run_id, self.claim, self.run, self._ledger, self._go = run.id, run.claim, run, ledger, go
@@ -167,24 +167,24 @@ async def test_reserved_capacity_is_kept_until_it_is_settled(ledger: Ledger, new
         assert second is not None
         due = [new_run(id=f"run_{n}", due_at=clock.now()) for n in range(3)]
         await aresolve(ledger.write([Insert(item) for item in due]))
-        await looks(workshop, clock)
+        await wait_for_poll(workshop, clock)
         assert workshop.attempts == []
         workshop.worker.settle(first, None)
         await workshop.begun_with(1)
-        await looks(workshop, clock)
+        await wait_for_poll(workshop, clock)
         assert ([attempt.run_id for attempt in workshop.attempts], workshop.worker.reserve()) == (["run_0"], None)
         mine = claimed(new_run(id="run_9"), workshop.worker.id)
         await aresolve(ledger.write([Insert(mine)]))
         workshop.worker.settle(second, mine)
         await workshop.begun_with(2)
-        await looks(workshop, clock)
+        await wait_for_poll(workshop, clock)
         assert [attempt.run_id for attempt in workshop.attempts] == ["run_0", "run_9"]
         workshop.go.set()
         await workshop.begun_with(4)
 
 
-async def looks(workshop: Workshop, clock: RecordingClock) -> None:
-    """Wait until the worker has looked for work once more, and rests."""
+async def wait_for_poll(workshop: Workshop, clock: RecordingClock) -> None:
+    """Wait until the worker has polled for work once more."""
     before = len(clock.waits)
     workshop.worker.ring()
     await until(lambda: len(clock.waits) > before)
@@ -261,14 +261,14 @@ async def test_a_worker_that_registers_during_the_search_for_lost_ones_keeps_its
 ) -> None:
     clock = RecordingClock()
     records = [worker("new", clock, seconds=60), new_run(id="run_1", claim="its own", worker_id="new")]
-    busy: Any = Coming(ledger, records)
+    busy: Any = ArrivingWorkerLedger(ledger, records)
     async with working(busy, clock, lease=30, look_every=60) as workshop:
         [run] = await workshop.find(Run, id="run_1")
         assert (run.claim, run.version) == ("its own", 1)
 
 
-class Coming:
-    """A ledger to which a worker comes, and takes a run, while somebody looks who is there and what they have."""
+class ArrivingWorkerLedger:
+    """A ledger in which a worker registers and claims a run while another one searches for lost workers."""
 
     def __init__(self, ledger: Any, records: list[Any]) -> None:
         self._ledger, self._records, self._looks = ledger, records, 0
@@ -296,7 +296,7 @@ class Coming:
 async def test_a_worker_has_no_room_before_it_is_registered(ledger: Ledger) -> None:
     known: list[bool] = []
 
-    class Watched(Coming):
+    class Watched(ArrivingWorkerLedger):
         def write(self, changes: Any) -> Any:
             if isinstance(changes[0], Insert) and isinstance(changes[0].record, Worker):
                 known.append(workshop.worker.has_room)
@@ -339,7 +339,7 @@ async def test_a_draining_worker_releases_its_runs(ledger: Ledger, new_run: Call
 async def test_a_failed_query_for_work_is_repeated(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = RecordingClock()
     await aresolve(ledger.write([Insert(new_run(due_at=clock.now()))]))
-    sick: Any = Sick(ledger)
+    sick: Any = FailingReadsLedger(ledger)
     async with working(sick, clock, look_every=1) as workshop:
         assert (workshop.attempts, sick.asked > 0) == ([], True)
         sick.well = True
@@ -348,8 +348,8 @@ async def test_a_failed_query_for_work_is_repeated(ledger: Ledger, new_run: Call
         workshop.go.set()
 
 
-class Sick:
-    """A ledger that gives nothing out until it is well."""
+class FailingReadsLedger:
+    """A ledger whose reads fail until it has recovered."""
 
     def __init__(self, ledger: Any) -> None:
         self._ledger, self.well, self.asked = ledger, False, 0
@@ -416,8 +416,8 @@ async def test_an_unattended_claim_is_released_although_others_are_in_flight(
         workshop.go.set()
 
 
-class Failing:
-    """A ledger whose calls fail by their numbers, before or after they have done their work."""
+class FailingCallsLedger:
+    """A ledger whose calls fail by number, before or after they take effect."""
 
     def __init__(self, ledger: Any, fails: Callable[[str, int], str | None]) -> None:
         self._ledger, self._fails, self.calls = ledger, fails, 0
@@ -445,7 +445,7 @@ class Failing:
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_failed_registration_is_retried(ledger: Ledger, new_run: Callable[..., Run], when: str) -> None:
     clock = RecordingClock()
-    failing: Any = Failing(ledger, lambda name, number: when if number <= 3 else None)
+    failing: Any = FailingCallsLedger(ledger, lambda name, number: when if number <= 3 else None)
     await aresolve(ledger.write([Insert(new_run(due_at=clock.now()))]))
     workshop = Workshop(failing, clock, look_every=1)
     work = asyncio.create_task(workshop.worker.work())
@@ -462,7 +462,7 @@ async def test_a_failed_registration_is_retried(ledger: Ledger, new_run: Callabl
 async def test_heartbeats_continue_after_failures(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = RecordingClock()
     sick = False
-    failing: Any = Failing(ledger, lambda name, number: "before" if sick else None)
+    failing: Any = FailingCallsLedger(ledger, lambda name, number: "before" if sick else None)
     async with working(failing, clock, lease=30, look_every=60) as workshop:
         await aresolve(ledger.write([Delete(Worker, where(id=workshop.worker.id))]))
         sick = True
@@ -476,7 +476,7 @@ async def test_heartbeats_continue_after_failures(ledger: Ledger, new_run: Calla
 async def test_a_failed_heartbeat_is_retried_sooner(ledger: Ledger) -> None:
     clock = RecordingClock()
     sick = False
-    failing: Any = Failing(ledger, lambda name, number: "before" if sick and name == "write" else None)
+    failing: Any = FailingCallsLedger(ledger, lambda name, number: "before" if sick and name == "write" else None)
     async with working(failing, clock, lease=30, look_every=7) as workshop:
         sick, before = True, clock.waits.count(7)
         clock.advance(10)
@@ -504,7 +504,7 @@ async def test_a_cancelled_worker_sends_no_heartbeats(ledger: Ledger) -> None:
 async def test_a_worker_stops_although_its_record_cannot_be_deleted(ledger: Ledger) -> None:
     clock = RecordingClock()
     sick = False
-    failing: Any = Failing(ledger, lambda name, number: "before" if sick and name == "write" else None)
+    failing: Any = FailingCallsLedger(ledger, lambda name, number: "before" if sick and name == "write" else None)
     async with working(failing, clock, lease=30, look_every=60) as workshop:
         sick = True
     assert [item.id for item in await workshop.find(Worker)] == [workshop.worker.id]

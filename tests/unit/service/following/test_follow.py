@@ -33,25 +33,25 @@ def context(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
     return ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
 
 
-async def told(context: ServiceContext, run: Run, *kinds: str, loud: bool = True, **values: Any) -> None:
-    """Add events to the log of a run, of which the listeners of this process hear, or do not."""
+async def add_events(context: ServiceContext, run: Run, *kinds: str, published: bool = True, **values: Any) -> None:
+    """Add events to the log of a run, and publish them to the listeners of this process if requested."""
     change = Advance(run.id, context.now(), values, [NewEvent(kind, {}) for kind in kinds])
-    await (context.write([change]) if loud else aresolve(context.ledger.write([change])))
+    await (context.write([change]) if published else aresolve(context.ledger.write([change])))
 
 
 async def test_events_are_followed_until_the_run_ends(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
     await context.write([Insert(run)])
-    await told(context, run, "A", "B")
+    await add_events(context, run, "A", "B")
 
     async def all_after(after: int) -> list[int]:
         return [event.seq async for event in follow(context, run.id, after)]
 
     following = [asyncio.create_task(all_after(after)) for after in (0, 1, 3)]
     await asyncio.sleep(0.01)
-    await told(context, run, "C")
-    await told(context, run, "D")
-    await told(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
+    await add_events(context, run, "C")
+    await add_events(context, run, "D")
+    await add_events(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
     assert await asyncio.gather(*following) == [[1, 2, 3, 4, 5], [2, 3, 4, 5], [4, 5]]
     assert await all_after(5) == await all_after(99) == []
     assert context.hub.listeners == 0
@@ -62,7 +62,7 @@ async def test_an_event_of_another_process_in_between_is_not_skipped(
 ) -> None:
     run = new_run()
     await context.write([Insert(run)])
-    await told(context, run, "A")
+    await add_events(context, run, "A")
     seen: list[int] = []
 
     async def follows() -> None:
@@ -72,11 +72,11 @@ async def test_an_event_of_another_process_in_between_is_not_skipped(
     following = asyncio.create_task(follows())
     await asyncio.sleep(0.05)
     for kind in ("B", "C", "D"):
-        await told(context, run, kind, loud=False)
+        await add_events(context, run, kind, published=False)
     _, own, _, later = await aresolve(context.ledger.events(run.id))
     context.hub.publish([own])
     context.hub.publish([later])
-    await told(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
+    await add_events(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
     await following
     assert seen == [1, 2, 3, 4, 5]
 
@@ -86,10 +86,10 @@ async def test_a_failed_run_that_is_retried_is_followed_further(
 ) -> None:
     run = new_run()
     await context.write([Insert(run)])
-    await told(context, run, "WORKFLOW_FAILED", "WORKFLOW_RETRIED", status=RunStatus.RUNNING)
+    await add_events(context, run, "WORKFLOW_FAILED", "WORKFLOW_RETRIED", status=RunStatus.RUNNING)
     following = asyncio.create_task(anext_all(context, run))
     await asyncio.sleep(0.01)
-    await told(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
+    await add_events(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
     assert await following == ["WORKFLOW_FAILED", "WORKFLOW_RETRIED", "WORKFLOW_COMPLETED"]
 
 
@@ -102,8 +102,8 @@ async def test_a_log_longer_than_a_batch_is_read_completely(
 ) -> None:
     run = new_run()
     await context.write([Insert(run)])
-    await told(context, run, *["A"] * (2 * BATCH_SIZE + 20))
-    await told(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
+    await add_events(context, run, *["A"] * (2 * BATCH_SIZE + 20))
+    await add_events(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
     context.watch = RunWatch(context.ledger, every=3600)  # nobody wakes it: what there is is read without a wait
     async with asyncio.timeout(600):
         assert len(await anext_all(context, run)) == 2 * BATCH_SIZE + 21
@@ -143,7 +143,7 @@ async def test_a_settled_run_ends_the_wait_at_once(context: ServiceContext, new_
     await context.write([Insert(run)])
     waiting = asyncio.create_task(wait_until_settled(context, "default", run.id, 3600))
     await asyncio.sleep(0.01)
-    await told(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED, claim=None)
+    await add_events(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED, claim=None)
     assert (await waiting).status is RunStatus.COMPLETED
     with pytest.raises(NotFound):
         await wait_until_settled(context, "other", run.id, 0)

@@ -92,7 +92,7 @@ async def test_invalid_decisions_are_refused(
 async def test_a_decision_is_accepted_while_another_branch_runs(
     context: ServiceContext, new_run: Callable[..., Run], status: RunStatus
 ) -> None:
-    """The run takes it when it comes to wait; nothing else is done with it meanwhile."""
+    """The run handles it when it waits; until then it is only stored."""
     run = new_run(claim="c")
     await asked(context, run, status=status)
     decided = await Approvals(context).decide("default", "w", "approved")

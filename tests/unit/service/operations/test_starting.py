@@ -103,51 +103,51 @@ async def test_a_run_has_its_own_thread_and_begins_no_earlier_than_now(ledger: L
         await start.prepare("default", StartRun(graph="reprot"), now)
 
 
-class Ends:
-    """What would cancel runs."""
+class Cancellations:
+    """Records requested cancellations."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.told = 0
+        self.run_ids: list[str] = []
+        self.published = 0
 
     async def cancel_runs(self, runs: Sequence[Run], reason: str) -> Cancellation:
-        self.asked += [run.id for run in runs]
-        return Cancellation([Advance(run.id, run.created_at) for run in runs], self.tell)
+        self.run_ids += [run.id for run in runs]
+        return Cancellation([Advance(run.id, run.created_at) for run in runs], self.publish)
 
-    def tell(self) -> None:
-        self.told += 1
+    def publish(self) -> None:
+        self.published += 1
 
 
-async def room_of(start: Starter, run: Run, ends: Ends) -> ThreadSlot:
-    slot = await start.find_slot(run, ends.cancel_runs)
+async def find_slot(start: Starter, run: Run, cancellations: Cancellations) -> ThreadSlot:
+    slot = await start.find_slot(run, cancellations.cancel_runs)
     assert isinstance(slot, ThreadSlot)
     return slot
 
 
 async def test_a_thread_is_free_or_busy_in_its_workspace(ledger: Ledger, new_run: Any) -> None:
-    start, ends = await starter(ledger), Ends()
+    start, cancellations = await starter(ledger), Cancellations()
     await aresolve(ledger.write([Insert(new_run(id="run_1", thread_id="t"))]))
     await aresolve(ledger.write([Insert(new_run(id="run_0", thread_id="u", status=RunStatus.COMPLETED))]))
     for free in (new_run(thread_id="u"), new_run(thread_id="t", workspace_id="other", on_busy="interrupt")):
-        slot = await room_of(start, free, ends)
+        slot = await find_slot(start, free, cancellations)
         assert (slot.run, [type(change) for change in slot.changes]) == (free, [Absent])
     with pytest.raises(RequestConflict, match="run_1, which is pending") as caught:
-        await start.find_slot(new_run(thread_id="t"), ends.cancel_runs)
+        await start.find_slot(new_run(thread_id="t"), cancellations.cancel_runs)
     assert caught.value.details == {"runs": ["run_1"]}
-    assert ends.asked == []
-    slot = await room_of(start, new_run(thread_id="t", on_busy="rollback"), ends)
+    assert cancellations.run_ids == []
+    slot = await find_slot(start, new_run(thread_id="t", on_busy="rollback"), cancellations)
     assert slot.run.settings == {"takesOver": ["run_1"], "rollsBack": True}
     assert [type(change) for change in slot.changes] == [Advance, Absent]
-    assert (ends.asked, ends.told) == (["run_1"], 0)
+    assert (cancellations.run_ids, cancellations.published) == (["run_1"], 0)
     slot.publish()
-    assert ends.told == 1
+    assert cancellations.published == 1
 
 
 async def test_queued_runs_and_runs_on_their_own_thread_need_no_slot(ledger: Ledger, new_run: Any) -> None:
     start = await starter(ledger)
     await aresolve(ledger.write([Insert(new_run(thread_id="t"))]))
     for run in (new_run(thread_id="t", on_busy="enqueue"), new_run(), new_run(on_busy="interrupt")):
-        assert (await room_of(start, run, Ends())).changes == ()
+        assert (await find_slot(start, run, Cancellations())).changes == ()
 
 
 async def test_a_used_idempotency_key_returns_the_run_on_the_thread(ledger: Ledger, new_run: Any) -> None:
@@ -155,13 +155,13 @@ async def test_a_used_idempotency_key_returns_the_run_on_the_thread(ledger: Ledg
     run = new_run(id="run_1", thread_id="t", idempotency_key="k")
     await aresolve(ledger.write([Insert(run)]))
 
-    ends = Ends()
+    cancellations = Cancellations()
     for on_busy in ("reject", "enqueue", "interrupt", "rollback"):
         again = new_run(thread_id="t", on_busy=on_busy, idempotency_key="k")
-        slot = await start.find_slot(again, ends.cancel_runs)
+        slot = await start.find_slot(again, cancellations.cancel_runs)
         assert isinstance(slot, Run)
         assert slot.id == "run_1"
-    assert ends.asked == []
+    assert cancellations.run_ids == []
 
 
 @pytest.mark.parametrize(("begun", "rolls_back"), [(False, True), (True, False)])
@@ -171,7 +171,7 @@ async def test_a_takeover_inherits_the_takeovers_of_cancelled_runs(
     start = await starter(ledger)
     settings = {"takesOver": ["run_1"], "rollsBack": True}
     await aresolve(ledger.write([Insert(new_run(id="run_2", thread_id="t", begun=begun, settings=settings))]))
-    slot = await room_of(start, new_run(thread_id="t", on_busy="interrupt"), Ends())
+    slot = await find_slot(start, new_run(thread_id="t", on_busy="interrupt"), Cancellations())
     assert slot.run.settings == {"takesOver": ["run_2", "run_1"], "rollsBack": rolls_back}
 
 

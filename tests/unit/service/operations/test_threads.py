@@ -47,7 +47,7 @@ def asks(state: State) -> State:
 
 @asynccontextmanager
 async def asked(storage: tuple[Ledger, Checkpointer]) -> AsyncIterator[tuple[Service, Any]]:
-    """A service with a run that waits, on the thread `t`."""
+    """Yield a service with a waiting run on the thread `t`."""
     graph, before = StateGraph(State, name="g"), START
     for node in (one, two, asks):
         graph.add_node(node.__name__, node)
@@ -124,7 +124,7 @@ async def test_a_busy_thread_is_not_changed(storage: tuple[Ledger, Checkpointer]
 
 
 def changes(service: Service, key: ApiKey | None, checkpoint_id: str) -> list[Callable[[], Any]]:
-    """The ways to change the thread."""
+    """Return calls that change the thread in all possible ways."""
     return [
         lambda: service.threads.update("default", "t", {"n": 7}, as_node="two", key=key),
         lambda: service.threads.fork("default", "t", checkpoint_id, key=key),
@@ -138,7 +138,7 @@ def key_with(*scopes: str) -> ApiKey:
 
 
 async def is_forbidden(service: Service) -> bool:
-    """Whether only keys that decide approvals may change the thread; the others have changed nothing."""
+    """Return whether only keys that may decide approvals can change the thread."""
     history = await service.threads.history("default", "t")
     refused = 0
     for act in changes(service, key_with("threads:write"), history[-1]["checkpointId"]):
