@@ -281,7 +281,7 @@ class RunWorker:
             else:
                 return
             timer = self._clock.call_later(self._settings.look_every, self.ring)
-            await self._bell.wait()  # drain() rings it too
+            await self._bell.wait()  # `drain` sets it too
             timer.cancel()
 
     async def _register(self, now: datetime) -> None:
